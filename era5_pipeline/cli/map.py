@@ -1,0 +1,74 @@
+"""`era5 map`: one hour of one variable as a picture.
+
+Here: options. Not here: the query, the picture.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from era5_pipeline.cli.series import require_png
+from era5_pipeline.errors import NoDataError
+
+
+def map_(
+    *,
+    time: Annotated[
+        str, typer.Option("--time", metavar="TIME", help="The hour, UTC unless it says otherwise.")
+    ],
+    column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column to draw.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.png", help="The file to write.")],
+    area: Annotated[
+        str | None,
+        typer.Option(
+            "--area",
+            metavar="N/W/S/E",
+            help="Only this rectangle, in degrees.",
+            show_default="all the table holds",
+        ),
+    ] = None,
+) -> None:
+    """Draw a map of one hour, with coastlines and a colour bar.
+
+    An area with its west greater than its east crosses the antimeridian.
+
+    \b
+    Examples:
+      era5 map --time 2019-01-01T12:00 --column temperature_2m --out map.png
+      era5 map --time 2019-01-01T12 --column tp --area -5/105/-8/109 --out tp.png
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    import numpy as np
+
+    from era5_pipeline import query
+    from era5_pipeline.grid import Area
+    from era5_pipeline.plots import plot_map
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.times import parse_instant
+    from era5_pipeline.variables import find_variable
+    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.warehouse.failures import server_errors
+
+    hour = parse_instant(time)
+    variable = find_variable(column)
+    rectangle = Area.parse(area) if area else None
+    require_png(out, "--out")
+    with (
+        open_warehouse(read_settings()) as warehouse,
+        warehouse.connect() as connection,
+        server_errors("reading the map"),
+    ):
+        snapshot = query.snapshot(connection, hour, variable, rectangle)
+        credit = query.credit(connection, hour, hour + timedelta(hours=1))
+    values = snapshot.values[np.isfinite(snapshot.values)]
+    if not values.size:
+        raise NoDataError(
+            f"{variable.column} is NULL everywhere at {hour:%Y-%m-%d %H:%M} UTC",
+            remedy="Ask for another column, or load the month with this variable.",
+        )
+    plot_map(snapshot, out, credit=credit)
+    typer.echo(
+        f"wrote {out}: {variable.column} at {hour:%Y-%m-%d %H:%M} UTC, {values.size:,} locations, "
+        f"{values.min():.2f} to {values.max():.2f} {variable.unit} ({credit})"
+    )

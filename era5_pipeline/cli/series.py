@@ -1,0 +1,249 @@
+"""`era5 series`: one place's weather as a table, CSV, JSON or picture.
+
+Here: options, and how rows are printed. Not here: the query, the picture.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from era5_pipeline.errors import NoDataError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from rich.table import Table
+
+    from era5_pipeline.grid import Location
+    from era5_pipeline.query import Series
+    from era5_pipeline.variables import Variable
+
+Format = Literal["table", "csv", "json"]
+
+# Rows of a long table that are shown at its beginning, and as many at its end: two days together.
+_SHOWN_ROWS = 24
+# Rows that are turned into text at a time, so that 85 years of a place do not become one string.
+_CHUNK_ROWS = 10_000
+
+
+def series(
+    *,
+    lat: Annotated[float, typer.Option("--lat", metavar="DEGREES", help="Latitude, north positive.")],
+    lon: Annotated[float, typer.Option("--lon", metavar="DEGREES", help="Longitude, east positive.")],
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TIME",
+            help="Last time; a year, month or day is included whole.",
+            show_default="all",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="NAME",
+            help="A column; may be repeated.",
+            show_default="every column with values",
+        ),
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = "table",
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Also draw the series, into this file.")
+    ] = None,
+) -> None:
+    """Print the hours of one place, at the nearest point of ERA5's 0.25 degree grid.
+
+    The table shows the first and last day of a long series; CSV and JSON have every row.
+
+    \b
+    Examples:
+      era5 series --lat 25.5 --lon 51.25 --from 2023-01 --to 2023-03
+      era5 series --lat -6.2 --lon 106.8 --column temperature_2m --plot t.png
+      era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline import query
+    from era5_pipeline.grid import nearest_location
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.times import parse_time_range
+    from era5_pipeline.variables import VARIABLES, find_variable, in_table_order
+    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.warehouse.failures import server_errors
+
+    location = nearest_location(lat, lon)
+    start, end = parse_time_range(from_, to)
+    asked = in_table_order(find_variable(name).column for name in column) if column else None
+    if plot:
+        require_png(plot, "--plot")
+    with (
+        open_warehouse(read_settings()) as warehouse,
+        warehouse.connect() as connection,
+        server_errors("reading the series"),
+    ):
+        rows = query.series(connection, location, asked or VARIABLES, start, end)
+        credit = query.credit(connection, start, end) if plot else ""
+    variables = asked or _with_values(rows)
+    if plot:
+        from era5_pipeline.plots import plot_series
+
+        plot_series(rows, variables, location, plot, credit=credit)
+        typer.echo(f"wrote {plot}", err=True)
+    is_elsewhere = (location.latitude, location.longitude) != (lat, lon)
+    with surviving_closed_pipe():
+        if format_ == "table":
+            _print_table(rows, variables, _describe(location, (lat, lon) if is_elsewhere else None))
+            return
+        if is_elsewhere:
+            typer.echo(_describe(location, (lat, lon)), err=True)
+        for chunk in (_csv if format_ == "csv" else _json)(rows, variables):
+            sys.stdout.write(chunk)
+
+
+def require_png(path: Path, option: str) -> None:
+    """Refuse a file that could not be written as a PNG of that name.
+
+    Raises:
+        UsageError: if it is a folder, or named as something else.
+    """
+    if path.is_dir() or path.suffix.lower() != ".png":
+        raise UsageError(
+            f"{option} {path}: pictures are PNG files",
+            remedy=f"Give a name that ends with .png, as in {option} out.png.",
+        )
+
+
+@contextmanager
+def surviving_closed_pipe() -> Iterator[None]:
+    """End quietly, with exit code 1, where the reader of standard output stops early, as `head` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output once more at its end, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+
+
+def _with_values(rows: "Series") -> tuple["Variable", ...]:
+    """Select the columns that are not NULL throughout.
+
+    Raises:
+        NoDataError: if there is none.
+    """
+    import numpy as np
+
+    from era5_pipeline.variables import in_table_order
+
+    variables = in_table_order(name for name, values in rows.values.items() if np.isfinite(values).any())
+    if not variables:
+        raise NoDataError(
+            f"all columns are NULL in these {len(rows.times):,} hours",
+            remedy="Ask for another time, or load the months with the variables you need.",
+        )
+    return variables
+
+
+def _describe(location: "Location", asked: tuple[float, float] | None) -> str:
+    degrees = f"latitude {location.latitude:g}, longitude {location.longitude:g}"
+    nearest = f" (nearest to {asked[0]:g}, {asked[1]:g})" if asked else ""
+    return f"location_id {location.location_id}, {degrees}{nearest}"
+
+
+def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
+    yield ",".join(["time", *(variable.column for variable in variables)]) + "\n"
+    for chunk in _chunks(len(rows.times)):
+        columns = [_texts(rows.values[variable.column][chunk], null="") for variable in variables]
+        yield "".join(",".join(row) + "\n" for row in zip(_stamps(rows.times[chunk]), *columns, strict=True))
+
+
+def _json(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
+    names = ['"time"', *(f'"{variable.column}"' for variable in variables)]
+    before = "[\n"
+    for chunk in _chunks(len(rows.times)):
+        times = [f'"{stamp}"' for stamp in _stamps(rows.times[chunk])]
+        columns = [_texts(rows.values[variable.column][chunk], null="null") for variable in variables]
+        pairs = (zip(names, row, strict=True) for row in zip(times, *columns, strict=True))
+        yield before + ",\n".join(
+            "{" + ", ".join(f"{name}: {value}" for name, value in row) + "}" for row in pairs
+        )
+        before = ",\n"
+    yield "\n]\n"
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    for start in range(0, count, _CHUNK_ROWS):
+        yield slice(start, start + _CHUNK_ROWS)
+
+
+def _stamps(times: "npt.NDArray[np.datetime64]") -> list[str]:
+    return [f"{text}Z" for text in times.astype("datetime64[s]").astype(str).tolist()]
+
+
+def _texts(values: "npt.NDArray[np.float32]", *, null: str) -> list[str]:
+    """Write float32 values as the shortest texts that read back as the same float32."""
+    return [null if text == "nan" else text for text in values.astype(str).tolist()]
+
+
+def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str) -> None:
+    from rich.console import Console
+
+    console = Console()
+    table = _table(rows, variables, header=str)
+    needed = console.measure(table, options=console.options.update(width=1000)).maximum
+    if console.is_terminal and needed > console.width:
+        # Names at their underscores, for six columns in 80 characters.
+        table = _table(rows, variables, header=lambda name: name.replace("_", "_\n"))
+        needed = console.measure(table, options=console.options.update(width=1000)).maximum
+    # Rather a line that the terminal breaks, or a pipe that is wider than 80, than cut numbers.
+    console = Console(width=max(console.width, needed), highlight=False, soft_wrap=False)
+    console.print(heading, markup=False, soft_wrap=True)
+    console.print(table)
+    left_out = len(rows.times) - 2 * _SHOWN_ROWS
+    summary = f"{len(rows.times):,} hours"
+    if left_out > 0:
+        summary += f"; {left_out:,} in the middle are left out: --format csv or --format json prints all"
+    console.print(summary, markup=False, soft_wrap=True)
+
+
+def _table(rows: "Series", variables: tuple["Variable", ...], header: Callable[[str], str]) -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, pad_edge=False)
+    table.add_column(Text("time (UTC)"), no_wrap=True)
+    for variable in variables:
+        table.add_column(Text(f"{header(variable.column)}\n{variable.unit}"), justify="right", no_wrap=True)
+    count = len(rows.times)
+    is_long = count > 2 * _SHOWN_ROWS
+    shown = chain(range(_SHOWN_ROWS), range(count - _SHOWN_ROWS, count)) if is_long else range(count)
+    for index in shown:
+        if is_long and index == count - _SHOWN_ROWS:
+            table.add_row(*["..."] * (len(variables) + 1))
+        time = str(rows.times[index].astype("datetime64[m]")).replace("T", " ")
+        table.add_row(
+            time, *(_cell(float(rows.values[variable.column][index]), variable) for variable in variables)
+        )
+    return table
+
+
+def _cell(value: float, variable: "Variable") -> str:
+    """Round for reading; a rounded -0.00 loses its sign."""
+    if isnan(value):
+        return "-"
+    digits = 3 if variable.unit == "mm" else 2
+    return f"{round(value, digits) + 0.0:.{digits}f}"

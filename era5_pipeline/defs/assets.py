@@ -1,0 +1,86 @@
+"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks that stand between them."""
+
+import dagster as dg
+
+from era5_pipeline.defs import metadata
+from era5_pipeline.defs.failures import RETRIES, as_failures
+from era5_pipeline.defs.partitions import MONTHS
+from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.months import Month
+from era5_pipeline.quality import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.connect import open_warehouse
+
+RAW = dg.AssetKey(["era5", "raw"])
+FLAT = dg.AssetKey(["era5", "flat"])
+WEATHER = dg.AssetKey(["era5", "weather"])
+_OWNERS = ["team:era5"]
+
+
+@dg.asset(
+    key=RAW,
+    partitions_def=MONTHS,
+    group_name="acquire",
+    kinds={"netcdf"},
+    owners=_OWNERS,
+    description="The month's files as they came: where they lie, their digests, and which hours and versions they hold.",
+    check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
+    retry_policy=RETRIES,
+    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
+)
+def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Get the month's files from the source, and see that they are whole."""
+    with as_failures():
+        result = run_raw(era5.settings(), Month.parse(context.partition_key))
+    for warning in result.raw.warnings:
+        context.log.warning(warning)
+    return dg.MaterializeResult(
+        metadata=metadata.raw_metadata(result), check_results=metadata.check_results(RAW, result.outcomes)
+    )
+
+
+@dg.asset(
+    key=FLAT,
+    partitions_def=MONTHS,
+    deps=[RAW],
+    group_name="transform",
+    kinds={"xarray", "dask", "parquet"},
+    owners=_OWNERS,
+    description="The month as rows in one file: location-major, in the units of the table, Parquet or CSV.",
+    metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
+    check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
+    retry_policy=RETRIES,
+    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
+)
+def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Flatten the month's raw files."""
+    with as_failures():
+        result = run_flat(era5.settings(), Month.parse(context.partition_key))
+    return dg.MaterializeResult(
+        metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
+    )
+
+
+@dg.asset(
+    key=WEATHER,
+    partitions_def=MONTHS,
+    deps=[FLAT],
+    group_name="warehouse",
+    kinds={"postgres", "timescaledb"},
+    owners=_OWNERS,
+    description="The month in the table weather: replaced in one transaction, together with its row in the ledger.",
+    metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA, "dagster/table_name": "weather"},
+    check_specs=metadata.check_specs(WEATHER, TABLE_CHECKS, blocking=False),
+    retry_policy=RETRIES,
+    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
+)
+def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Load the flat month, and compare the table with it."""
+    with as_failures():
+        settings = era5.settings()
+        with open_warehouse(settings) as warehouse:
+            result = run_load(settings, warehouse, Month.parse(context.partition_key), context.log.info)
+    return dg.MaterializeResult(
+        metadata=metadata.weather_metadata(result),
+        check_results=metadata.check_results(WEATHER, result.outcomes),
+    )

@@ -1,0 +1,147 @@
+"""Facts as Dagster metadata: what the UI shows of a month, under the names that Dagster and this project share."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from era5_pipeline.quality import CHECK_DESCRIPTIONS, CheckName, Outcome
+from era5_pipeline.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from era5_pipeline.stages import FlatResult, LoadResult, RawResult
+
+Metadata = dict[str, dg.MetadataValue]  # type: ignore[type-arg]
+
+_KEY_COLUMNS = (
+    ("time", "timestamptz", "Valid time, UTC"),
+    ("location_id", "integer", "Number of the grid point: latitude_index * 1440 + longitude_index + 1"),
+    ("latitude", "real", "Degrees north"),
+    ("longitude", "real", "Degrees east, in (-180, 180]"),
+)
+
+COLUMN_SCHEMA = dg.TableSchema(
+    columns=[
+        *(
+            dg.TableColumn(name, kind, text, constraints=dg.TableColumnConstraints(nullable=False))
+            for name, kind, text in _KEY_COLUMNS
+        ),
+        *(
+            dg.TableColumn(
+                v.column,
+                "real",
+                f"{v.description} [{v.unit}]",
+                constraints=dg.TableColumnConstraints(other=[f"{v.minimum:g} <= value <= {v.maximum:g}"]),
+            )
+            for v in VARIABLES
+        ),
+    ]
+)
+
+
+def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: bool) -> list[dg.AssetCheckSpec]:
+    """The specs of these checks on `asset`; a blocking one that fails stops the month."""
+    return [
+        dg.AssetCheckSpec(name, asset=asset, description=CHECK_DESCRIPTIONS[name], blocking=blocking)
+        for name in names
+    ]
+
+
+def check_results(asset: dg.AssetKey, outcomes: Iterable[Outcome]) -> list[dg.AssetCheckResult]:
+    """Outcomes as Dagster takes them."""
+    return [
+        dg.AssetCheckResult(
+            passed=outcome.passed,
+            asset_key=asset,
+            check_name=outcome.name,
+            description=outcome.description,
+            metadata={} if outcome.passed else {"remedy": outcome.remedy},
+        )
+        for outcome in outcomes
+    ]
+
+
+def _per_second(count: int, seconds: float) -> float:
+    return round(count / seconds, 1) if seconds > 0 else 0.0
+
+
+def raw_metadata(result: RawResult) -> Metadata:
+    """Files with their digests, hours, versions."""
+    raw = result.raw
+    return {
+        "source": dg.MetadataValue.text(raw.source),
+        "files": dg.MetadataValue.table(
+            records=[
+                dg.TableRecord({"path": str(file.path), "bytes": file.bytes, "sha256": file.sha256})
+                for file in raw.files
+            ],
+            schema=dg.TableSchema(
+                columns=[dg.TableColumn("path"), dg.TableColumn("bytes", "int"), dg.TableColumn("sha256")]
+            ),
+        ),
+        "sha256": dg.MetadataValue.json({str(file.path): file.sha256 for file in raw.files}),
+        "bytes": dg.MetadataValue.int(raw.bytes),
+        "hours": dg.MetadataValue.int(result.hours),
+        "hours_expected": dg.MetadataValue.int(raw.month.hours),
+        "variables": dg.MetadataValue.json(list(result.columns)),
+        "expver": dg.MetadataValue.json(result.expver),
+        "warnings": dg.MetadataValue.json(list(raw.warnings)),
+        "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
+    }
+
+
+def flat_metadata(result: FlatResult) -> Metadata:
+    """Rows, what they cost, their versions, a small map."""
+    flat = result.flat
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(flat.rows),
+        "dagster/uri": dg.MetadataValue.path(flat.path),
+        "rows": dg.MetadataValue.int(flat.rows),
+        "locations": dg.MetadataValue.int(flat.locations),
+        "hours": dg.MetadataValue.int(flat.hours),
+        "hours_expected": dg.MetadataValue.int(flat.hours_expected),
+        "missing_hours": dg.MetadataValue.json(list(flat.missing_hours)),
+        "bytes": dg.MetadataValue.int(flat.bytes),
+        "bytes_per_row": dg.MetadataValue.float(round(flat.bytes / max(1, flat.rows), 2)),
+        "sha256": dg.MetadataValue.text(flat.sha256),
+        "expver": dg.MetadataValue.json(flat.expver),
+        "reused": dg.MetadataValue.bool(result.reused),
+        "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
+        "rows_per_second": dg.MetadataValue.float(_per_second(flat.rows, flat.seconds)),
+        "peak_rss_bytes": dg.MetadataValue.int(flat.peak_rss_bytes),
+        "preview": _picture(result.preview),
+    }
+
+
+def weather_metadata(result: LoadResult) -> Metadata:
+    """Rows in the table, what the load cost, what it replaced, a small map."""
+    flat, loaded = result.flat, result.loaded
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
+        "rows": dg.MetadataValue.int(loaded.rows),
+        "hours": dg.MetadataValue.int(flat.hours),
+        "hours_expected": dg.MetadataValue.int(flat.hours_expected),
+        "bytes": dg.MetadataValue.int(flat.bytes),
+        "sha256": dg.MetadataValue.text(flat.sha256),
+        "expver": dg.MetadataValue.json(flat.expver),
+        "source": dg.MetadataValue.text(flat.raw.source),
+        "changed": dg.MetadataValue.bool(loaded.changed),
+        "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
+        "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
+        "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
+        "rows_per_second": dg.MetadataValue.float(_per_second(loaded.rows, loaded.seconds)),
+        "layout": dg.MetadataValue.text(loaded.layout),
+        "server": dg.MetadataValue.text(loaded.server),
+    }
+
+
+def _picture(path: Path) -> dg.MetadataValue:  # type: ignore[type-arg]
+    if not path.is_file():
+        return dg.MetadataValue.null()
+    encoded = base64.b64encode(path.read_bytes()).decode()
+    return dg.MetadataValue.md(f"![preview](data:image/png;base64,{encoded})")

@@ -1,0 +1,59 @@
+"""What kind of file it is, by its first bytes; never by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Kind = Literal["netcdf", "zip", "other"]
+
+_NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+# Only these names claim to be data: a folder of ERA5 files may hold notes and scripts beside them.
+_CLAIMS = frozenset({".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb"})
+_GET_NETCDF = "Download it again as netCDF from the Climate Data Store, or move it out of the folder."
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind of the file at `path`.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(_NETCDF):
+        return "netcdf"
+    return "zip" if head.startswith(_ZIP) else "other"
+
+
+def claims_to_be_data(path: Path) -> bool:
+    """Whether the name says that this is data, so that contents which are not are worth an error."""
+    return path.suffix.lower() in _CLAIMS
+
+
+def describe_other(path: Path) -> tuple[str, str]:
+    """For a file that is neither netCDF nor ZIP: what it is instead, and the remedy."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    if not head:
+        return "is empty", _GET_NETCDF
+    if head.startswith(b"GRIB"):
+        return "is GRIB, not netCDF", 'Ask the Climate Data Store for "data_format": "netcdf", or convert it.'
+    if head.startswith(b"version https://git-lfs"):
+        return "is a Git LFS pointer, not the data itself", "Run `git lfs pull` where the file came from."
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
+        return "is compressed as a whole", "Unpack it first; ZIP files are read as they are."
+    text = head.lstrip().lower()
+    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"{")):
+        return "is a web page or an error message, not netCDF", _GET_NETCDF
+    try:
+        # A cut at 512 bytes may split a character: what comes before it must be text.
+        head.decode("utf-8", errors="strict" if len(head) < 512 else "ignore")
+    except UnicodeDecodeError:
+        return "is neither netCDF nor ZIP", _GET_NETCDF
+    if b"\x00" in head:
+        return "is neither netCDF nor ZIP", _GET_NETCDF
+    return "is text (CSV?), not netCDF", _GET_NETCDF

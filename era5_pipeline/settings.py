@@ -1,0 +1,104 @@
+"""Settings as one typed object, from the environment (`ERA5_...`), then `.env`; nothing is read at import.
+
+Here: what may be set, and its defaults. Not here: what the pipeline does with it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from era5_pipeline.errors import UsageError
+from era5_pipeline.grid import Area
+from era5_pipeline.variables import Variable, find_variable, in_table_order
+
+SourceName = Literal["files", "sample"]
+FlatFormat = Literal["parquet", "csv"]
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Each field `name` is read from `ERA5_NAME`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ERA5_", env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True
+    )
+
+    home: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default=Path(".era5"), validate_default=True, description="Folder of files and of the embedded server"
+    )
+    database_url: SecretStr | None = Field(
+        default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
+    )
+    dagster_database_url: SecretStr | None = Field(
+        default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
+    )
+    source: SourceName | None = Field(default=None, description="Where months come from")
+    files_dir: str | None = Field(
+        default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
+    )
+    variables: str | None = Field(default=None, description="Variables that a month must have, with commas")
+    area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
+    format: FlatFormat = Field(default="parquet", description="What a flat month is written as")
+    allow_incomplete: bool = Field(default=False, description="Load a month that lacks hours")
+    force: bool = Field(default=False, description="Do the month again even where nothing changed")
+    sample_hours: int | None = Field(
+        default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
+    )
+    lock_timeout_seconds: int = Field(
+        default=600, ge=0, description="How long a load waits for another load of the same month"
+    )
+
+    @property
+    def source_name(self) -> SourceName:
+        """The source that is set; unset: `files` where a folder is set, else `sample`."""
+        return self.source or ("files" if self.files_dir else "sample")
+
+    @property
+    def files_dirs(self) -> tuple[Path, ...]:
+        """The folders of the source `files`, absolute."""
+        return tuple(_absolute(Path(part)) for part in (self.files_dir or "").split(os.pathsep) if part)
+
+    @property
+    def wanted_variables(self) -> tuple[Variable, ...] | None:
+        """The variables that a month must have, in table order; None: what the source holds.
+
+        Raises:
+            UsageError: if one is unknown.
+        """
+        if not self.variables:
+            return None
+        names = (part for part in self.variables.split(",") if part.strip())
+        return in_table_order(find_variable(name).column for name in names)
+
+    @property
+    def wanted_area(self) -> Area | None:
+        """The area asked for; None: what the source holds.
+
+        Raises:
+            UsageError: if it is not a rectangle on Earth.
+        """
+        return Area.parse(self.area) if self.area else None
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Settings from the environment and `.env`; `overrides` that are not None win.
+
+    Raises:
+        UsageError: naming each setting that cannot be meant.
+    """
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        # Only the setting's name and the reason: the rejected value might hold a password.
+        problems = "; ".join(f"ERA5_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        raise UsageError(
+            f"settings: {problems}", remedy="Correct it in the environment or in .env (see .env.example)."
+        ) from None

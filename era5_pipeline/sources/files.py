@@ -1,0 +1,132 @@
+"""The source `files`: folders of ERA5 files that the user already has, in any layout, under any name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from era5_pipeline import progress
+from era5_pipeline.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.months import Month
+from era5_pipeline.sources.catalogue import Catalogue, Entry
+from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline.netcdf.inspect import Problem
+
+
+@dataclass(frozen=True)
+class FilesSource:
+    """ERA5 files below `folders` (or files named one by one). What it has of a month is used where it lies.
+
+    `home` is where the catalogue of the files is kept.
+    """
+
+    folders: tuple[Path, ...]
+    home: Path
+    request: Request = Request()
+    name: str = "files"
+
+    def __post_init__(self) -> None:
+        if not self.folders:
+            raise UsageError(
+                "the source `files` was chosen without a folder",
+                remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
+            )
+        for folder in self.folders:
+            if not folder.exists():
+                raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
+
+    def fetch(self, month: Month) -> RawMonth:
+        """Find the month's files.
+
+        A file that cannot be read may belong to any month: the month goes on without it, with a warning, if other
+        files have something of it.
+
+        Raises:
+            BadFileError: if a file of this month cannot be used.
+            NoDataError: if no file has anything of the month.
+        """
+        entries = [entry for entry in self._entries() if str(month) in entry.months]
+        strays = [problem for problem in self.problems() if not problem.months]
+        wanted = self.request.columns
+        serving = [
+            entry
+            for entry in entries
+            if any(str(month) in problem.months for problem in entry.problems)
+            or wanted is None
+            or set(entry.columns[str(month)]) & set(wanted)
+        ]
+        for entry in serving:
+            self._require_usable(entry, month)
+        if not serving:
+            raise self._nothing_of(month, strays)
+        files = []
+        for done, entry in enumerate(serving):
+            progress.report("raw", done, len(serving), "files")
+            digested = self._catalogue.entry(Path(entry.path), with_digest=True)
+            if digested is not None and digested.sha256 is not None:
+                files.append(RawFile(Path(digested.path), digested.sha256, digested.bytes))
+        progress.report("raw", len(serving), len(serving), "files")
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=tuple(files),
+            variables=wanted,
+            area=self.request.area_text,
+            warnings=tuple(f"passed over: {problem}" for problem in strays),
+        )
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything in the folders that calls itself data and cannot be used, whatever month it was for."""
+        return tuple(problem for entry in self._entries() for problem in entry.problems)
+
+    def months(self) -> tuple[Month, ...]:
+        """The months that the folders have something of, ascending."""
+        return tuple(sorted({Month.parse(month) for entry in self._entries() for month in entry.columns}))
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self.home)
+
+    def _entries(self) -> Iterator[Entry]:
+        for path in self._paths():
+            try:
+                entry = self._catalogue.entry(path)
+            except OSError as error:
+                raise BadFileError(
+                    path, f"cannot be opened ({error.strerror})", remedy="Make it readable, or move it away."
+                ) from error
+            if entry is not None:
+                yield entry
+
+    def _paths(self) -> Iterator[Path]:
+        seen = set()
+        for folder in self.folders:
+            found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+            for path in found:
+                hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+                if path.is_file() and not hidden and path not in seen:
+                    seen.add(path)
+                    yield path
+
+    @staticmethod
+    def _require_usable(entry: Entry, month: Month) -> None:
+        for problem in entry.problems:
+            # A grid off 0.25 degrees is left to the check of that name, which stops the month with the same words.
+            if problem.kind != "grid" and str(month) in problem.months:
+                raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
+
+    def _nothing_of(self, month: Month, strays: list[Problem]) -> InputError:
+        where = ", ".join(str(folder) for folder in self.folders)
+        if strays:
+            first, *others = strays
+            more = f" (and {len(others)} more files that cannot be used)" if others else ""
+            return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
+        held = self.months()
+        asked = f" of {', '.join(self.request.columns)}" if self.request.columns else ""
+        has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
+        return NoDataError(f"{month}: no file in {where} has anything{asked} of it", remedy=has)

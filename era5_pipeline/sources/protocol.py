@@ -1,0 +1,109 @@
+"""What every source gives: for one month, raw files with their provenance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from era5_pipeline.atomic import digest_of
+from era5_pipeline.months import Month
+
+if TYPE_CHECKING:
+    from era5_pipeline.grid import Area
+    from era5_pipeline.variables import Variable
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """One file as it lies on disk (netCDF, or a ZIP of netCDF)."""
+
+    path: Path
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RawMonth:
+    """All files that hold something of `month`, and what was asked for.
+
+    `variables` are the columns that the month must have, None: what the files hold; `area` the rectangle kept,
+    None: all of it. `warnings` are for the user: files passed over, and why.
+    """
+
+    month: Month
+    source: str
+    files: tuple[RawFile, ...]
+    variables: tuple[str, ...] | None = None
+    area: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files together."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same contents and request, whatever the files are called."""
+        return digest_of(
+            {
+                "month": self.month.key,
+                "source": self.source,
+                "sha256": sorted(file.sha256 for file in self.files),
+                "variables": self.variables,
+                "area": self.area,
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value; `from_json` is the inverse."""
+        value = asdict(self)
+        value["month"] = self.month.key
+        value["files"] = [{**asdict(file), "path": str(file.path)} for file in self.files]
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(
+            month=Month.parse(value["month"]),
+            source=value["source"],
+            files=tuple(RawFile(Path(f["path"]), f["sha256"], f["bytes"]) for f in value["files"]),
+            variables=None if value["variables"] is None else tuple(value["variables"]),
+            area=value["area"],
+            warnings=tuple(value["warnings"]),
+        )
+
+
+class Source(Protocol):
+    """A door to ERA5: given a month, it provides raw files and says where they came from."""
+
+    name: str
+
+    def fetch(self, month: Month) -> RawMonth:
+        """Make the month's raw files available on local disk.
+
+        Raises:
+            InputError: if the source has nothing of the month, or what it has cannot be used.
+            LocalDiskError: if there is no room for it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a source for any month."""
+
+    variables: tuple[Variable, ...] | None = None
+    area: Area | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns asked for, None: what the source holds."""
+        return None if self.variables is None else tuple(variable.column for variable in self.variables)
+
+    @property
+    def area_text(self) -> str | None:
+        """The area as text, None: all of it."""
+        return None if self.area is None else str(self.area)

@@ -1,0 +1,195 @@
+"""A month's way, stage by stage, and where each leaves its work: raw, flat, load, verify.
+
+This is what Dagster's assets call, and what works as well without Dagster. Each stage reads what the one before it left
+below the pipeline's home, so that any of them can be run again alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from era5_pipeline.atomic import read_json, sha256_of, write_json
+from era5_pipeline.errors import InputError
+from era5_pipeline.facts import FlatMonth, month_fingerprint
+from era5_pipeline.flatten import flatten_month, preview_file, read_flat_month
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.netcdf.inventory import take_inventory
+from era5_pipeline.quality import Outcome, flat_outcomes, raw_outcomes, table_outcomes
+from era5_pipeline.sources.files import FilesSource
+from era5_pipeline.sources.protocol import RawMonth, Request, Source
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load import Loaded, load_month
+from era5_pipeline.warehouse.verify import verify_month
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.months import Month
+    from era5_pipeline.settings import Settings
+    from era5_pipeline.warehouse.connect import Warehouse
+
+
+@dataclass(frozen=True)
+class RawResult:
+    """The raw month, what the checks of it say, and the seconds it took."""
+
+    raw: RawMonth
+    hours: int
+    columns: tuple[str, ...]
+    expver: dict[str, dict[str, int]]
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class FlatResult:
+    """The flat month, what the checks of it say, its small map, and whether it was there already."""
+
+    flat: FlatMonth
+    outcomes: tuple[Outcome, ...]
+    preview: Path
+    reused: bool
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What was loaded, and what the checks of the table say."""
+
+    flat: FlatMonth
+    loaded: Loaded
+    outcomes: tuple[Outcome, ...]
+    verify_seconds: float
+
+
+def source_of(settings: Settings) -> Source:
+    """The source that the settings choose.
+
+    Raises:
+        UsageError: if it lacks what it needs.
+    """
+    request = Request(settings.wanted_variables, settings.wanted_area)
+    if settings.source_name == "files":
+        return FilesSource(settings.files_dirs, settings.home, request)
+    return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
+
+
+def run_raw(settings: Settings, month: Month) -> RawResult:
+    """Get the month's raw files, see what they hold, and write the manifest that `run_flat` reads.
+
+    Raises:
+        UsageError, InputError, LocalDiskError: see `sources` and `netcdf.inventory`.
+    """
+    started = time.monotonic()
+    month.require_begun(datetime.now(tz=UTC))
+    raw = source_of(settings).fetch(month)
+    with scratch_folder(settings.home) as scratch:
+        inventory = take_inventory(raw, scratch)
+        outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
+    seconds = time.monotonic() - started
+    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": seconds})
+    return RawResult(
+        raw=raw,
+        hours=int(inventory.hours.size),
+        columns=inventory.columns,
+        expver=inventory.expver,
+        outcomes=outcomes,
+        seconds=seconds,
+    )
+
+
+def run_flat(settings: Settings, month: Month) -> FlatResult:
+    """Flatten the raw month of the manifest, unless the same rows lie there already, unharmed.
+
+    Raises:
+        InputError, RefusedError, LocalDiskError: see `flatten`.
+    """
+    manifest = read_json(_manifest(settings, month))
+    if manifest is None:
+        raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
+    raw = RawMonth.from_json(manifest["raw"])
+    folder = _flat_folder(settings)
+    flat = None if settings.force else _same_flat(folder, raw, settings)
+    reused = flat is not None
+    if flat is None:
+        flat = flatten_month(
+            raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
+        )
+    return FlatResult(
+        flat=flat,
+        outcomes=flat_outcomes(flat, allow_incomplete=settings.allow_incomplete),
+        preview=preview_file(folder, month),
+        reused=reused,
+    )
+
+
+def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | None:
+    flat = read_flat_month(folder, raw.month)
+    if (
+        flat is None
+        or flat.fingerprint != month_fingerprint(raw)
+        or flat.format != settings.format
+        or sha256_of(flat.path) != flat.sha256
+    ):
+        return None
+    return flat
+
+
+def run_load(
+    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = lambda _: None
+) -> LoadResult:
+    """Load the flat month into the table, and compare the two.
+
+    Raises:
+        InputError: if there is no flat month.
+        RefusedError, WarehouseError, TransientError: see `warehouse.load`.
+    """
+    flat = read_flat_month(_flat_folder(settings), month)
+    if flat is None:
+        raise InputError(f"{month} has no flat file", remedy="Materialize era5/flat of this month first.")
+    loaded = load_month(
+        warehouse,
+        flat,
+        force=settings.force,
+        lock_timeout_seconds=settings.lock_timeout_seconds,
+        on_wait=on_wait,
+    )
+    started = time.monotonic()
+    outcomes = table_outcomes(flat, verify_month(warehouse, flat))
+    return LoadResult(flat, loaded, outcomes, time.monotonic() - started)
+
+
+def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
+    """Those of the months that the table holds just as the source has them now.
+
+    A month that the source cannot give is not among them: running it says why.
+    """
+    with warehouse.connect() as connection:
+        fingerprints = {entry.month: entry.fingerprint for entry in read_ledger(connection)}
+    if settings.force:
+        return frozenset()
+    source = source_of(settings)
+    return frozenset(
+        month
+        for month in months
+        if fingerprints.get(month) is not None and fingerprints[month] == _fingerprint(source, month)
+    )
+
+
+def _fingerprint(source: Source, month: Month) -> str | None:
+    try:
+        return month_fingerprint(source.fetch(month))
+    except InputError:
+        return None
+
+
+def _manifest(settings: Settings, month: Month) -> Path:
+    return settings.home / "raw" / f"{month}.json"
+
+
+def _flat_folder(settings: Settings) -> Path:
+    return settings.home / "flat"

@@ -1,0 +1,27 @@
+"""The layouts of the table `weather`, chosen by what the server offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+from era5_pipeline.warehouse.layouts.protocol import Layout
+
+if TYPE_CHECKING:
+    from era5_pipeline.warehouse.connect import Server
+
+__all__ = ["LAYOUTS", "Layout", "layout_for"]
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout for layout in (MonthPartitions(), ChunkedHypertable(), CalendarHypertable())
+}
+
+
+def layout_for(server: Server) -> Layout:
+    """The layout for a new table on this server."""
+    if server.timescaledb is None:
+        return LAYOUTS[MonthPartitions.name]
+    if server.license == "timescale":
+        return LAYOUTS[CalendarHypertable.name]
+    return LAYOUTS[ChunkedHypertable.name]

@@ -1,0 +1,193 @@
+"""The ledger: what each month in the table was made of, and which loads were tried."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from era5_pipeline import __version__
+from era5_pipeline.months import Month
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from era5_pipeline.facts import FlatMonth
+
+# What shaped the rows besides the files.
+_LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try to load a month; `outcome` is running, loaded, failed, or interrupted (running, its backend gone)."""
+
+    outcome: str
+    started_at: datetime
+    finished_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A month in the ledger. A month that was only ever tried has state "failed" or "loading", and no rows.
+
+    `expver` counts hours per column and version; `seconds` is per stage (raw, flat, load); bytes are of files.
+    """
+
+    month: Month
+    state: str
+    rows: int
+    locations: int
+    hours: int
+    hours_expected: int
+    missing_hours: tuple[str, ...]
+    source: str | None
+    area: str | None
+    expver: dict[str, dict[str, int]]
+    columns: tuple[dict[str, Any], ...]
+    files: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+    raw_bytes: int
+    flat_bytes: int
+    seconds: dict[str, float]
+    versions: dict[str, str]
+    fingerprint: str | None
+    loaded_at: datetime | None
+    last_attempt: Attempt | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value, as `era5 status --json` prints it."""
+        value = asdict(self)
+        value["month"] = str(self.month)
+        value["loaded_at"] = self.loaded_at.isoformat() if self.loaded_at else None
+        if self.last_attempt is not None:
+            value["last_attempt"] = {
+                **value["last_attempt"],
+                "started_at": self.last_attempt.started_at.isoformat(),
+                "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
+            }
+        return value
+
+
+def _state(flat: FlatMonth) -> str:
+    whole = not flat.missing_hours and all(not facts.missing for facts in flat.columns)
+    return "loaded" if whole else "incomplete"
+
+
+def write_entry(connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float) -> None:
+    """Put the month into the ledger, within the transaction that loads it."""
+    values = {
+        "month": flat.month.start.date(),
+        "state": _state(flat),
+        "rows": flat.rows,
+        "locations": flat.locations,
+        "hours": flat.hours,
+        "hours_expected": flat.hours_expected,
+        "missing_hours": list(flat.missing_hours),
+        "source": flat.raw.source,
+        "area": flat.raw.area,
+        "expver": Jsonb(flat.expver),
+        "columns": Jsonb([asdict(facts) for facts in flat.columns]),
+        "files": Jsonb([{"path": str(f.path), "sha256": f.sha256, "bytes": f.bytes} for f in flat.raw.files]),
+        "warnings": list(flat.raw.warnings),
+        "raw_bytes": flat.raw.bytes,
+        "flat_bytes": flat.bytes,
+        "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
+        "versions": Jsonb(
+            {"era5-pipeline": __version__, "server": server, **{name: version(name) for name in _LIBRARIES}}
+        ),
+        "fingerprint": flat.fingerprint,
+    }
+    connection.execute("DELETE FROM era5.ledger WHERE month = %s", (values["month"],))
+    connection.execute(
+        psycopg.sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
+            psycopg.sql.SQL(", ").join(map(psycopg.sql.Identifier, values)),
+            psycopg.sql.SQL(", ").join(map(psycopg.sql.Placeholder, values)),
+        ),
+        values,
+    )
+
+
+def read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
+    """Every month that the table holds or that was tried, in order. A database without a ledger has none."""
+    if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+        return []
+    with connection.cursor(row_factory=dict_row) as cursor:
+        loaded = {row["month"]: row for row in cursor.execute("SELECT * FROM era5.ledger")}
+        attempts = {
+            row.pop("month"): Attempt(**row)
+            for row in cursor.execute(
+                "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
+                "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
+                "WHERE s.pid = a.backend_pid AND s.backend_start = a.backend_start) THEN 'interrupted' "
+                "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
+            )
+        }
+    entries = []
+    for day in sorted(loaded.keys() | attempts.keys()):
+        month, attempt = Month(day.year, day.month), attempts.get(day)
+        entries.append(_entry(month, loaded[day], attempt) if day in loaded else _only_tried(month, attempt))
+    return entries
+
+
+def read_entry(connection: psycopg.Connection[Any], month: Month) -> Entry | None:
+    """The month's entry; None where the table does not hold it."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute("SELECT * FROM era5.ledger WHERE month = %s", (month.start.date(),)).fetchone()
+    return None if row is None else _entry(month, row, None)
+
+
+def _entry(month: Month, row: dict[str, Any], attempt: Attempt | None) -> Entry:
+    tuples = {name: tuple(row[name]) for name in ("missing_hours", "columns", "files", "warnings")}
+    return Entry(**{**row, **tuples, "month": month, "last_attempt": attempt})
+
+
+def _only_tried(month: Month, attempt: Attempt | None) -> Entry:
+    return Entry(
+        month=month,
+        state="loading" if attempt is not None and attempt.outcome == "running" else "failed",
+        rows=0,
+        locations=0,
+        hours=0,
+        hours_expected=month.hours,
+        missing_hours=(),
+        source=None,
+        area=None,
+        expver={},
+        columns=(),
+        files=(),
+        warnings=(),
+        raw_bytes=0,
+        flat_bytes=0,
+        seconds={},
+        versions={},
+        fingerprint=None,
+        loaded_at=None,
+        last_attempt=attempt,
+    )
+
+
+def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
+    """Note, committed at once, that a load of the month begins on this connection."""
+    row = connection.execute(
+        "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
+        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
+        (month.start.date(),),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def end_attempt(
+    connection: psycopg.Connection[Any], attempt: int, *, rows: int | None = None, error: str | None = None
+) -> None:
+    """Note how the attempt ended."""
+    connection.execute(
+        "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
+        "WHERE id = %s",
+        ("loaded" if error is None else "failed", rows, error, attempt),
+    )

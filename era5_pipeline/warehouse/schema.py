@@ -1,0 +1,97 @@
+"""The project's objects in a database: made where they are missing, recognised where they are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from era5_pipeline.errors import ServerUnsuitableError
+from era5_pipeline.sqlfiles import read_sql
+from era5_pipeline.warehouse.connect import Server, describe_server
+from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
+from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# "ERA5" in ASCII: the first key of every advisory lock of this project.
+LOCK_CLASS = 0x45524135
+_SCHEMA_LOCK = 0
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a database has: its server, and the layout of its table."""
+
+    server: Server
+    layout: Layout
+
+
+def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
+    """Make the extension (where the server offers it), the ledger and the table, where they are missing.
+
+    Raises:
+        ServerUnsuitableError: if a privilege is missing, or a foreign table `weather` is in the way.
+    """
+    with server_errors("setting up the database"):
+        # Two first loads at once: the second waits here, then finds everything made.
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+        try:
+            return _ensure(connection)
+        finally:
+            connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+
+
+def _ensure(connection: psycopg.Connection[Any]) -> Schema:
+    _ensure_timescaledb(connection)
+    server = describe_server(connection)
+    if not _exists(connection, "era5.load_attempt"):
+        connection.execute(read_sql("schema"))  # type: ignore[arg-type]
+    if not _exists(connection, "weather"):
+        layout_for(server).create(connection)
+    return Schema(server, _existing_layout(connection, server))
+
+
+def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
+    return connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,)
+
+
+def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
+    """Create the extension where the server offers and has preloaded it; without the privilege go on without it."""
+    row = connection.execute(
+        "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' AND installed_version IS NULL "
+        "AND current_setting('shared_preload_libraries') ~ 'timescaledb'"
+    ).fetchone()
+    if row is None or _exists(connection, "weather"):
+        return
+    try:
+        connection.execute("CREATE EXTENSION timescaledb")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ServerUnsuitableError(
+            "the server offers TimescaleDB, and this user may not create the extension",
+            remedy="Let an administrator run, in this database: CREATE EXTENSION timescaledb; (or "
+            "CREATE EXTENSION is not wanted: create the table weather by `PARTITION BY RANGE (time)` beforehand).",
+        ) from error
+
+
+def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
+    kind = connection.execute("SELECT relkind FROM pg_class WHERE oid = 'weather'::regclass").fetchone()
+    if kind == ("p",):
+        return LAYOUTS[MonthPartitions.name]
+    if server.timescaledb is not None:
+        found = connection.execute(
+            "SELECT FROM timescaledb_information.hypertables "
+            "WHERE hypertable_name = 'weather' AND hypertable_schema = current_schema()"
+        ).fetchone()
+        if found is not None:
+            name = CalendarHypertable.name if server.license == "timescale" else ChunkedHypertable.name
+            return LAYOUTS[name]
+    raise ServerUnsuitableError(
+        "this database has a table weather that is neither partitioned nor a hypertable",
+        remedy="Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;",
+    )
+

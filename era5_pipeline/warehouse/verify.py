@@ -1,0 +1,58 @@
+"""Whether the table holds the month as the flat file has it: rows, and for each column counts, range and checksum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.facts import CHECKSUM_SCALE, FlatMonth
+from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.warehouse.layouts.protocol import WEATHER, month_where
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from era5_pipeline.warehouse.connect import Warehouse
+
+
+def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:
+    """Every difference between the table and the flat month, in words; none: they hold the same.
+
+    One scan of the month. The checksum is exact and does not depend on the order of rows (see `facts`).
+    """
+    with server_errors(f"verifying {flat.month}"), warehouse.connect() as connection:
+        held = _aggregates(connection, flat)
+    expected: dict[str, Any] = {"rows": flat.rows, "sum of location_id": flat.location_id_sum}
+    for facts in flat.columns:
+        expected[f"values of {facts.column}"] = facts.values
+        expected[f"minimum of {facts.column}"] = facts.minimum
+        expected[f"maximum of {facts.column}"] = facts.maximum
+        expected[f"checksum of {facts.column}"] = facts.checksum
+    return tuple(
+        f"{what}: {held[what]} in the table, {value} in the file"
+        for what, value in expected.items()
+        if held[what] != value
+    )
+
+
+def _aggregates(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[str, Any]:
+    names = ["rows", "sum of location_id"]
+    selected: list[sql.Composable] = [sql.SQL("count(*)"), sql.SQL("coalesce(sum(location_id), 0)::bigint")]
+    for facts in flat.columns:
+        column = sql.Identifier(facts.column)
+        names += [f"{what} of {facts.column}" for what in ("values", "minimum", "maximum", "checksum")]
+        selected += [
+            sql.SQL("count({})").format(column),
+            sql.SQL("min({})").format(column),
+            sql.SQL("max({})").format(column),
+            sql.SQL("coalesce(sum(floor({}::float8 * {})::bigint), 0)::numeric").format(
+                column, sql.Literal(CHECKSUM_SCALE)
+            ),
+        ]
+    # Binary results: text would round float4 to fewer digits than it has.
+    row = connection.execute(
+        sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(selected), WEATHER, month_where(flat.month)),
+        binary=True,
+    ).fetchone()
+    return dict(zip(names, row or (), strict=True))

@@ -1,0 +1,6 @@
+-- Where the months that a range touches came from.
+SELECT DISTINCT source
+FROM era5.ledger
+WHERE month >= coalesce(%(first)s::date, '-infinity')
+  AND month <= coalesce(%(last)s::date, 'infinity')
+ORDER BY source
