@@ -79,11 +79,11 @@ def coastlines(west: float, east: float, south: float, north: float) -> list[Flo
     is_land = shores.level % 2 == 1
     wanted = np.abs(shores.area) >= np.where(is_land, fineness.spacing**2, smallest_lake)
     wanted &= (shores.area > 0.0) | (width <= _WIDEST_WITH_RIVERS)
-    wanted &= (shores.north >= south) & (shores.south <= north)
+    wanted &= (shores.north > south) & (shores.south < north)
     lines: list[FloatArray] = []
     for turn in range(int(np.floor((west - 180.0) / 360.0)), int(np.ceil((east + 180.0) / 360.0)) + 1):
         shift = 360.0 * turn
-        here = wanted & (shores.east + shift >= west) & (shores.west + shift <= east)
+        here = wanted & (shores.east + shift > west) & (shores.west + shift < east)
         for polygon in np.flatnonzero(here):
             lines.extend(_lines(shores, int(polygon), shift, (west, east, south, north)))
     return lines
@@ -96,13 +96,13 @@ def _fineness_for(width: float) -> _Fineness:
 def _lines(
     shores: _Shores, polygon: int, shift: float, window: tuple[float, float, float, float]
 ) -> list[FloatArray]:
-    """Cut out the parts of a polygon, `shift` degrees further east, whose pieces touch the window."""
+    """Cut out the parts of a polygon, `shift` degrees further east, whose pieces enter the window."""
     west, east, south, north = window
     begin, end = int(shores.first[polygon]), int(shores.first[polygon + 1])
     points = shores.vertices[begin:end] + np.array([shift, 0.0], dtype=np.float32)
     low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
     keep = shores.is_drawn[begin : end - 1].copy()
-    keep &= (high[:, 0] >= west) & (low[:, 0] <= east) & (high[:, 1] >= south) & (low[:, 1] <= north)
+    keep &= (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
     # Where runs of kept pieces begin and end.
     borders = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False]))))
     return [points[start : stop + 1] for start, stop in borders.reshape(-1, 2)]

@@ -201,10 +201,10 @@ def series_figure(
 ) -> Figure:
     """Draw a location's series, one panel per variable, below one another on the same time axis.
 
-    Up to ten days are drawn hour by hour; longer ones have the hours thin and their daily means bold, and beyond
-    3 years days and months, beyond 30 years months and years. Of amounts (mm), the totals of the coarser period
-    are drawn as bars. A mean or total needs three quarters of its hours (which then speak for the rest); lines
-    break where hours are missing. `credit` is printed small at the foot.
+    Up to ten days are drawn hour by hour; longer ones have the hours thin and their daily means bold, and
+    beyond 3 years days and months, beyond 30 years months and years. Of amounts (mm), the totals of the
+    coarser period are drawn as bars. A mean or total needs three quarters of its hours (which then speak for
+    the rest); lines break where hours are missing. `credit` is printed small at the foot.
     """
     is_single = len(variables) == 1
     panel, gap, top = (3.1, 0.0, 0.85) if is_single else (1.8, 0.34, 1.05)
@@ -425,9 +425,8 @@ def _amount_colours(look: _Look, top: float) -> tuple[Colormap, Normalize]:
     count = next((n for n in range(_FEWEST_AMOUNTS, len(_AMOUNTS)) if _AMOUNTS[n - 1] >= top), len(_AMOUNTS))
     drawn = ListedColormap([(1.0, 1.0, 1.0, 1.0), *all_colours[: count - 2]])
     # Packed files dip below zero by half a step.
-    drawn.set_under("white")
-    drawn.set_over(tuple(all_colours[-1]))
-    return drawn, BoundaryNorm(_AMOUNTS[:count], count - 1)
+    extremes = drawn.with_extremes(under="white", over=tuple(all_colours[-1]))
+    return extremes, BoundaryNorm(_AMOUNTS[:count], count - 1)
 
 
 def _round_limit(limit: float) -> float:

@@ -64,7 +64,9 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
 def _grid_aligned(inventory: Inventory) -> Outcome:
     off = [problem for problem in inventory.problems if problem.kind == "grid"]
     if off:
-        return Outcome("grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy)
+        return Outcome(
+            "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
+        )
     points = int(inventory.coverage.sum())
     return Outcome("grid_aligned", passed=True, description=f"{points} locations on the grid")
 
@@ -74,11 +76,15 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
     lacking = [column for column in raw.variables or () if column not in held]
     if lacking:
         text = f"{inventory.month}: {', '.join(lacking)} asked for, and not in its files ({', '.join(held) or 'nothing'})"
-        remedy = "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
+        remedy = (
+            "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
+        )
         return Outcome("variables_present", passed=False, description=text, remedy=remedy)
     points = int(inventory.coverage.sum())
     partial = {column: inventory.column_locations(column) for column in held}
-    short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
+    short = [
+        f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points
+    ]
     if short:
         text = f"{inventory.month}: {'; '.join(short)}"
         remedy = f"Add the missing files, choose --area or --variables that all of it covers; or {_ALLOW}"
@@ -131,7 +137,10 @@ def _within_bounds(flat: FlatMonth) -> Outcome:
     if outside:
         remedy = "The file is damaged, or in other units than it says: download it again."
         return Outcome(
-            "values_within_bounds", passed=False, description=f"{flat.month}: {'; '.join(outside)}", remedy=remedy
+            "values_within_bounds",
+            passed=False,
+            description=f"{flat.month}: {'; '.join(outside)}",
+            remedy=remedy,
         )
     ranges = (f"{f.column} {f.minimum:g} to {f.maximum:g}" for f in flat.columns if f.minimum is not None)
     return Outcome("values_within_bounds", passed=True, description=", ".join(ranges))
@@ -147,7 +156,10 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
         return Outcome("no_missing_values", passed=True, description=f"{flat.rows} rows without a hole")
     remedy = f"Download the month again (a time may be announced before its values are there), {_ALLOW}"
     return Outcome(
-        "no_missing_values", passed=allow_incomplete, description=f"{flat.month}: {'; '.join(holes)}", remedy=remedy
+        "no_missing_values",
+        passed=allow_incomplete,
+        description=f"{flat.month}: {'; '.join(holes)}",
+        remedy=remedy,
     )
 
 
@@ -160,7 +172,9 @@ def table_outcomes(flat: FlatMonth, differences: tuple[str, ...]) -> tuple[Outco
         Outcome(
             "rows_equal",
             passed=not in_rows,
-            description=f"{flat.month}: {'; '.join(in_rows)}" if in_rows else f"{flat.rows} rows in table and file",
+            description=f"{flat.month}: {'; '.join(in_rows)}"
+            if in_rows
+            else f"{flat.rows} rows in table and file",
             remedy=remedy,
         ),
         Outcome(

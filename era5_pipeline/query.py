@@ -290,5 +290,5 @@ def _range(start: datetime | None, end: datetime | None) -> str:
     if start:
         texts.append(f"from {start.astimezone(UTC):%Y-%m-%d %H:%M}")
     if end:
-        texts.append(f"before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
+        texts.append(f"{'to ' if start else ''}before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
     return " ".join((*texts, "UTC")) if texts else "at all"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.months import Month
+    from era5_pipeline.netcdf.inspect import Problem
     from era5_pipeline.settings import Settings
     from era5_pipeline.warehouse.connect import Warehouse
 
@@ -178,6 +179,12 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         for month in months
         if fingerprints.get(month) is not None and fingerprints[month] == _fingerprint(source, month)
     )
+
+
+def stray_problems(settings: Settings) -> tuple[Problem, ...]:
+    """Files of the source `files` that cannot be used and may have been for any month."""
+    source = source_of(settings)
+    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FilesSource) else ()
 
 
 def _fingerprint(source: Source, month: Month) -> str | None:

@@ -37,7 +37,8 @@ def test_the_globe_in_less_than_a_second() -> None:
 
 
 @pytest.mark.parametrize(
-    ("west", "east", "south", "north"), [(-180.0, 180.0, -90.0, 90.0), (0.0, 360.0, -90.0, 90.0), (-60.0, 60.0, -90.0, -60.0)]
+    ("west", "east", "south", "north"),
+    [(-180.0, 180.0, -90.0, 90.0), (0.0, 360.0, -90.0, 90.0), (-60.0, 60.0, -90.0, -60.0)],
 )
 def test_no_line_where_polygons_are_cut(west: float, east: float, south: float, north: float) -> None:
     longitudes = pieces(coastlines(west, east, south, north))[:, :, 0] % 180.0
@@ -61,7 +62,7 @@ def test_a_window_of_another_turn_has_the_same_lines(turn: float) -> None:
     there = coastlines(105.0 + turn, 109.0 + turn, -8.0, -5.0)
     assert len(here) == len(there)
     for line, same in zip(here, there, strict=True):
-        np.testing.assert_allclose(line + [turn, 0.0], same, atol=FRACTION_OF_TURN)
+        np.testing.assert_allclose(line + np.array([turn, 0.0]), same, atol=FRACTION_OF_TURN)
 
 
 def test_across_the_antimeridian_both_sides_are_there() -> None:
@@ -88,7 +89,10 @@ def test_open_sea_has_none() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    west=st.floats(-180.0, 360.0), width=st.floats(0.5, 360.0), south=st.floats(-90.0, 89.5), height=st.floats(0.5, 180.0)
+    west=st.floats(-180.0, 360.0),
+    width=st.floats(0.5, 360.0),
+    south=st.floats(-90.0, 89.5),
+    height=st.floats(0.5, 180.0),
 )
 def test_lines_touch_their_window_and_leave_it_by_one_vertex(
     west: float, width: float, south: float, height: float

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,12 @@ TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 DOHA = grid.nearest_location(25.25, 51.5)
 TEMPERATURE = BY_COLUMN["temperature_2m"]
 PRECIPITATION = BY_COLUMN["total_precipitation"]
-SCALES = {"temperature_2m": 30.0, "zonal_wind_10m": 10.0, "meridional_wind_10m": 10.0, "total_cloud_cover": 1.0}
+SCALES = {
+    "temperature_2m": 30.0,
+    "zonal_wind_10m": 10.0,
+    "meridional_wind_10m": 10.0,
+    "total_cloud_cover": 1.0,
+}
 
 
 def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0) -> Snapshot:
@@ -65,7 +70,7 @@ def tick_labels(axes: Axes, which: str) -> list[str]:
 
 def colours_in(png: bytes) -> int:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    return len(np.unique(np.asarray(picture).reshape(-1, 3), axis=0))
+    return len(picture.getcolors(maxcolors=picture.width * picture.height) or [])
 
 
 def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
@@ -95,7 +100,17 @@ def test_a_map_says_what_when_and_of_whom() -> None:
     figure = plots.map_figure(snapshot_in("-5/105/-8/109"), credit="who made it")
     assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "who made it"]
     axes, bar = figure.axes
-    assert tick_labels(axes, "x") == ["105°E", "105.5°E", "106°E", "106.5°E", "107°E", "107.5°E", "108°E", "108.5°E", "109°E"]
+    assert tick_labels(axes, "x") == [
+        "105°E",
+        "105.5°E",
+        "106°E",
+        "106.5°E",
+        "107°E",
+        "107.5°E",
+        "108°E",
+        "108.5°E",
+        "109°E",
+    ]
     assert tick_labels(axes, "y") == ["8°S", "7.5°S", "7°S", "6.5°S", "6°S", "5.5°S", "5°S"]
     assert bar.get_xlabel() == "°C"
     assert any(isinstance(collection, LineCollection) for collection in axes.collections)
@@ -116,7 +131,7 @@ def test_an_amount_says_that_it_is_of_the_hour_before() -> None:
 def test_cells_are_centred_on_their_points() -> None:
     figure = plots.map_figure(snapshot_in("-5/105/-8/109"))
     image = figure.axes[0].images[0]
-    assert image.get_extent() == [104.875, 109.125, -8.125, -4.875]
+    assert tuple(image.get_extent()) == (104.875, 109.125, -8.125, -4.875)
     assert figure.axes[0].get_xlim() == (104.875, 109.125)
 
 
@@ -137,13 +152,13 @@ def test_the_globe_reaches_from_edge_to_edge() -> None:
     assert labels[0] == labels[-1] == "180°"
     assert "90°W" in labels
     assert "90°E" in labels
-    west, south, _ = axes.images[0].get_extent()[0], axes.images[0].get_extent()[2], None
+    west, _, south, _ = axes.images[0].get_extent()
     assert west < -180.0
     assert south < -90.0
     # Values go on across the seam: both borders show the column at the antimeridian.
     shown = np.asarray(axes.images[0].get_array())
     np.testing.assert_array_equal(shown[:, 0], shown[:, -1])
-    left, right = (pixel_at(figure, axes, longitude, -40.0) for longitude in (-179.7, 179.7))
+    left, right = (pixel_at(figure, axes, longitude, -40.0) for longitude in (-179.0, 179.0))
     assert np.abs(np.subtract(left, right)).max() < 12
 
 
@@ -173,7 +188,9 @@ def test_one_point_is_shown_with_its_surroundings() -> None:
     assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == (228, 228, 228)
 
 
-@pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
+@pytest.mark.parametrize(
+    "area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"]
+)
 def test_odd_areas_give_maps_of_a_sane_shape(area: str) -> None:
     figure = plots.map_figure(snapshot_in(area))
     width, height = figure.get_size_inches()
@@ -193,7 +210,11 @@ def test_temperature_is_about_zero_only_where_it_crosses_it() -> None:
 
 
 def test_wind_is_about_zero_and_cloud_from_none_to_all() -> None:
-    wind = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
+    wind = (
+        plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0))
+        .axes[0]
+        .images[0]
+    )
     assert wind.get_clim()[0] == -wind.get_clim()[1]
     cloud = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
     assert cloud.get_clim() == (0.0, 1.0)
@@ -254,7 +275,7 @@ def test_a_short_series_is_hourly(tmp_path: Path) -> None:
     assert axes.get_xlabel() == "Time (UTC)"
     assert "12:00" in tick_labels(axes, "x")
     assert axes.get_legend() is None
-    assert max(len(line.get_xdata()) for line in axes.lines) == 48
+    assert max(np.size(line.get_xdata()) for line in axes.lines) == 48
     plots.plot_series(series_of(48), TEMPERATURE, DOHA, tmp_path / "series.png")
     with Image.open(tmp_path / "series.png") as picture:
         assert picture.size == (1600, 768)
@@ -297,7 +318,7 @@ def test_lines_break_where_hours_are_missing() -> None:
 def test_a_lonely_hour_is_a_dot() -> None:
     figure = plots.series_figure(series_of(1), (TEMPERATURE,), DOHA)
     (axes,) = figure.axes
-    assert any(line.get_marker() == "." and len(line.get_xdata()) == 1 for line in axes.lines)
+    assert any(line.get_marker() == "." and np.size(line.get_xdata()) == 1 for line in axes.lines)
     assert "01 Jan 2023, 00:00 UTC" in texts_of(figure)
 
 
@@ -331,14 +352,22 @@ def test_a_noisy_lifetime_is_drawn() -> None:
     shown = series_of(hours)
     shown.values["temperature_2m"][:] = np.random.default_rng(0).normal(size=hours)
     figure = plots.series_figure(shown, (TEMPERATURE,), DOHA)
-    hourly = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 5000]
+    hourly = [line for line in figure.axes[0].lines if np.size(line.get_xdata()) > 5000]
     assert len(hourly) == 2
     figure.savefig(io.BytesIO(), format="png")
 
 
 @pytest.mark.parametrize(
     ("degrees", "label"),
-    [(0.0, "0°"), (51.25, "51.25°E"), (-106.5, "106.5°W"), (180.0, "180°"), (-180.0, "180°"), (190.0, "170°W"), (360.0, "0°")],
+    [
+        (0.0, "0°"),
+        (51.25, "51.25°E"),
+        (-106.5, "106.5°W"),
+        (180.0, "180°"),
+        (-180.0, "180°"),
+        (190.0, "170°W"),
+        (360.0, "0°"),
+    ],
 )
 def test_longitude_labels(degrees: float, label: str) -> None:
     assert plots.longitude_label(degrees) == label
@@ -356,4 +385,3 @@ def test_a_failed_picture_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(IndexError):
         plots.plot_series(broken, TEMPERATURE, DOHA, path)
     assert path.read_bytes() == b"before"
-    assert TIME + timedelta(0) == TIME

@@ -123,7 +123,7 @@ def test_an_instant_needs_its_hour(text: str) -> None:
         "0001-01-01T00:00+01:00",
         "9999",
         "9999-12-31T23:00",
-        "٢٠٢٣",  # noqa: RUF001  # digits, but not those
+        "٢٠٢٣",  # digits, but not those
     ],
 )
 def test_what_is_no_time_is_refused_with_the_forms(text: str) -> None:

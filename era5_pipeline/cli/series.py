@@ -61,9 +61,12 @@ def series(
             show_default="every column with values",
         ),
     ] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = "table",
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="How to print the rows.", show_default="table; with --plot none"),
+    ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.png", help="Also draw the series, into this file.")
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the series, into this file.")
     ] = None,
 ) -> None:
     """Print the hours of one place, at the nearest point of ERA5's 0.25 degree grid.
@@ -101,10 +104,14 @@ def series(
         from era5_pipeline.plots import plot_series
 
         plot_series(rows, variables, location, plot, credit=credit)
-        typer.echo(f"wrote {plot}", err=True)
+        typer.echo(
+            f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True
+        )
+        if format_ is None:
+            return
     is_elsewhere = (location.latitude, location.longitude) != (lat, lon)
     with surviving_closed_pipe():
-        if format_ == "table":
+        if format_ in (None, "table"):
             _print_table(rows, variables, _describe(location, (lat, lon) if is_elsewhere else None))
             return
         if is_elsewhere:

@@ -26,7 +26,6 @@ _OWNERS = ["team:era5"]
     description="The month's files as they came: where they lie, their digests, and which hours and versions they hold.",
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
     retry_policy=RETRIES,
-    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Get the month's files from the source, and see that they are whole."""
@@ -50,7 +49,6 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materialize
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
     check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
     retry_policy=RETRIES,
-    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
 )
 def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Flatten the month's raw files."""
@@ -72,7 +70,6 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA, "dagster/table_name": "weather"},
     check_specs=metadata.check_specs(WEATHER, TABLE_CHECKS, blocking=False),
     retry_policy=RETRIES,
-    backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=1),
 )
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Load the flat month, and compare the table with it."""

@@ -166,7 +166,9 @@ def ensure_database(url: str) -> None:
     else:
         return
     try:
-        with psycopg.connect(with_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS) as maintenance:
+        with psycopg.connect(
+            with_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS
+        ) as maintenance:
             maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         return  # another process was quicker
@@ -194,6 +196,17 @@ def open_warehouse(settings: Settings) -> Iterator[Warehouse]:
         url = server.url(DATABASE)
         ensure_database(url)
         yield Warehouse(url)
+
+
+def start_warehouse(settings: Settings) -> Warehouse:
+    """The warehouse of the settings; an embedded server is started and runs until it is told to stop."""
+    if settings.database_url is not None:
+        return Warehouse(normalized(settings.database_url.get_secret_value()))
+    server = EmbeddedServer(settings.home)
+    server.start()
+    url = server.url(DATABASE)
+    ensure_database(url)
+    return Warehouse(url)
 
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:

@@ -69,7 +69,9 @@ class Entry:
             value["last_attempt"] = {
                 **value["last_attempt"],
                 "started_at": self.last_attempt.started_at.isoformat(),
-                "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
+                "finished_at": self.last_attempt.finished_at.isoformat()
+                if self.last_attempt.finished_at
+                else None,
             }
         return value
 
@@ -79,7 +81,9 @@ def _state(flat: FlatMonth) -> str:
     return "loaded" if whole else "incomplete"
 
 
-def write_entry(connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float) -> None:
+def write_entry(
+    connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float
+) -> None:
     """Put the month into the ledger, within the transaction that loads it."""
     values = {
         "month": flat.month.start.date(),

@@ -90,7 +90,9 @@ def _replace(connection: psycopg.Connection[Any], schema: Schema, flat: FlatMont
                 f"{flat.month}: the server took {rows} of {flat.rows} rows",
                 remedy="The month is as it was before. Is there a trigger or rule on weather? Run it again.",
             )
-        ledger.write_entry(connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started)
+        ledger.write_entry(
+            connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started
+        )
     return rows
 
 
@@ -102,7 +104,9 @@ def _require_no_real_data_lost(flat: FlatMonth, before: ledger.Entry) -> None:
         )
 
 
-def _result(schema: Schema, rows: int, before: ledger.Entry | None, seconds: float, *, changed: bool) -> Loaded:
+def _result(
+    schema: Schema, rows: int, before: ledger.Entry | None, seconds: float, *, changed: bool
+) -> Loaded:
     return Loaded(
         rows=rows,
         changed=changed,

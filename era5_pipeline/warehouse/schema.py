@@ -94,4 +94,3 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         "this database has a table weather that is neither partitioned nor a hypertable",
         remedy="Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;",
     )
-

@@ -52,7 +52,9 @@ def _aggregates(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[st
         ]
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(
-        sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(selected), WEATHER, month_where(flat.month)),
+        sql.SQL("SELECT {} FROM {} WHERE {}").format(
+            sql.SQL(", ").join(selected), WEATHER, month_where(flat.month)
+        ),
         binary=True,
     ).fetchone()
     return dict(zip(names, row or (), strict=True))

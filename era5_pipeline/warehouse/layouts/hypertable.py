@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, CopyInto, create_location_index, create_weather, month_where
+from era5_pipeline.warehouse.layouts.protocol import (
+    WEATHER,
+    CopyInto,
+    create_location_index,
+    create_weather,
+    month_where,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -67,7 +73,9 @@ class ChunkedHypertable(_Hypertable):
         with connection.transaction():
             for time in ends:
                 # No location: what makes these rows known from all others in the month.
-                connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
+                connection.execute(
+                    sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time))
+                )
             connection.execute(
                 sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
             )

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, CopyInto, create_location_index, create_weather, month_where
+from era5_pipeline.warehouse.layouts.protocol import (
+    WEATHER,
+    CopyInto,
+    create_location_index,
+    create_weather,
+    month_where,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -53,14 +59,18 @@ class MonthPartitions:
         connection.execute(sql.SQL("ANALYZE {}").format(staging_table))
         if connection.execute("SELECT to_regclass(%s)", (partition,)).fetchone() != (None,):
             connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(partition)))
-        connection.execute(sql.SQL("ALTER TABLE {} RENAME TO {}").format(staging_table, sql.Identifier(partition)))
+        connection.execute(
+            sql.SQL("ALTER TABLE {} RENAME TO {}").format(staging_table, sql.Identifier(partition))
+        )
         connection.execute(
             sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
                 WEATHER, sql.Identifier(partition), sql.Literal(month.start), sql.Literal(month.end)
             )
         )
         connection.execute(
-            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(sql.Identifier(partition), sql.Identifier(check))
+            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(
+                sql.Identifier(partition), sql.Identifier(check)
+            )
         )
         return rows
 

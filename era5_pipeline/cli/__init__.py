@@ -1,0 +1,64 @@
+"""The command `era5`: one module a command, and how errors reach a person."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from era5_pipeline import __version__
+from era5_pipeline.cli.db import db
+from era5_pipeline.cli.demo import demo
+from era5_pipeline.cli.load import load
+from era5_pipeline.cli.map import map_
+from era5_pipeline.cli.series import series
+from era5_pipeline.cli.status import status
+from era5_pipeline.cli.up import up
+from era5_pipeline.errors import Era5Error
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="ERA5, month by month, from netCDF to a queryable PostgreSQL/TimescaleDB table, through Dagster.",
+    epilog="Settings come from ERA5_... in the environment or .env: see .env.example. "
+    "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again.",
+)
+app.command("load")(load)
+app.command("status")(status)
+app.command("series")(series)
+app.command("map")(map_)
+app.command("up")(up)
+app.command("demo")(demo)
+app.add_typer(db, name="db")
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback
+    if wanted:
+        typer.echo(f"era5-pipeline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a user's error is two lines and an exit code, never a traceback."""
+    try:
+        app()
+    except Era5Error as error:
+        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nothing more to say, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

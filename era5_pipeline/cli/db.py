@@ -1,0 +1,66 @@
+"""`era5 db`: the database by itself."""
+
+import typer
+
+db = typer.Typer(
+    no_args_is_help=True, help="The database: its URL, starting and stopping the embedded server."
+)
+
+
+@db.command("url")
+def url() -> None:
+    """Print a URL that any PostgreSQL client takes; starts the embedded server, which runs until `era5 db stop`.
+
+    \b
+    Examples:
+      psql "$(era5 db url)"
+      export ERA5_URL="$(era5 db url)"
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.connect import start_warehouse
+
+    typer.echo(start_warehouse(read_settings()).url)
+
+
+@db.command("start")
+def start() -> None:
+    """Start the embedded server, and let it run until `era5 db stop`."""
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.connect import start_warehouse
+
+    typer.echo(f"running: {start_warehouse(read_settings()).shown}")
+
+
+@db.command("stop")
+def stop(
+    *, force: bool = typer.Option(False, "--force", help="Also where commands are still using it.")
+) -> None:
+    """Stop the embedded server."""
+    from era5_pipeline.errors import UsageError
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.embedded import EmbeddedServer
+
+    settings = read_settings()
+    if settings.database_url is not None:
+        raise UsageError(
+            "ERA5_DATABASE_URL names a server that is not ours to stop",
+            remedy="Unset it to manage the embedded server, or stop that one with its own tools.",
+        )
+    stopped = EmbeddedServer(settings.home).stop(force=force)
+    typer.echo("stopped" if stopped else "it was not running")
+
+
+@db.command("init")
+def init() -> None:
+    """Make the table, the ledger and Dagster's database, where they are missing; a load does so by itself."""
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.connect import dagster_url, ensure_database, open_warehouse
+    from era5_pipeline.warehouse.schema import ensure_schema
+
+    settings = read_settings()
+    with open_warehouse(settings) as warehouse:
+        ensure_database(warehouse.url)
+        with warehouse.connect() as connection:
+            schema = ensure_schema(connection)
+        dagster_url(warehouse, settings)
+        typer.echo(f"{warehouse.shown}: {schema.server}, layout: {schema.layout.name}")

@@ -1,0 +1,58 @@
+"""`era5 up`: database, webserver and daemon together, until Ctrl-C."""
+
+import typer
+
+
+def up(
+    *,
+    port: int = typer.Option(
+        3000, "--port", min=1, max=65535, help="Where the web UI listens, on 127.0.0.1."
+    ),
+) -> None:
+    """Run the database (if embedded), Dagster's web UI and its daemon; one Ctrl-C stops all.
+
+    \b
+    Examples:
+      era5 up
+      era5 up --port 3001
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    import os
+    import socket
+    import tempfile
+    from pathlib import Path
+
+    from era5_pipeline.defs.instance import dagster_home
+    from era5_pipeline.defs.services import LOOPBACK, dagster_services
+    from era5_pipeline.errors import UsageError
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.supervisor import supervise
+    from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
+    from era5_pipeline.warehouse.schema import ensure_schema
+
+    settings = read_settings()
+    with socket.socket() as probe:
+        # Two webservers on one port do not complain, they serve each other's pages: ask before starting.
+        if probe.connect_ex((LOOPBACK, port)) == 0:
+            raise UsageError(
+                f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N."
+            )
+    with open_warehouse(settings) as warehouse, tempfile.TemporaryDirectory(prefix="era5-") as folder:
+        with warehouse.connect() as connection:
+            ensure_schema(connection)
+        dagster_url(warehouse, settings)
+        home = dagster_home(settings.home)
+        logs = settings.home / "logs"
+        env = {**os.environ, "DAGSTER_HOME": str(home), "ERA5_HOME": str(settings.home)}
+
+        def on_ready() -> None:
+            typer.echo(f"database  {warehouse.shown}")
+            typer.echo(f"web UI    http://{LOOPBACK}:{port}")
+            typer.echo(f"logs      {logs}")
+            typer.echo("Ctrl-C stops all.")
+
+        typer.echo("starting ...", err=True)
+        code = supervise(
+            dagster_services(Path(folder) / "code.sock", port), env=env, log_folder=logs, on_ready=on_ready
+        )
+    typer.echo("stopped")
+    raise typer.Exit(code)

@@ -1,0 +1,105 @@
+"""One month through the assets, in this process: what the command line runs, recorded like any other run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.jobs import load_month
+from era5_pipeline.definitions import defs
+from era5_pipeline.errors import Era5Error, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from era5_pipeline.months import Month
+
+_STAGES = {RAW: "raw", FLAT: "flat", WEATHER: "weather"}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a month was not loaded, in the words of an `Era5Error`."""
+
+    message: str
+    remedy: str
+    exit_code: int
+
+
+@dataclass
+class MonthRun:
+    """What a run did. `facts` are the metadata of each stage that was materialized; `trouble` is empty on success."""
+
+    month: Month
+    run_id: str
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trouble: list[Trouble] = field(default_factory=list)
+
+
+def run_month(
+    instance: dg.DagsterInstance,
+    month: Month,
+    *,
+    overrides: Mapping[str, object],
+    upstream_done: bool = False,
+) -> MonthRun:
+    """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
+
+    Never raises for what a user can cause: that is the result's `trouble`.
+    """
+    result = defs.resolve_job_def(load_month.name).execute_in_process(
+        partition_key=month.key,
+        instance=instance,
+        run_config={
+            "resources": {"era5": {"config": dict(overrides)}},
+            # The command line tells what happens; Dagster's own console log would drown it.
+            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+        },
+        raise_on_error=False,
+    )
+    run = MonthRun(month, result.run_id)
+    for event in result.all_events:
+        if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and event.asset_key is not None:
+            stage = _STAGES[event.asset_key]
+            run.facts[stage] = {
+                name: value.value
+                for name, value in event.step_materialization_data.materialization.metadata.items()
+            }
+        elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            evaluation = event.asset_check_evaluation_data
+            if not evaluation.passed:
+                remedy = evaluation.metadata.get("remedy")
+                run.trouble.append(
+                    Trouble(
+                        evaluation.description or "",
+                        str(remedy.value) if remedy else "",
+                        RefusedError.exit_code,
+                    )
+                )
+        elif event.event_type is dg.DagsterEventType.STEP_FAILURE:
+            run.trouble += _step_trouble(event, month)
+    if not result.success and not run.trouble:
+        run.trouble.append(Trouble(f"{month}: the run failed", f"See it in Dagster: run {run.run_id}.", 1))
+    return run
+
+
+def _step_trouble(event: dg.DagsterEvent, month: Month) -> list[Trouble]:
+    failure = event.step_failure_data
+    known = failure.user_failure_data
+    if known is not None and "remedy" in known.metadata:
+        values = {name: value.value for name, value in known.metadata.items()}
+        return [Trouble(str(values["message"]), str(values["remedy"]), int(values["exit_code"]))]
+    error = failure.error
+    if error is not None and error.cls_name == "DagsterAssetCheckFailedError":
+        return []  # the check that stopped the month has said why
+    said = (error.message if error is not None else "").strip().splitlines()
+    return [
+        Trouble(
+            f"{month}: {said[0] if said else 'an unexpected error'}",
+            f"This is a defect of the pipeline: please report it with the log of Dagster run {event.logging_tags.get('run_id', '')}.",
+            Era5Error.exit_code,
+        )
+    ]
