@@ -1,10 +1,13 @@
 # Two commands set everything up: `make demo` shows it, `make test` proves it. Both need Python 3.11-3.13 and make.
-# The first interpreter that runs and fits: a name on PATH may be a shim of a version manager that refuses to start.
+# The first interpreter that runs and fits: a name on PATH may be a shim of a version manager that refuses to start,
+# and Debian's own Python makes no environments (no ensurepip) until python3-venv is installed.
+FITS := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
-	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
+	$$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types check lock clean
@@ -14,16 +17,19 @@ help:
 	@echo "make test    the tests"
 	@echo "make check   lint, types and tests"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
-	@echo "make lock    resolve requirements.lock anew from pyproject.toml"
+	@echo "make lock    bring requirements.lock in step with pyproject.toml (UPGRADE=1: everything to its newest version)"
 	@echo "make clean   remove the environment and the caches (not the data in .era5)"
 
 setup: $(READY)
 
-# The stamp is written last, so an installation that was cut off is taken up again.
+# The stamp goes first and comes last. An environment without it was cut off, and pip cannot tell what such a one lacks:
+# it is made anew, which is quick, because pip keeps what it has downloaded.
 $(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed and none was found: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { echo "Python 3.11, 3.12 or 3.13 with venv (Debian: python3-venv) is needed," \
+		"and $(or $(PYTHON),nothing on PATH) is not that: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) from requirements.lock (about a minute) ..."
-	@$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
+	@rm -f $@
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
@@ -45,7 +51,7 @@ check: lint types test
 
 lock: $(READY)
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-strip-extras --no-emit-index-url --no-header --no-annotate --quiet -o requirements.lock
+		--no-strip-extras --no-emit-index-url --no-header --no-annotate --quiet $(if $(UPGRADE),--upgrade) -o "$(LOCK)"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.errors import disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _READ_BYTES = 1 << 20
 

@@ -93,9 +93,7 @@ def _fineness_for(width: float) -> _Fineness:
     return next((fineness for fineness in _FINENESSES if width <= fineness.widest), _CRUDE)
 
 
-def _lines(
-    shores: _Shores, polygon: int, shift: float, window: tuple[float, float, float, float]
-) -> list[FloatArray]:
+def _lines(shores: _Shores, polygon: int, shift: float, window: tuple[float, float, float, float]) -> list[FloatArray]:
     """Cut out the parts of a polygon, `shift` degrees further east, whose pieces enter the window."""
     west, east, south, north = window
     begin, end = int(shores.first[polygon]), int(shores.first[polygon + 1])

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import resource
 import time
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import dask
 import numpy as np
@@ -26,7 +27,7 @@ import pyarrow.compute as pc
 
 from era5_pipeline import progress
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
-from era5_pipeline.errors import RefusedError
+from era5_pipeline.errors import BadFileError, RefusedError
 from era5_pipeline.facts import ColumnFacts, FlatMonth, checksum_of
 from era5_pipeline.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
 from era5_pipeline.grid import latitudes_of, location_ids, longitudes_of
@@ -41,17 +42,23 @@ from era5_pipeline.tiles import Tile, cut_tiles
 from era5_pipeline.variables import BY_COLUMN, VARIABLES, Variable, in_table_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
+    import dask.array as da
     import numpy.typing as npt
 
     from era5_pipeline.months import Month
+    from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.settings import FlatFormat
     from era5_pipeline.sources.protocol import RawMonth
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
 
+_T = TypeVar("_T")
+
+# What netCDF4 and xarray raise for data that are damaged.
+_READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
 # Threads that decode while one reads: HDF5 itself runs one at a time, so more than two only hold memory.
 _READ_THREADS = 2
 
@@ -72,9 +79,7 @@ def flatten_month(
     with scratch_folder(home) as scratch:
         inventory = take_inventory(raw, scratch)
         if not inventory.pieces:
-            raise RefusedError(
-                f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy
-            )
+            raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
         # Named after the content, so that facts never describe another file than the one they were made with.
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
         with replacing(path) as temporary, open_sink(temporary, flat_format) as sink:
@@ -135,12 +140,46 @@ def describe_hours(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(str(first) if first == last else f"{first} to {last}" for first, last in names)
 
 
+def _one_ahead(items: Iterator[_T]) -> Generator[_T]:
+    """The same items, each made in a thread while the one before it is used: reading goes on beside writing."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        ahead = pool.submit(next, items, None)
+        while (item := ahead.result()) is not None:
+            ahead = pool.submit(next, items, None)
+            yield item
+
+
+def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
+    """The values of the arrays, one per part: (latitude, longitude, hour), as a view of what is (hour, ...) in memory.
+
+    Raises:
+        BadFileError: naming the file that cannot be read.
+    """
+    try:
+        read = dask.compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)
+    except _READ_ERRORS:
+        for one, array in zip(placed, arrays, strict=True):
+            try:
+                array.compute(scheduler="synchronous")
+            except _READ_ERRORS as error:
+                file = one.part.piece.file
+                raise BadFileError(
+                    file.shown,
+                    f"{one.part.piece.field.name} cannot be read, the file is damaged ({error})",
+                    remedy="Download it again, or move it out of the folder.",
+                ) from error
+        raise
+    return tuple(values.transpose(1, 2, 0) for values in read)
+
+
 @dataclass
 class _Tally:
-    """Facts of one column, gathered slice by slice."""
+    """Facts of one column, gathered slice by slice; it ought to have values at the hours and places that are due."""
 
     variable: Variable
     versions: Versions
+    due_hours: Flags
+    due_places: Flags
     values: int = 0
     total: float = 0.0
     minimum: float = np.inf
@@ -180,7 +219,13 @@ class _Flattening:
         inventory = self.inventory
         parts = {column: parts_of(inventory, column) for column in inventory.columns}
         for variable in in_table_order(inventory.columns):
-            self.tallies[variable.column] = _Tally(variable, Versions(inventory.hours.size))
+            self.tallies[variable.column] = _Tally(
+                variable,
+                Versions(inventory.hours.size),
+                due_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
+                & (inventory.hours >= int(variable.first_valid.timestamp()) // 3600),
+                due_places=inventory.column_coverage(variable.column),
+            )
         total = int(inventory.coverage.sum()) * inventory.hours.size
         done = 0
         with ExitStack() as stack:
@@ -189,14 +234,16 @@ class _Flattening:
                 if piece.file not in readers:
                     readers[piece.file] = FieldReader(piece.file)
                     stack.callback(readers[piece.file].close)
-            for tile in cut_tiles(inventory):
-                for table, points in self._tables(tile, parts, readers):
+            # Closed before the files are, so that nothing reads them any more.
+            for tile, placed, values in stack.enter_context(closing(_one_ahead(self._tiles(parts, readers)))):
+                for table, points in self._tables(tile, placed, values):
                     if table.num_rows:
                         self.sink.write(table)
                     self.rows += table.num_rows
                     self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
                     done += points
                     progress.report("flat", done, total, "rows")
+                del values  # before the next but one is read
 
     @cached_property
     def preview_hour(self) -> int:
@@ -236,41 +283,46 @@ class _Flattening:
             first_out_of_bounds=tally.first_out_of_bounds,
         )
 
+    def _tiles(
+        self, parts: Mapping[str, tuple[Part, ...]], readers: Mapping[NetcdfFile, FieldReader]
+    ) -> Iterator[tuple[Tile, Mapping[str, list[Placed]], dict[str, Floats]]]:
+        """The tiles, what lies where in them, and their values by column."""
+        for tile in cut_tiles(self.inventory):
+            placed = {
+                column: [p for p in (place(part, tile) for part in of_column) if p is not None]
+                for column, of_column in parts.items()
+            }
+            yield tile, placed, self._read(tile, placed, readers)
+
     def _tables(
-        self, tile: Tile, parts: Mapping[str, tuple[Part, ...]], readers: Mapping[object, FieldReader]
+        self, tile: Tile, placed: Mapping[str, list[Placed]], values: Mapping[str, Floats]
     ) -> Iterator[tuple[pa.Table, int]]:
         """Tables of about `ROW_GROUP_ROWS` rows, and how many of the month's point-hours each stands for."""
         hours = self.inventory.hours
-        placed = {
-            column: [p for p in (place(part, tile) for part in of_column) if p is not None]
-            for column, of_column in parts.items()
-        }
-        values = self._read(tile, placed, readers)
         covered = covered_by([p for of_column in placed.values() for p in of_column], tile, hours.size)
         for column in placed:
-            self._note_oddities(column, values[column], covered_by(placed[column], tile, hours.size), tile)
+            self._note_oddities(column, values[column], tile)
 
         inside = self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)]
         latitude, longitude = np.nonzero(inside)  # row by row: ascending location_id, for the tile's axes ascend
         flat_position = latitude * tile.longitude_index.size + longitude
         first = values[self.inventory.columns[0]]
-        self.preview_locations.append(
-            location_ids(tile.latitude_index[latitude], tile.longitude_index[longitude])
-        )
+        self.preview_locations.append(location_ids(tile.latitude_index[latitude], tile.longitude_index[longitude]))
         self.preview_values.append(first[latitude, longitude, self.preview_hour])
         step = max(1, ROW_GROUP_ROWS // hours.size)
         for start in range(0, flat_position.size, step):
             chosen = slice(start, start + step)
-            positions = flat_position[chosen]
+            # All of them in a row, which is usual, need no copy.
+            positions = chosen if inside.all() else flat_position[chosen]
             by_location = {c: v.reshape(-1, hours.size)[positions].reshape(-1) for c, v in values.items()}
             rows = None if covered is None else covered.reshape(-1, hours.size)[positions].reshape(-1)
             table = self._table(
                 tile.latitude_index[latitude[chosen]], tile.longitude_index[longitude[chosen]], by_location, rows
             )
-            yield table, positions.size * hours.size
+            yield table, latitude[chosen].size * hours.size
 
     def _read(
-        self, tile: Tile, placed: Mapping[str, list[Placed]], readers: Mapping[object, FieldReader]
+        self, tile: Tile, placed: Mapping[str, list[Placed]], readers: Mapping[NetcdfFile, FieldReader]
     ) -> dict[str, Floats]:
         lazy = {
             column: [
@@ -284,20 +336,18 @@ class _Flattening:
         # One variable at a time: its parts are dropped once they are merged, six would be held together otherwise.
         merged = {}
         for column, arrays in lazy.items():
-            read = dask.compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)
-            merged[column] = merge(
-                placed[column], read, tile, self.inventory.hours, self.tallies[column].versions
-            )
+            read = _compute(placed[column], arrays)
+            merged[column] = merge(placed[column], read, tile, self.inventory.hours, self.tallies[column].versions)
         return merged
 
-    def _note_oddities(self, column: str, values: Floats, covered: Flags | None, tile: Tile) -> None:
+    def _note_oddities(self, column: str, values: Floats, tile: Tile) -> None:
         tally = self.tallies[column]
-        begun = self.inventory.hours >= int(tally.variable.first_valid.timestamp()) // 3600
         missing = np.isnan(values)
         if missing.any():
-            missing &= begun
-            if covered is not None:
-                missing &= covered
+            # Against every place and hour that the column has, so that files which cover a month in part here and in
+            # part there leave no hole unnoticed.
+            missing &= tally.due_hours
+            missing &= tally.due_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
             tally.missing += int(missing.sum())
             tally.first_missing = tally.first_missing or self._first(missing, tile)
         with np.errstate(invalid="ignore"):

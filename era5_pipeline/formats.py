@@ -28,10 +28,7 @@ SCHEMA = pa.schema(
         pa.field("location_id", pa.int32(), nullable=False),
         pa.field("latitude", pa.float32(), nullable=False),
         pa.field("longitude", pa.float32(), nullable=False),
-        *(
-            pa.field(v.column, pa.float32(), metadata={"unit": v.unit, "description": v.description})
-            for v in VARIABLES
-        ),
+        *(pa.field(v.column, pa.float32(), metadata={"unit": v.unit, "description": v.description}) for v in VARIABLES),
     ]
 )
 

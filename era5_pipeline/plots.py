@@ -190,15 +190,11 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    figure.text(
-        0.885, 0.17 / (bar_height + height), _LOOKS[snapshot.variable.column].unit, fontsize=6, color=_INK
-    )
+    figure.text(0.885, 0.17 / (bar_height + height), _LOOKS[snapshot.variable.column].unit, fontsize=6, color=_INK)
     return _small_png(figure)
 
 
-def series_figure(
-    series: Series, variables: tuple[Variable, ...], location: Location, *, credit: str = ""
-) -> Figure:
+def series_figure(series: Series, variables: tuple[Variable, ...], location: Location, *, credit: str = "") -> Figure:
     """Draw a location's series, one panel per variable, below one another on the same time axis.
 
     Up to ten days are drawn hour by hour; longer ones have the hours thin and their daily means bold, and
@@ -382,9 +378,7 @@ def _draw_map(
     lines = coastlines(west, east, south, north)
     # A pale seam below the line keeps it visible on dark colours.
     for colour, width, alpha in (("white", 3 * line_width, 0.3), (_INK, line_width, 1.0)):
-        axes.add_collection(
-            LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False
-        )
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False)
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
     return image

@@ -18,7 +18,9 @@ Stage = Literal["raw", "flat", "load", "verify"]
 class Progress(Protocol):
     """Told by a stage, now and then, how many of how many units (bytes, rows, hours) are done."""
 
-    def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None: ...
+    def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None:
+        """Take one report."""
+        ...
 
 
 def _silent(stage: Stage, done: int, total: int, unit: str) -> None:

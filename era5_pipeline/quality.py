@@ -64,9 +64,7 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
 def _grid_aligned(inventory: Inventory) -> Outcome:
     off = [problem for problem in inventory.problems if problem.kind == "grid"]
     if off:
-        return Outcome(
-            "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
-        )
+        return Outcome("grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy)
     points = int(inventory.coverage.sum())
     return Outcome("grid_aligned", passed=True, description=f"{points} locations on the grid")
 
@@ -75,16 +73,12 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
     held = inventory.columns
     lacking = [column for column in raw.variables or () if column not in held]
     if lacking:
-        text = f"{inventory.month}: {', '.join(lacking)} asked for, and not in its files ({', '.join(held) or 'nothing'})"
-        remedy = (
-            "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
-        )
+        text = f"{inventory.month}: its files lack {', '.join(lacking)} (they hold {', '.join(held) or 'nothing'})"
+        remedy = "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
         return Outcome("variables_present", passed=False, description=text, remedy=remedy)
     points = int(inventory.coverage.sum())
     partial = {column: inventory.column_locations(column) for column in held}
-    short = [
-        f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points
-    ]
+    short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
     if short:
         text = f"{inventory.month}: {'; '.join(short)}"
         remedy = f"Add the missing files, choose --area or --variables that all of it covers; or {_ALLOW}"
@@ -172,9 +166,7 @@ def table_outcomes(flat: FlatMonth, differences: tuple[str, ...]) -> tuple[Outco
         Outcome(
             "rows_equal",
             passed=not in_rows,
-            description=f"{flat.month}: {'; '.join(in_rows)}"
-            if in_rows
-            else f"{flat.rows} rows in table and file",
+            description=f"{flat.month}: {'; '.join(in_rows)}" if in_rows else f"{flat.rows} rows in table and file",
             remedy=remedy,
         ),
         Outcome(

@@ -204,7 +204,7 @@ def _narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
 def _nothing_loaded() -> NoDataError:
     return NoDataError(
         "the table weather is empty: no month has been loaded yet",
-        remedy="Load a month first; `era5 --help` shows how.",
+        remedy="Load a month first: era5 load --from 2023-01.",
     )
 
 
@@ -216,7 +216,7 @@ def _no_series(
     if held:
         return NoDataError(
             f"{place}: the table has no row {_range(start, end)}; it holds {held}",
-            remedy="Ask for a time within that, or load the months that are missing.",
+            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
         )
     time, some_id = _some_row(connection)
     ids = _locations_at(connection, time, "latitude", _EVERYWHERE)["location_id"]
@@ -242,7 +242,7 @@ def _no_snapshot(connection: psycopg.Connection[Any], time: datetime, area: grid
     _, some_id = _some_row(connection)
     return NoDataError(
         f"{when}: the table has no row of that hour; it holds {_hours_held(connection, some_id)}",
-        remedy=f"Ask for an hour within that, or load the month {time.astimezone(UTC):%Y-%m}.",
+        remedy=f"Ask for an hour within that, or load the month: era5 load --from {time.astimezone(UTC):%Y-%m}.",
     )
 
 

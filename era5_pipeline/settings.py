@@ -98,9 +98,7 @@ def read_settings(**overrides: object) -> Settings:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
         # Only the setting's name and the reason: the rejected value might hold a password.
-        problems = "; ".join(
-            f"ERA5_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()
-        )
+        problems = "; ".join(f"ERA5_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         raise UsageError(
             f"settings: {problems}", remedy="Correct it in the environment or in .env (see .env.example)."
         ) from None

@@ -182,9 +182,7 @@ class _StopRequests:
 class _Child:
     """One service's process, and whatever that starts: its process group."""
 
-    def __init__(
-        self, service: Service, log_folder: Path, env: Mapping[str, str], requests: _StopRequests
-    ) -> None:
+    def __init__(self, service: Service, log_folder: Path, env: Mapping[str, str], requests: _StopRequests) -> None:
         self.service = service
         self._log = LogFile(log_folder / f"{service.name}.log")
         self._env = env

@@ -44,9 +44,7 @@ def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[dateti
     start = _parse(from_text).start if from_text is not None else None
     end = _parse(to_text).end if to_text is not None else None
     if start is not None and end is not None and start >= end:
-        raise UsageError(
-            f"the range {from_text} to {to_text} is empty", remedy="Give the earlier time first."
-        )
+        raise UsageError(f"the range {from_text} to {to_text} is empty", remedy="Give the earlier time first.")
     return start, end
 
 
@@ -58,9 +56,7 @@ def parse_instant(text: str) -> datetime:
     """
     span = _parse(text)
     if not span.is_instant:
-        raise UsageError(
-            f"{text!r} names no hour", remedy=f"Add it, for example {span.start:%Y-%m-%dT12:00}."
-        )
+        raise UsageError(f"{text!r} names no hour", remedy=f"Add it, for example {span.start:%Y-%m-%dT12:00}.")
     if span.start != _hour_of(span.start):
         raise UsageError(
             f"{text!r} is not on a full hour of UTC",

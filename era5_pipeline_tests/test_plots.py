@@ -188,9 +188,7 @@ def test_one_point_is_shown_with_its_surroundings() -> None:
     assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == (228, 228, 228)
 
 
-@pytest.mark.parametrize(
-    "area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"]
-)
+@pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
 def test_odd_areas_give_maps_of_a_sane_shape(area: str) -> None:
     figure = plots.map_figure(snapshot_in(area))
     width, height = figure.get_size_inches()
@@ -210,11 +208,7 @@ def test_temperature_is_about_zero_only_where_it_crosses_it() -> None:
 
 
 def test_wind_is_about_zero_and_cloud_from_none_to_all() -> None:
-    wind = (
-        plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0))
-        .axes[0]
-        .images[0]
-    )
+    wind = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
     assert wind.get_clim()[0] == -wind.get_clim()[1]
     cloud = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
     assert cloud.get_clim() == (0.0, 1.0)

@@ -39,9 +39,7 @@ NULL = 3  # the hour whose cloud cover is NULL
 JAKARTA = grid.nearest_location(-6.25, 106.75)
 # Around the antimeridian, and not in order.
 FIJI = tuple(
-    grid.nearest_location(latitude, longitude)
-    for latitude in (-17.0, -17.25)
-    for longitude in (180.0, -179.75, 179.75)
+    grid.nearest_location(latitude, longitude) for latitude in (-17.0, -17.25) for longitude in (180.0, -179.75, 179.75)
 )
 TEMPERATURE = BY_COLUMN["temperature_2m"]
 CLOUD = BY_COLUMN["total_cloud_cover"]
@@ -119,9 +117,7 @@ def test_a_series_is_all_of_a_place_in_the_order_of_time(filled: Connection) -> 
 def test_a_series_begins_with_its_start_and_stops_before_its_end(filled: Connection) -> None:
     found = query.series(filled, FIJI[0], (TEMPERATURE,), START + 20 * HOUR, START + 50 * HOUR)
     assert list(found.values) == ["temperature_2m"]
-    assert found.values["temperature_2m"].tolist() == [
-        temperature_of(FIJI[0], hour) for hour in range(20, 50)
-    ]
+    assert found.values["temperature_2m"].tolist() == [temperature_of(FIJI[0], hour) for hour in range(20, 50)]
 
 
 def test_a_series_reads_only_the_months_of_its_range(filled: Connection) -> None:
@@ -198,16 +194,14 @@ def test_a_time_that_is_not_there_is_told_from_those_that_are(filled: Connection
     )
     with pytest.raises(NoDataError, match=expected):
         query.series(filled, JAKARTA, (TEMPERATURE,), later, later + HOUR)
-    expected = r"^2024-05-01 00:00 UTC: .*holds 2023-01-30 00:00 to 2023-02-01 23:00 UTC\n.*the month 2024-05"
+    expected = r"^2024-05-01 00:00 UTC: .*holds 2023-01-30 00:00 to 2023-02-01 23:00 UTC\n.*era5 load --from 2024-05"
     for area in (None, grid.Area(0.0, 100.0, -10.0, 110.0)):
         with pytest.raises(NoDataError, match=expected):
             query.snapshot(filled, later, TEMPERATURE, area)
 
 
 def test_a_place_that_is_not_there_is_told_from_the_nearest(filled: Connection) -> None:
-    expected = (
-        r"longitude -179\).*nothing there.*nearest of its 7 locations is latitude -17, longitude -179.75"
-    )
+    expected = r"longitude -179\).*nothing there.*nearest of its 7 locations is latitude -17, longitude -179.75"
     with pytest.raises(NoDataError, match=expected):
         query.series(filled, grid.nearest_location(-17.0, -179.0), (TEMPERATURE,), None, None)
     # Across the antimeridian, where degrees are far and places are near.
@@ -279,9 +273,7 @@ def test_the_whole_parallel_begins_at_the_antimeridian() -> None:
 
 
 @pytest.fixture
-def app(
-    filled: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> typer.Typer:
+def app(filled: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> typer.Typer:
     """Both commands, on the filled table."""
     import typer
 
@@ -350,11 +342,17 @@ def test_a_short_table_is_whole(app: typer.Typer) -> None:
 
 
 def test_a_series_is_drawn(app: typer.Typer, tmp_path: Path) -> None:
-    out, err = run(app, *HERE, "--plot", "out.png", "--format", "csv")
-    assert len(out.splitlines()) == HOURS
-    assert err == "wrote out.png\n"
+    out, err = run(app, *HERE, "--plot", "out.png")
+    assert out == ""
+    assert err.startswith("wrote out.png: location_id 483547, latitude -6.25, longitude 106.75, 71 hours (Contains")
     with Image.open(tmp_path / "out.png") as picture:
         assert picture.width == 1600
+
+
+def test_a_series_is_drawn_and_printed_where_a_format_is_asked_for(app: typer.Typer, tmp_path: Path) -> None:
+    out, _ = run(app, *HERE, "--plot", "out.png", "--format", "csv")
+    assert len(out.splitlines()) == HOURS
+    assert (tmp_path / "out.png").exists()
 
 
 def test_a_map_is_drawn(app: typer.Typer, tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ def test_a_missing_file_is_named_with_the_remedy() -> None:
         read_sql("nowhere")
 
 
-def test_the_folder_in_an_installed_package_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_in_an_installed_package_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, text in (("package/sql", "SELECT 1"), ("sql", "SELECT 2")):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "first_folder.sql").write_text(text)

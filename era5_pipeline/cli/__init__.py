@@ -35,7 +35,7 @@ app.command("demo")(demo)
 app.add_typer(db, name="db")
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback
+def _print_version(wanted: bool) -> None:  # typer's callback
     if wanted:
         typer.echo(f"era5-pipeline {__version__}")
         raise typer.Exit
@@ -44,9 +44,7 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback
 @app.callback()
 def _options(
     *,
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
-    ),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     pass
 

@@ -2,9 +2,7 @@
 
 import typer
 
-db = typer.Typer(
-    no_args_is_help=True, help="The database: its URL, starting and stopping the embedded server."
-)
+db = typer.Typer(no_args_is_help=True, help="The database: its URL, starting and stopping the embedded server.")
 
 
 @db.command("url")
@@ -32,9 +30,7 @@ def start() -> None:
 
 
 @db.command("stop")
-def stop(
-    *, force: bool = typer.Option(False, "--force", help="Also where commands are still using it.")
-) -> None:
+def stop(*, force: bool = typer.Option(False, "--force", help="Also where commands are still using it.")) -> None:
     """Stop the embedded server."""
     from era5_pipeline.errors import UsageError
     from era5_pipeline.settings import read_settings

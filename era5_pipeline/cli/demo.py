@@ -14,7 +14,7 @@ def demo(
     *,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the two pictures go.", show_default="here")
-    ] = Path(),  # noqa: B008  # a path is immutable
+    ] = Path(),  # a path is immutable
 ) -> None:
     """Take two generated months (around Jakarta) from netCDF to the table, then show ledger, series and two pictures.
 

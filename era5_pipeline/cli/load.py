@@ -41,9 +41,7 @@ def load(
     ] = None,
     source: Annotated[
         Literal["files", "sample"] | None,
-        typer.Option(
-            "--source", help="Where months come from.", show_default="files with --files-dir, else sample"
-        ),
+        typer.Option("--source", help="Where months come from.", show_default="files with --files-dir, else sample"),
     ] = None,
     files_dir: Annotated[
         list[Path] | None,
@@ -72,17 +70,13 @@ def load(
     ] = None,
     allow_incomplete: Annotated[
         bool,
-        typer.Option(
-            "--allow-incomplete", help="Load months that lack hours, variables or values in places."
-        ),
+        typer.Option("--allow-incomplete", help="Load months that lack hours, variables or values in places."),
     ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Do months again where nothing changed; let sample replace real data."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON list of what was done to each month.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was done to each month.")] = False,
 ) -> None:
     """Load months into the table weather: raw files, flat file, table, each checked.
 
@@ -101,9 +95,7 @@ def load(
 
     overrides: dict[str, Any] = {
         "source": source or ("files" if files_dir else None),
-        "files_dir": os.pathsep.join(str(path.expanduser().absolute()) for path in files_dir)
-        if files_dir
-        else None,
+        "files_dir": os.pathsep.join(str(path.expanduser().absolute()) for path in files_dir) if files_dir else None,
         "variables": variables,
         "area": area,
         "format": format_,
@@ -127,13 +119,9 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
     source = source_of(settings)  # says what it lacks before anything is started
     if first is None:
         if last is not None:
-            raise UsageError(
-                "--to was given without --from", remedy="Give the first month too: --from YYYY-MM."
-            )
+            raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
         if not isinstance(source, FilesSource):
-            raise UsageError(
-                "which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
-            )
+            raise UsageError("which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one.")
         held = source.months()
         if not held:
             problems = source.problems()
@@ -147,9 +135,7 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
     return months
 
 
-def _load(
-    settings: "Settings", months: "Sequence[Month]", overrides: dict[str, Any], *, as_json: bool
-) -> int:
+def _load(settings: "Settings", months: "Sequence[Month]", overrides: dict[str, Any], *, as_json: bool) -> int:
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
@@ -182,9 +168,7 @@ def _load(
     if as_json:
         typer.echo(json.dumps([_as_json(month, runs) for month in months], indent=1))
     elif not runs:
-        typer.echo(
-            "nothing changed: the table holds these months as the source has them (--force does them again)"
-        )
+        typer.echo("nothing changed: the table holds these months as the source has them (--force does them again)")
     return _report(settings, runs)
 
 

@@ -15,9 +15,7 @@ from era5_pipeline.errors import NoDataError
 
 def map_(
     *,
-    time: Annotated[
-        str, typer.Option("--time", metavar="TIME", help="The hour, UTC unless it says otherwise.")
-    ],
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="The hour, UTC unless it says otherwise.")],
     column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column to draw.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.png", help="The file to write.")],
     area: Annotated[

@@ -39,9 +39,7 @@ def series(
     lon: Annotated[float, typer.Option("--lon", metavar="DEGREES", help="Longitude, east positive.")],
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"
-        ),
+        typer.Option("--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"),
     ] = None,
     to: Annotated[
         str | None,
@@ -104,9 +102,7 @@ def series(
         from era5_pipeline.plots import plot_series
 
         plot_series(rows, variables, location, plot, credit=credit)
-        typer.echo(
-            f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True
-        )
+        typer.echo(f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True)
         if format_ is None:
             return
     is_elsewhere = (location.latitude, location.longitude) != (lat, lon)
@@ -184,9 +180,7 @@ def _json(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
         times = [f'"{stamp}"' for stamp in _stamps(rows.times[chunk])]
         columns = [_texts(rows.values[variable.column][chunk], null="null") for variable in variables]
         pairs = (zip(names, row, strict=True) for row in zip(times, *columns, strict=True))
-        yield before + ",\n".join(
-            "{" + ", ".join(f"{name}: {value}" for name, value in row) + "}" for row in pairs
-        )
+        yield before + ",\n".join("{" + ", ".join(f"{name}: {value}" for name, value in row) + "}" for row in pairs)
         before = ",\n"
     yield "\n]\n"
 
@@ -242,9 +236,7 @@ def _table(rows: "Series", variables: tuple["Variable", ...], header: Callable[[
         if is_long and index == count - _SHOWN_ROWS:
             table.add_row(*["..."] * (len(variables) + 1))
         time = str(rows.times[index].astype("datetime64[m]")).replace("T", " ")
-        table.add_row(
-            time, *(_cell(float(rows.values[variable.column][index]), variable) for variable in variables)
-        )
+        table.add_row(time, *(_cell(float(rows.values[variable.column][index]), variable) for variable in variables))
     return table
 
 

@@ -13,9 +13,7 @@ def status(
     *,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="A JSON list of months: month, state, rows, hours, source, expver and more."
-        ),
+        typer.Option("--json", help="A JSON list of months: month, state, rows, hours, source, expver and more."),
     ] = False,
 ) -> None:
     """Show which months the table holds, and what each was made of.

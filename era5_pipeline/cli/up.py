@@ -5,9 +5,7 @@ import typer
 
 def up(
     *,
-    port: int = typer.Option(
-        3000, "--port", min=1, max=65535, help="Where the web UI listens, on 127.0.0.1."
-    ),
+    port: int = typer.Option(3000, "--port", min=1, max=65535, help="Where the web UI listens, on 127.0.0.1."),
 ) -> None:
     """Run the database (if embedded), Dagster's web UI and its daemon; one Ctrl-C stops all.
 
@@ -18,8 +16,6 @@ def up(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import os
     import socket
-    import tempfile
-    from pathlib import Path
 
     from era5_pipeline.defs.instance import dagster_home
     from era5_pipeline.defs.services import LOOPBACK, dagster_services
@@ -33,10 +29,8 @@ def up(
     with socket.socket() as probe:
         # Two webservers on one port do not complain, they serve each other's pages: ask before starting.
         if probe.connect_ex((LOOPBACK, port)) == 0:
-            raise UsageError(
-                f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N."
-            )
-    with open_warehouse(settings) as warehouse, tempfile.TemporaryDirectory(prefix="era5-") as folder:
+            raise UsageError(f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N.")
+    with open_warehouse(settings) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)
         dagster_url(warehouse, settings)
@@ -51,8 +45,6 @@ def up(
             typer.echo("Ctrl-C stops all.")
 
         typer.echo("starting ...", err=True)
-        code = supervise(
-            dagster_services(Path(folder) / "code.sock", port), env=env, log_folder=logs, on_ready=on_ready
-        )
+        code = supervise(dagster_services(home, port), env=env, log_folder=logs, on_ready=on_ready)
     typer.echo("stopped")
     raise typer.Exit(code)

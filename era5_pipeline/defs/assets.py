@@ -23,7 +23,7 @@ _OWNERS = ["team:era5"]
     group_name="acquire",
     kinds={"netcdf"},
     owners=_OWNERS,
-    description="The month's files as they came: where they lie, their digests, and which hours and versions they hold.",
+    description="The month's files as they came: where they lie, their digests, and which hours and versions of them.",
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
     retry_policy=RETRIES,
 )

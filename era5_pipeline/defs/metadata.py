@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
-Metadata = dict[str, dg.MetadataValue]  # type: ignore[type-arg]
+Metadata = dict[str, dg.MetadataValue]
 
 _KEY_COLUMNS = (
     ("time", "timestamptz", "Valid time, UTC"),
@@ -47,8 +47,7 @@ COLUMN_SCHEMA = dg.TableSchema(
 def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: bool) -> list[dg.AssetCheckSpec]:
     """The specs of these checks on `asset`; a blocking one that fails stops the month."""
     return [
-        dg.AssetCheckSpec(name, asset=asset, description=CHECK_DESCRIPTIONS[name], blocking=blocking)
-        for name in names
+        dg.AssetCheckSpec(name, asset=asset, description=CHECK_DESCRIPTIONS[name], blocking=blocking) for name in names
     ]
 
 
@@ -140,7 +139,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
     }
 
 
-def _picture(path: Path) -> dg.MetadataValue:  # type: ignore[type-arg]
+def _picture(path: Path) -> dg.MetadataValue:
     if not path.is_file():
         return dg.MetadataValue.null()
     encoded = base64.b64encode(path.read_bytes()).decode()

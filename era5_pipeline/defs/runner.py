@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from era5_pipeline.definitions import defs
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.jobs import load_month
-from era5_pipeline.definitions import defs
 from era5_pipeline.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def run_month(
         if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and event.asset_key is not None:
             stage = _STAGES[event.asset_key]
             run.facts[stage] = {
-                name: value.value
-                for name, value in event.step_materialization_data.materialization.metadata.items()
+                name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()
             }
         elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
@@ -80,26 +79,26 @@ def run_month(
                     )
                 )
         elif event.event_type is dg.DagsterEventType.STEP_FAILURE:
-            run.trouble += _step_trouble(event, month)
+            run.trouble += _step_trouble(event, run)
     if not result.success and not run.trouble:
         run.trouble.append(Trouble(f"{month}: the run failed", f"See it in Dagster: run {run.run_id}.", 1))
     return run
 
 
-def _step_trouble(event: dg.DagsterEvent, month: Month) -> list[Trouble]:
+def _step_trouble(event: dg.DagsterEvent, run: MonthRun) -> list[Trouble]:
     failure = event.step_failure_data
     known = failure.user_failure_data
     if known is not None and "remedy" in known.metadata:
         values = {name: value.value for name, value in known.metadata.items()}
-        return [Trouble(str(values["message"]), str(values["remedy"]), int(values["exit_code"]))]
+        return [Trouble(str(values["message"]), str(values["remedy"]), int(str(values["exit_code"])))]
     error = failure.error
     if error is not None and error.cls_name == "DagsterAssetCheckFailedError":
         return []  # the check that stopped the month has said why
     said = (error.message if error is not None else "").strip().splitlines()
     return [
         Trouble(
-            f"{month}: {said[0] if said else 'an unexpected error'}",
-            f"This is a defect of the pipeline: please report it with the log of Dagster run {event.logging_tags.get('run_id', '')}.",
+            f"{run.month}: {said[0] if said else 'an unexpected error'}",
+            f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run.run_id}.",
             Era5Error.exit_code,
         )
     ]

@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dagster._grpc.client import DagsterGrpcClient
 
+from era5_pipeline.atomic import write_json
+from era5_pipeline.errors import LocalDiskError
 from era5_pipeline.supervisor import Service
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
 
-def dagster_services(socket: Path, port: int) -> tuple[Service, ...]:
-    """Services that share one code server, reached by `socket`; the webserver listens on `port`.
+LOCATION = "era5_pipeline"
+# What a Unix socket's path may have, less a reserve.
+_SOCKET_BYTES = 100
+
+
+def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
+    """Services that share one code server, reached by a socket in `folder`; the webserver listens on `port`.
 
     One code server for both: each would start one of its own otherwise. It comes first, for a webserver without it
-    answers with errors.
+    answers with errors. Location and socket have the same name at every start: schedules and backfills are kept by it.
     """
-    at_socket = ("--grpc-socket", str(socket))
+    socket = _socket_path(folder)
+    socket.unlink(missing_ok=True)
+    workspace = folder / "workspace.yaml"
+    server = {"host": "localhost", "socket": str(socket), "location_name": LOCATION}
+    # JSON is YAML.
+    write_json(workspace, {"load_from": [{"grpc_server": server}]})
+    with_workspace = ("--workspace", str(workspace))
     return (
         Service(
             "code-server",
-            (*_module("dagster"), "code-server", "start", "--module-name", "era5_pipeline.definitions")
-            + ("--location-name", "era5_pipeline", "--socket", str(socket)),
+            (
+                *(*_module("dagster"), "code-server", "start", "--module-name", "era5_pipeline.definitions"),
+                *("--location-name", LOCATION, "--socket", str(socket)),
+            ),
             ready=partial(_serves_grpc, socket),
         ),
         Service(
             "webserver",
-            (*_module("dagster_webserver"), "--host", LOOPBACK, "--port", str(port), *at_socket),
+            (*_module("dagster_webserver"), "--host", LOOPBACK, "--port", str(port), *with_workspace),
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
         ),
-        Service("daemon", (*_module("dagster._daemon"), "run", *at_socket)),
+        Service("daemon", (*_module("dagster._daemon"), "run", *with_workspace)),
     )
+
+
+def _socket_path(folder: Path) -> Path:
+    path = folder / "code.sock"
+    if len(os.fsencode(path)) <= _SOCKET_BYTES:
+        return path
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    private = Path(tempfile.gettempdir()) / f"era5-{os.getuid()}-{digest}"
+    private.mkdir(mode=0o700, exist_ok=True)
+    if private.stat().st_uid != os.getuid():
+        raise LocalDiskError(
+            f"{private} belongs to another user", remedy="Set ERA5_HOME to a folder with a shorter path."
+        )
+    return private / "code.sock"
 
 
 def _module(name: str) -> tuple[str, ...]:
@@ -46,7 +75,10 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 def _serves_grpc(socket: Path) -> bool:
-    return socket.exists() and DagsterGrpcClient(socket=str(socket)).health_check_query() == "SERVING"
+    if not socket.exists():
+        return False
+    client = DagsterGrpcClient(socket=str(socket))
+    return bool(client.health_check_query() == "SERVING")  # type: ignore[no-untyped-call]
 
 
 def _serves_http(url: str) -> bool:

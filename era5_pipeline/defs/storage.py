@@ -24,7 +24,7 @@ _held = ExitStack()
 
 @cache
 def _url() -> str:
-    """The URL of Dagster's database. An embedded server then runs until this process ends, as instances live as long."""
+    """The URL of Dagster's database. An embedded server then runs until this process ends, as the instance does."""
     import atexit  # noqa: PLC0415  # registered on first use, so that it runs before what was registered at import
 
     atexit.register(_held.close)

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from era5_pipeline import grid
-from era5_pipeline.months import Month
+from era5_pipeline.months import FIRST_YEAR, Month
 from era5_pipeline.variables import BY_SHORT_NAME, Variable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FINAL = "0001"
 PRELIMINARY = "0005"
 UNKNOWN_EXPVER = "unknown"
 _EXPVER = "expver"
-_HOUR = np.timedelta64(1, "h")
+_BEGIN = int(np.datetime64(f"{FIRST_YEAR}-01-01", "h").astype(np.int64))
 _TIME_NAMES = ("valid_time", "time")
 _LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
 _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
@@ -130,7 +130,8 @@ def inspect(file: NetcdfFile) -> Contents:
             ),
         )
     with dataset:
-        return _inspect_dataset(dataset, file.shown)
+        # Tools that rewrite files drop the attribute by which xarray knows it for a coordinate.
+        return _inspect_dataset(dataset.set_coords([_EXPVER] if _EXPVER in dataset.data_vars else []), file.shown)
 
 
 _AGAIN = "Download it again, or move it out of the folder."
@@ -164,9 +165,10 @@ def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
 
 def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
     try:
-        return months_of(_hours(array))
+        hours = _times(array).astype("datetime64[h]").astype(np.int64)
     except ProblemError:
         return ()
+    return months_of(hours[hours >= _BEGIN])
 
 
 def _ours(dataset: xr.Dataset) -> Iterator[tuple[Hashable, Variable]]:
@@ -213,23 +215,33 @@ def _time(array: xr.DataArray) -> xr.DataArray:
     times = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
     times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
     # With both, valid_time is the time of the value; in cfgrib's files `time` may be that of the forecast.
-    times = [c for c in times if np.issubdtype(c.dtype, np.datetime64) and c.ndim <= 1]
-    if not times:
+    times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
+    if not times or times[0].ndim > 1:
         raise ProblemError(
             "dimensions", f"{array.name} has no time coordinate that can be read", "Ask for hourly data with times."
         )
     return times[0]
 
 
-def _hours(array: xr.DataArray) -> npt.NDArray[np.int64]:
-    times = np.atleast_1d(_time(array).values).astype("datetime64[ns]")
+def _times(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
+    """The times, to the second: days as fractions miss the hour by a few nanoseconds."""
+    times = np.atleast_1d(_time(array).values).astype("datetime64[ms]")
     if np.isnat(times).any():
         raise ProblemError("time", "its time coordinate holds fill values", _AGAIN)
+    return (times + np.timedelta64(500, "ms")).astype("datetime64[s]")
+
+
+def _hours(array: xr.DataArray) -> npt.NDArray[np.int64]:
+    times = _times(array)
+    if not times.size:
+        raise ProblemError("time", f"{array.name} has no times, writing the file was not finished", _AGAIN)
     hours = times.astype("datetime64[h]")
     off = times != hours
     if off.any():
         raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Ask for hourly data, on the hour.")
     numbers = hours.astype(np.int64)
+    if numbers.min() < _BEGIN:
+        raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", _AGAIN)
     distinct, counts = np.unique(numbers, return_counts=True)
     if (counts > 1).any():
         twice = distinct[counts > 1][0].astype("datetime64[h]")
@@ -247,7 +259,7 @@ def _indices(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -
     except ValueError as error:
         raise ProblemError("grid", str(error), _ON_GRID) from None
     # Some global files repeat the first meridian as the last one (0 and 360): the first of the two is kept.
-    if what == "latitude" and np.unique(indices).size != indices.size:
+    if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
         raise ProblemError("grid", f"a {what} occurs more than once", _AGAIN)
     return indices
 
@@ -299,7 +311,9 @@ def _expver(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     if _EXPVER not in array.coords:
         return np.full(size, UNKNOWN_EXPVER)
     values = np.atleast_1d(array.coords[_EXPVER].values)
-    texts = np.array([expver_text(value) for value in values])
+    texts = np.array([expver_text(value) for value in values.reshape(-1)])
+    if texts.size not in (1, size):
+        raise ProblemError("dimensions", f"{array.name} has {texts.size} versions (expver) for {size} times", _AGAIN)
     return np.full(size, texts[0]) if texts.size == 1 else texts
 
 

@@ -75,7 +75,11 @@ class Inventory:
 
     def column_locations(self, column: str) -> int:
         """How many grid points `column` has."""
-        return int(self._coverage(self.column_pieces(column)).sum())
+        return int(self.column_coverage(column).sum())
+
+    def column_coverage(self, column: str) -> npt.NDArray[np.bool_]:
+        """Grid points that `column` has, (721, 1440) by latitude and longitude index."""
+        return self._coverage(self.column_pieces(column))
 
     @cached_property
     def expver(self) -> dict[str, dict[str, int]]:

@@ -79,7 +79,10 @@ class RawMonth:
 class Source(Protocol):
     """A door to ERA5: given a month, it provides raw files and says where they came from."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the ledger calls it."""
+        ...
 
     def fetch(self, month: Month) -> RawMonth:
         """Make the month's raw files available on local disk.

@@ -1,0 +1,110 @@
+"""How long a netCDF-3 file must be, by its header: the netCDF library reads zeros beyond the end of a cut-off file.
+
+Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5). Files of netCDF-4 need no such care: HDF5 keeps its
+own length and refuses to open less.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
+_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
+
+
+class _Header:
+    """Reads the numbers of a header in turn. Numbers are big-endian; how wide they are depends on the version."""
+
+    def __init__(self, file: BinaryIO, version: int) -> None:
+        self._file = file
+        self._count_bytes = 8 if version == 5 else 4
+        self._offset_bytes = 4 if version == 1 else 8
+
+    def skip(self, size: int) -> None:
+        """Pass over `size` bytes and what pads them to a multiple of four."""
+        self._file.seek(size + -size % 4, 1)
+
+    def number(self) -> int:
+        """A tag or type."""
+        return self._unsigned(4)
+
+    def count(self) -> int:
+        """A count or length."""
+        return self._unsigned(self._count_bytes)
+
+    def offset(self) -> int:
+        """A position in the file."""
+        return self._unsigned(self._offset_bytes)
+
+    def list_of(self, tag: int) -> range:
+        """The head of a list: as many times as it has elements."""
+        found, size = self.number(), self.count()
+        if found != tag and (found, size) != (0, 0):
+            raise ValueError(f"tag {found} in place of {tag}")
+        return range(size)
+
+    def name(self) -> None:
+        self.skip(self.count())
+
+    def attributes(self) -> None:
+        for _ in self.list_of(_ATTRIBUTES):
+            self.name()
+            kind = self.number()
+            self.skip(self.count() * _TYPE_BYTES[kind])
+
+    def _unsigned(self, size: int) -> int:
+        read = self._file.read(size)
+        return int(struct.unpack(">Q" if size == 8 else ">I", read)[0])
+
+
+def required_bytes(path: Path) -> int | None:
+    """The least length of the netCDF-3 file at `path` with all its values; None: it is no netCDF-3, or does not say.
+
+    Raises:
+        ValueError: if the header itself is cut off or damaged.
+    """
+    with path.open("rb") as file:
+        magic = file.read(4)
+        if magic[:3] != b"CDF" or magic[3] not in (1, 2, 5):
+            return None
+        header = _Header(file, magic[3])
+        try:
+            return _required(header)
+        except (struct.error, KeyError, IndexError, OSError) as error:
+            raise ValueError(f"header: {error}") from error
+
+
+def _required(header: _Header) -> int | None:
+    records = header.count()
+    lengths = []
+    for _ in header.list_of(_DIMENSIONS):
+        header.name()
+        lengths.append(header.count())
+    header.attributes()
+    ends = [0]
+    record_variables = []
+    for _ in header.list_of(_VARIABLES):
+        header.name()
+        shape = [lengths[header.count()] for _ in range(header.count())]
+        header.attributes()
+        width = _TYPE_BYTES[header.number()]
+        header.count()  # its padded size, which 32 bits cannot hold for large ones
+        begin = header.offset()
+        if shape and shape[0] == 0:  # the length of the record dimension
+            record_variables.append((begin, width * prod(shape[1:])))
+        else:
+            ends.append(begin + width * prod(shape))
+    if record_variables:
+        if records in (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
+            return None
+        # Each variable's part of a record is padded to four bytes, unless there is but one.
+        only = len(record_variables) == 1
+        record = sum(part if only else part + -part % 4 for _, part in record_variables)
+        if records:
+            ends += [begin + (records - 1) * record + part for begin, part in record_variables]
+    return max(ends)
