@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         LocalDiskError: if the disk is full or not writable.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # Not by process number: two containers that share the folder may have the same.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with disk_errors(f"writing {path.name}", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

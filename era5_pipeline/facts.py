@@ -38,8 +38,8 @@ def checksum_of(values: npt.NDArray[np.float32]) -> int:
 class ColumnFacts:
     """Of one column that the month holds: counts of values, their range in the stored unit, and what is odd.
 
-    `missing` are values that are NaN where the files have the place and hour; `out_of_bounds` are those outside the
-    variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version.
+    `missing` are places and hours without a value, of all places and hours that the column has; `out_of_bounds` are
+    values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version.
     """
 
     column: str
@@ -62,7 +62,8 @@ class FlatMonth:
     """A month as rows in one file: location-major, in the units of the table.
 
     `hours_expected` is the length of the month; `columns` has the columns that the files hold, the others are NULL.
-    `location_id_sum` is over all rows. `seconds` is what flattening took; `fingerprint` is the same for the same rows made of the same files.
+    `location_id_sum` is over all rows. `seconds` is what flattening took; `fingerprint` is the same for the same rows
+    made of the same files.
     """
 
     raw: RawMonth

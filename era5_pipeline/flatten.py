@@ -17,13 +17,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from dask.base import compute
 
 from era5_pipeline import progress
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
@@ -43,6 +42,7 @@ from era5_pipeline.variables import BY_COLUMN, VARIABLES, Variable, in_table_ord
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import dask.array as da
     import numpy.typing as npt
@@ -75,7 +75,6 @@ def flatten_month(
     """
     started = time.monotonic()
     facts_path = facts_file(folder, raw.month)
-    before = read_json(facts_path)
     with scratch_folder(home) as scratch:
         inventory = take_inventory(raw, scratch)
         if not inventory.pieces:
@@ -105,8 +104,9 @@ def flatten_month(
     with replacing(preview_file(folder, raw.month)) as temporary:
         temporary.write_bytes(preview_map(flattening.preview()))
     write_json(facts_path, flat.to_json())
-    if before is not None and before["path"] != str(path):
-        Path(before["path"]).unlink(missing_ok=True)
+    for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}.*"):
+        if earlier != path:
+            earlier.unlink(missing_ok=True)
     return flat
 
 
@@ -122,10 +122,10 @@ def preview_file(folder: Path, month: Month) -> Path:
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     """The flat month in `folder`; None if there is none, or its file is gone or not the one that was written."""
-    value = read_json(facts_file(folder, month))
-    if value is None:
-        return None
-    flat = FlatMonth.from_json(value)
+    try:
+        flat = FlatMonth.from_json(read_json(facts_file(folder, month)))
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return None  # none there, or one of another form
     if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None
     return flat
@@ -156,11 +156,11 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
         BadFileError: naming the file that cannot be read.
     """
     try:
-        read = dask.compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)
+        read = compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
     except _READ_ERRORS:
         for one, array in zip(placed, arrays, strict=True):
             try:
-                array.compute(scheduler="synchronous")
+                compute(array, scheduler="synchronous")  # type: ignore[no-untyped-call]
             except _READ_ERRORS as error:
                 file = one.part.piece.file
                 raise BadFileError(

@@ -167,7 +167,7 @@ class Area:
         return cls(north, west, south, east)
 
     def __str__(self) -> str:
-        return f"{self.north:g}/{self.west:g}/{self.south:g}/{self.east:g}"
+        return "/".join(f"{degrees:.10g}" for degrees in (self.north, self.west, self.south, self.east))
 
     def latitude_indices(self) -> IntArray:
         """Indices of the grid's latitudes within, south to north."""
@@ -179,7 +179,7 @@ class Area:
         """Indices of the grid's longitudes within, ascending (not west to east where it crosses 180)."""
         degrees = longitudes_of(np.arange(N_LONGITUDES)).astype(np.float64)
         width = (self.east - self.west) % 360.0
-        if width == 0.0 and self.east != self.west:
+        if width == 0.0 and self.east > self.west:
             width = 360.0
         offset = (degrees - self.west) % 360.0
         within = (offset <= width + TOLERANCE_DEGREES) | (offset >= 360.0 - TOLERANCE_DEGREES)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """Those hours of a piece that are of one version: `file_hours` (n,) in the file, `month_hours` (n,) in the month."""
+    """The hours of a piece that are of one version: `file_hours` (n,) in the file, `month_hours` (n,) in the month."""
 
     piece: Piece
     expver: str
@@ -140,7 +140,7 @@ def merge(
             if comparable.any():
                 _require_agreement(one, placed[:number], before, values, comparable, tile, hours)
             merged[where] = np.where(empty, values, before)
-            versions.add(one.part.expver, one.part.month_hours, np.any(empty & given, axis=(0, 1), keepdims=True)[0, 0])
+            versions.add(one.part.expver, one.part.month_hours, _hours_with_values(np.where(empty, values, np.nan)))
         laid[one.part.month_hours] = True
     return merged
 
@@ -170,7 +170,7 @@ def _as_slice(positions: Positions) -> slice | None:
 
 def _hours_with_values(values: Floats) -> npt.NDArray[np.bool_]:
     """At which hours of (latitude, longitude, hour) there is a value: nearly always told by the first place alone."""
-    has = ~np.isnan(values[0, 0])
+    has: npt.NDArray[np.bool_] = ~np.isnan(values[0, 0])
     for hour in np.flatnonzero(~has):
         has[hour] = not np.isnan(values[:, :, hour]).all()
     return has

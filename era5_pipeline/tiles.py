@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.netcdf.inspect import Field
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from era5_pipeline.netcdf.inspect import Field
     from era5_pipeline.netcdf.inventory import Inventory
 
     Indices = npt.NDArray[np.int32]
@@ -71,7 +70,10 @@ def tile_size(field: Field, hours: int) -> tuple[int, int]:
 
 def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Iterator[Indices]:
     """Runs of the file's indices that are needed, cut at multiples of `size` in the file; then those it lacks."""
-    wanted = np.isin(file_order, needed)
+    # A meridian that the file holds twice (0 and 360) is taken where it comes first.
+    wanted = np.zeros(file_order.size, dtype=np.bool_)
+    wanted[np.unique(file_order, return_index=True)[1]] = True
+    wanted &= np.isin(file_order, needed)
     for start in range(0, file_order.size, size):
         block = file_order[start : start + size][wanted[start : start + size]]
         if block.size:

@@ -371,7 +371,7 @@ def expected_rows(of: Weather, month: str) -> Rows:
 
 def flat_rows(path: Path) -> Rows:
     """The rows of a flat month in Parquet, in the order of the file."""
-    table = pq.read_table(path)  # type: ignore[no-untyped-call]
+    table = pq.read_table(path)
     micros = table.column("time").cast("int64").to_numpy()
     assert (micros % 3_600_000_000 == 0).all()
     return Rows(

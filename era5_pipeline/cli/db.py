@@ -50,12 +50,11 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Also where comman
 def init() -> None:
     """Make the table, the ledger and Dagster's database, where they are missing; a load does so by itself."""
     from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import dagster_url, ensure_database, open_warehouse
+    from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
     from era5_pipeline.warehouse.schema import ensure_schema
 
     settings = read_settings()
-    with open_warehouse(settings) as warehouse:
-        ensure_database(warehouse.url)
+    with open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
             schema = ensure_schema(connection)
         dagster_url(warehouse, settings)

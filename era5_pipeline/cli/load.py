@@ -148,7 +148,7 @@ def _load(settings: "Settings", months: "Sequence[Month]", overrides: dict[str, 
     if settings.source_name == "sample":
         console.print("source sample: generated data, not ERA5", style="yellow", highlight=False)
     runs: list[MonthRun] = []
-    with open_warehouse(settings) as warehouse:
+    with open_warehouse(settings, create=True) as warehouse:
         console.print(f"loading into {warehouse.shown}", style="dim", highlight=False, soft_wrap=True)
         with console.status("looking what is there already"):
             unchanged = unchanged_months(settings, warehouse, tuple(months))

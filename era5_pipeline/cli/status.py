@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.variables import VARIABLES
+
 if TYPE_CHECKING:
     from era5_pipeline.warehouse.ledger import Entry
 
@@ -76,6 +78,6 @@ def _cells(entry: "Entry") -> tuple[str, ...]:
         f"{entry.locations:,}",
         entry.source or "",
         "+".join(versions),
-        ", ".join(str(facts["column"]) for facts in entry.columns),
+        "all" if len(entry.columns) == len(VARIABLES) else ", ".join(str(facts["column"]) for facts in entry.columns),
         f"{entry.loaded_at:%Y-%m-%d %H:%M} UTC" if entry.loaded_at else "",
     )

@@ -30,7 +30,7 @@ def up(
         # Two webservers on one port do not complain, they serve each other's pages: ask before starting.
         if probe.connect_ex((LOOPBACK, port)) == 0:
             raise UsageError(f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N.")
-    with open_warehouse(settings) as warehouse:
+    with open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)
         dagster_url(warehouse, settings)

@@ -75,7 +75,7 @@ def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materia
     """Load the flat month, and compare the table with it."""
     with as_failures():
         settings = era5.settings()
-        with open_warehouse(settings) as warehouse:
+        with open_warehouse(settings, create=True) as warehouse:
             result = run_load(settings, warehouse, Month.parse(context.partition_key), context.log.info)
     return dg.MaterializeResult(
         metadata=metadata.weather_metadata(result),

@@ -29,7 +29,7 @@ def _url() -> str:
 
     atexit.register(_held.close)
     settings = read_settings()
-    return dagster_url(_held.enter_context(open_warehouse(settings)), settings)
+    return dagster_url(_held.enter_context(open_warehouse(settings, create=True)), settings)
 
 
 class WarehouseStorage(DagsterPostgresStorage):

@@ -6,18 +6,18 @@ Members are streamed into files named by their position, so a member's name can 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 import zipfile
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from era5_pipeline.errors import BadFileError, disk_errors
-from era5_pipeline.netcdf.recognise import kind_of
+from era5_pipeline.errors import BadFileError, Era5Error, disk_errors
+from era5_pipeline.netcdf.recognise import describe_other, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,23 +43,60 @@ class NetcdfFile:
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
-    """A folder below `home` that is gone afterwards; also removes what killed processes left there."""
+    """A folder below `home` that is gone afterwards; also removes what killed processes left there.
+
+    Who uses a folder holds a lock on it, which ends with the process: process numbers would not do, since containers
+    that share `home` do not see each other's.
+    """
     parent = home / "scratch"
     with disk_errors("making a scratch folder", parent):
         parent.mkdir(parents=True, exist_ok=True)
-        for left in parent.iterdir():
-            owner = left.name.partition("-")[0]
-            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+        with _locked(parent, fcntl.LOCK_EX):
+            _remove_abandoned(parent)
+            folder = Path(tempfile.mkdtemp(dir=parent))
+            held = os.open(folder, os.O_RDONLY)
+            _lock(held, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for left in parent.iterdir():
+        with _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_abandoned:
+            if is_abandoned:
                 shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=parent, prefix=f"{os.getpid()}-") as folder:
-            yield Path(folder)
+
+
+@contextmanager
+def _locked(folder: Path, operation: int) -> Iterator[bool]:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        yield _lock(descriptor, operation)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, operation: int) -> bool:
+    """Whether the lock was got; some network file systems have none for folders, and nothing is removed there."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError:
+        return False
+    return True
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
     """The netCDF files among and within `paths`; ZIP members are unpacked into `scratch`.
 
     Raises:
-        BadFileError: if a ZIP is damaged or holds no netCDF.
+        BadFileError: if a file is neither, or a ZIP is damaged or holds no netCDF.
         LocalDiskError: if there is no room to unpack.
     """
     for path in paths:
@@ -68,11 +105,13 @@ def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
             yield NetcdfFile(path=path, source=path)
         elif kind == "zip":
             yield from _members(path, scratch)
+        else:
+            text, remedy = describe_other(path)
+            raise BadFileError(path, text, remedy=remedy)
 
 
 def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
     found = False
-    damaged = "is a damaged ZIP"
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
@@ -84,8 +123,10 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
                     continue
                 found = True
                 yield NetcdfFile(path=target, source=path, member=info.filename)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BadFileError(path, f"{damaged} ({error})", remedy="Download it again.") from error
+    except Era5Error:
+        raise
+    except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
+        raise BadFileError(path, f"is a damaged ZIP ({error})", remedy="Download it again.") from error
     if not found:
         raise BadFileError(path, "is a ZIP without netCDF in it", remedy="Move it out of the folder.")
 
@@ -95,9 +136,9 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch
         raise BadFileError(
             path, f"its member {info.filename} would unpack to {info.file_size} bytes", remedy="Download it again."
         )
-    descriptor, name = tempfile.mkstemp(dir=scratch, suffix=".nc")
-    with disk_errors(f"unpacking {path.name}", scratch), os.fdopen(descriptor, "wb") as target:
+    with disk_errors(f"unpacking {path.name}", scratch):
+        descriptor, name = tempfile.mkstemp(dir=scratch, suffix=".nc")
         # zipfile stops at the announced size and checks the CRC, so a lying directory cannot fill the disk.
-        with archive.open(info) as member:
+        with os.fdopen(descriptor, "wb") as target, archive.open(info) as member:
             shutil.copyfileobj(member, target, _COPY_BYTES)
     return Path(name)

@@ -75,7 +75,7 @@ def required_bytes(path: Path) -> int | None:
         header = _Header(file, magic[3])
         try:
             return _required(header)
-        except (struct.error, KeyError, IndexError, OSError) as error:
+        except (struct.error, KeyError, IndexError, OSError, OverflowError) as error:
             raise ValueError(f"header: {error}") from error
 
 

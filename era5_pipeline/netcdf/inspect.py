@@ -14,10 +14,12 @@ import xarray as xr
 
 from era5_pipeline import grid
 from era5_pipeline.months import FIRST_YEAR, Month
+from era5_pipeline.netcdf.classic import required_bytes
 from era5_pipeline.variables import BY_SHORT_NAME, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -119,6 +121,7 @@ def open_netcdf(file: NetcdfFile) -> xr.Dataset:
 def inspect(file: NetcdfFile) -> Contents:
     """Find our variables in a netCDF file. Never raises for what the file is: that is a `Problem`."""
     try:
+        _require_whole(file.path)
         dataset = open_netcdf(file)
     except Exception as error:  # noqa: BLE001  # the libraries raise nearly anything for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -132,6 +135,12 @@ def inspect(file: NetcdfFile) -> Contents:
     with dataset:
         # Tools that rewrite files drop the attribute by which xarray knows it for a coordinate.
         return _inspect_dataset(dataset.set_coords([_EXPVER] if _EXPVER in dataset.data_vars else []), file.shown)
+
+
+def _require_whole(path: Path) -> None:
+    required, size = required_bytes(path), path.stat().st_size
+    if required is not None and size < required:
+        raise ValueError(f"{size} of {required} bytes")
 
 
 _AGAIN = "Download it again, or move it out of the folder."
@@ -201,7 +210,7 @@ def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
 
 
 def _coordinate(array: xr.DataArray, words: tuple[str, ...], what: str) -> xr.DataArray:
-    found = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
+    found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
     if not found:
         raise ProblemError("dimensions", f"{array.name} has no {what}", "Ask for a plain latitude-longitude grid.")
     if len(found) > 1 or found[0].ndim > 1:
@@ -212,7 +221,7 @@ def _coordinate(array: xr.DataArray, words: tuple[str, ...], what: str) -> xr.Da
 
 
 def _time(array: xr.DataArray) -> xr.DataArray:
-    times = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
+    times: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
     times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
     # With both, valid_time is the time of the value; in cfgrib's files `time` may be that of the forecast.
     times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
@@ -264,9 +273,7 @@ def _indices(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -
     return indices
 
 
-def _fields(
-    array: xr.DataArray, name: str, variable: Variable, hours: npt.NDArray[np.int64]
-) -> Iterator[Field]:
+def _fields(array: xr.DataArray, name: str, variable: Variable, hours: npt.NDArray[np.int64]) -> Iterator[Field]:
     latitude = _coordinate(array, _LATITUDE, "latitude")
     longitude = _coordinate(array, _LONGITUDE, "longitude")
     time_dimension = _time(array).dims
@@ -296,9 +303,7 @@ def _fields(
         if len(versions) != array.sizes[_EXPVER]:
             raise ProblemError("dimensions", f"{name} has an expver dimension without values", _AGAIN)
         for position, version in enumerate(versions):
-            yield replace(
-                field, expver=np.full(hours.shape, expver_text(version)), expver_position=position
-            )
+            yield replace(field, expver=np.full(hours.shape, expver_text(version)), expver_position=position)
     else:
         yield replace(field, expver=_expver(array, hours.size))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.months import Month
-    from era5_pipeline.sources.protocol import RawMonth
+    from era5_pipeline.sources.protocol import RawFile, RawMonth
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,8 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
     pieces: list[Piece] = []
     problems: list[Problem] = []
+    for raw_file in raw.files:
+        _require_unchanged(raw_file)
     for file in netcdf_files((file.path for file in raw.files), scratch):
         contents = inspect(file)
         problems += (p for p in contents.problems if not p.months or str(raw.month) in p.months)
@@ -141,6 +143,19 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
             remedy="Give an area that the files cover, or none for all of it.",
         )
     return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes)
+
+
+def _require_unchanged(file: RawFile) -> None:
+    try:
+        size = file.path.stat().st_size
+    except OSError as error:
+        raise BadFileError(
+            file.path, f"cannot be opened ({error.strerror})", remedy="Put it back, or materialize era5/raw again."
+        ) from error
+    if size != file.bytes:
+        raise BadFileError(
+            file.path, "has changed since the month was looked for", remedy="Materialize era5/raw of the month again."
+        )
 
 
 def _relevant(

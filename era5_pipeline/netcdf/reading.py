@@ -1,7 +1,7 @@
 """Lazy arrays of a field's values, in stored units; nothing is read before dask is told to.
 
-Source of the arithmetic: CF 8.1, packing (value * scale_factor + add_offset), then the variable's own unit conversion, both
-in float64 and rounded once, to float32.
+Source of the arithmetic: CF 8.1 (value * scale_factor + add_offset), then the variable's own unit conversion, both in
+float64 and rounded once, to float32.
 """
 
 from __future__ import annotations

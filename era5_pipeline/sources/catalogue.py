@@ -7,6 +7,7 @@ under the pipeline's home; they are a cache, and may be removed at any time.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,6 +57,14 @@ class Entry:
         )
 
 
+def _entry_of(value: Any) -> Entry | None:  # noqa: ANN401  # JSON is any
+    """The entry that a cache file holds; None if it is none, or of another form."""
+    try:
+        return Entry.from_json(value) if value["form"] == _FORM else None
+    except (TypeError, KeyError, AttributeError):
+        return None
+
+
 class Catalogue:
     """Entries of files, kept below `home`."""
 
@@ -68,15 +77,10 @@ class Catalogue:
         Raises:
             OSError: if the file cannot be read at all.
         """
-        kept = self._home / "catalogue" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+        kept = self._home / "catalogue" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
         stat = path.stat()
-        value = read_json(kept)
-        entry = None
-        if value is not None and value.get("form") == _FORM:
-            entry = Entry.from_json(value)
-            if (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
-                entry = None
-        if entry is None:
+        entry = _entry_of(read_json(kept))
+        if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
             if kind_of(path) == "other" and not claims_to_be_data(path):
                 return None
             columns, problems = self._look_into(path)
@@ -101,6 +105,8 @@ class Catalogue:
                     for field in contents.fields:
                         for month in field.months:
                             columns.setdefault(month, set()).add(field.column)
+                    if file.member is not None:
+                        file.path.unlink()
             except BadFileError as error:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
         return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}, tuple(problems)

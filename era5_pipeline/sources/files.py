@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from era5_pipeline import progress
 from era5_pipeline.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.months import Month
+from era5_pipeline.netcdf.inspect import Problem
 from era5_pipeline.sources.catalogue import Catalogue, Entry
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from era5_pipeline.netcdf.inspect import Problem
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class FilesSource:
 
     folders: tuple[Path, ...]
     home: Path
-    request: Request = Request()
+    request: Request = field(default_factory=Request)
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -67,9 +66,7 @@ class FilesSource:
         files = []
         for done, entry in enumerate(serving):
             progress.report("raw", done, len(serving), "files")
-            digested = self._catalogue.entry(Path(entry.path), with_digest=True)
-            if digested is not None and digested.sha256 is not None:
-                files.append(RawFile(Path(digested.path), digested.sha256, digested.bytes))
+            files.append(self._digested(entry))
         progress.report("raw", len(serving), len(serving), "files")
         return RawMonth(
             month=month,
@@ -79,6 +76,16 @@ class FilesSource:
             area=self.request.area_text,
             warnings=tuple(f"passed over: {problem}" for problem in strays),
         )
+
+    def _digested(self, entry: Entry) -> RawFile:
+        try:
+            now = self._catalogue.entry(Path(entry.path), with_digest=True)
+        except OSError as error:
+            text = f"cannot be opened ({error.strerror or error})"
+            raise BadFileError(entry.path, text, remedy="Make it readable, or move it away.") from error
+        if now is None or now.sha256 is None or now.months != entry.months:
+            raise BadFileError(entry.path, "is just being changed", remedy="Run the month again when it is complete.")
+        return RawFile(Path(now.path), now.sha256, now.bytes)
 
     def problems(self) -> tuple[Problem, ...]:
         """Everything in the folders that calls itself data and cannot be used, whatever month it was for."""
@@ -96,10 +103,13 @@ class FilesSource:
         for path in self._paths():
             try:
                 entry = self._catalogue.entry(path)
+            except FileNotFoundError:
+                continue  # taken away since the folder was listed
             except OSError as error:
-                raise BadFileError(
-                    path, f"cannot be opened ({error.strerror})", remedy="Make it readable, or move it away."
-                ) from error
+                # Not kept: it may be readable the next time.
+                text = f"cannot be opened ({error.strerror or error})"
+                problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
+                entry = Entry(str(path), 0, 0, {}, (problem,))
             if entry is not None:
                 yield entry
 
@@ -117,7 +127,7 @@ class FilesSource:
     def _require_usable(entry: Entry, month: Month) -> None:
         for problem in entry.problems:
             # A grid off 0.25 degrees is left to the check of that name, which stops the month with the same words.
-            if problem.kind != "grid" and str(month) in problem.months:
+            if problem.kind not in ("grid", "nothing") and (not problem.months or str(month) in problem.months):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
     def _nothing_of(self, month: Month, strays: list[Problem]) -> InputError:

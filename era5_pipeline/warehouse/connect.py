@@ -8,12 +8,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import psycopg
-from psycopg import conninfo, sql
+from psycopg import conninfo, pq, sql
 
-from era5_pipeline.errors import ServerUnreachableError, ServerUnsuitableError, UsageError
+from era5_pipeline.errors import ServerUnreachableError, ServerUnsuitableError, TransientError, UsageError
 from era5_pipeline.warehouse.embedded import EmbeddedServer
 from era5_pipeline.warehouse.failures import server_errors, translated
 
@@ -27,6 +27,9 @@ DAGSTER_SUFFIX = "_dagster"
 # COPY FREEZE into partitions, BRIN and the statistics views that are used exist from 14 on; older ones are unsupported.
 OLDEST_VERSION = 14
 _CONNECT_SECONDS = 10
+_URL_REMEDY = "It looks like postgresql://user:password@host:5432/database."
+# libpq gives no SQLSTATE of a connection that failed, only the server's words.
+_NO_CONNECTION_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
 
 @dataclass(frozen=True)
@@ -61,32 +64,58 @@ class Warehouse:
         """A new connection, autocommit, in UTC.
 
         Raises:
+            UsageError: if the URL cannot be meant.
+            TransientError: if the server is just starting or stopping, or has no connection free.
             ServerUnreachableError: if there is none to be had; names the server.
             ServerUnsuitableError: if the server is too old.
         """
+        options = _with_utc(self.url)
         try:
             connection = psycopg.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="era5",
-                options=_with_utc(self.url),
+                options=options,
             )
         except psycopg.OperationalError as error:
-            raise ServerUnreachableError(
-                f"{self.shown}: {' '.join(str(error).split())}",
-                remedy="Is the server running, and ERA5_DATABASE_URL right (user, password, database)? "
-                "Unset it to use the embedded server.",
-            ) from error
-        version = connection.info.server_version // 10000
-        if version < OLDEST_VERSION:
+            raise self._no_connection(error) from error
+        try:
+            require_supported(connection.info.server_version, self.shown)
+            with server_errors(f"connecting to {self.shown}"):
+                # A user called era5 would, by the usual path of "$user", public, make the table weather in the
+                # ledger's schema, where nobody else looks for it.
+                connection.execute("SELECT set_config('search_path', 'public', false) WHERE current_schema() = 'era5'")
+        except BaseException:
             connection.close()
-            raise ServerUnsuitableError(
-                f"{self.shown} is PostgreSQL {version}",
-                remedy=f"PostgreSQL {OLDEST_VERSION} or later is needed: upgrade it, or unset ERA5_DATABASE_URL to use "
-                "the embedded server.",
-            )
+            raise
         return connection
+
+    def _no_connection(self, error: psycopg.OperationalError) -> Era5Error:
+        what = f"{self.shown}: {' '.join(str(error).split())}"
+        if any(words in str(error) for words in _NO_CONNECTION_FREE):
+            return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
+        if pq.PGconn.ping(self.url.encode()) == pq.Ping.REJECT:
+            return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
+        return ServerUnreachableError(
+            what,
+            remedy="Is the server running, and ERA5_DATABASE_URL right (user, password, database)? "
+            "Unset it to use the embedded server.",
+        )
+
+
+def require_supported(version: int, shown: str) -> None:
+    """Raise if a server of this version (as libpq gives it: 140012 is 14.12) is too old.
+
+    Raises:
+        ServerUnsuitableError: naming the server as `shown`.
+    """
+    if version // 10000 < OLDEST_VERSION:
+        raise ServerUnsuitableError(
+            f"{shown} is PostgreSQL {version // 10000}",
+            remedy=f"PostgreSQL {OLDEST_VERSION} or later is needed: upgrade it, or unset ERA5_DATABASE_URL to use "
+            "the embedded server.",
+        )
 
 
 def _with_utc(url: str) -> str:
@@ -95,18 +124,27 @@ def _with_utc(url: str) -> str:
 
 
 def _parameters(url: str) -> dict[str, str]:
+    """What libpq understands by the URL. No error repeats any of it: it may hold a password."""
     try:
-        return {key: str(value) for key, value in conninfo.conninfo_to_dict(url).items() if value is not None}
-    except psycopg.ProgrammingError as error:
+        parsed = conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_URL_REMEDY) from None
+    parameters = {key: str(value) for key, value in parsed.items() if value is not None}
+    ports = parameters.get("port", "")
+    # As in user:pass/word@host, where libpq takes `pass` for the port of a host `user`.
+    if not all(port.isdecimal() or not port for port in ports.split(",")) or "@" in parameters.get("dbname", ""):
         raise UsageError(
-            f"ERA5_DATABASE_URL is not a PostgreSQL URL ({type(error).__name__})",
-            remedy="It looks like postgresql://user:password@host:5432/database.",
-        ) from None
+            "ERA5_DATABASE_URL is not a PostgreSQL URL: its port is no number, or its database has an @",
+            remedy=f"{_URL_REMEDY} In a password, write / as %2F, @ as %40, # as %23, % as %25.",
+        )
+    return parameters
 
 
 def without_password(url: str) -> str:
-    """The URL with user, host, port and database alone."""
+    """The URL with user, host, port and database alone; for a Unix socket, the database and its folder."""
     parameters = _parameters(url)
+    if parameters.get("host", "").startswith("/"):
+        return f"{parameters['dbname']} (socket in {parameters['host']})"
     user = f"{parameters['user']}@" if "user" in parameters else ""
     host = parameters.get("host", "localhost")
     port = f":{parameters['port']}" if "port" in parameters else ""
@@ -119,12 +157,9 @@ def normalized(url: str) -> str:
     Raises:
         UsageError: if it is no PostgreSQL URL, or names no database.
     """
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise UsageError(
-            "ERA5_DATABASE_URL is not a PostgreSQL URL",
-            remedy="It looks like postgresql://user:password@host:5432/database.",
-        )
+    url = url.strip()
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_URL_REMEDY)
     parameters = _parameters(url)
     if "dbname" not in parameters:
         raise UsageError(
@@ -135,12 +170,19 @@ def normalized(url: str) -> str:
 
 
 def with_database(url: str, database: str) -> str:
-    """The same server, another database."""
-    parts = urlsplit(url.strip())
-    query = "&".join(part for part in parts.query.split("&") if part and not part.startswith("dbname="))
-    # urlunsplit drops the // of an empty host (a Unix socket's URL), which SQLAlchemy insists on.
-    rest = urlunsplit(("", parts.netloc or "postgres@", f"/{quote(database)}", query, ""))
-    return f"postgresql:{rest}"
+    """The same server, another database; the URL is spelled so that SQLAlchemy, too, takes it."""
+    rest = _parameters(url)
+    rest.pop("dbname", None)
+    user, password = quote(rest.pop("user", ""), safe=""), quote(rest.pop("password", ""), safe="")
+    credentials = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    host = port = ""
+    # A socket's folder, or several hosts, have no place before the database.
+    if not set(rest.get("host", "/")) & set("/,"):
+        host = rest.pop("host")
+        host = f"[{host}]" if ":" in host else host
+        port = f":{rest.pop('port')}" if "port" in rest else ""
+    query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
+    return f"postgresql://{credentials}{host}{port}/{quote(database, safe='')}" + (f"?{query}" if query else "")
 
 
 def database_of(url: str) -> str:
@@ -160,9 +202,8 @@ def ensure_database(url: str) -> None:
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
-        if f'database "{name}" does not exist' not in str(error):
-            Warehouse(url).connect()  # says what is wrong
-            return
+        if f'"{name}"' not in str(error) or not _lacks_database(url, name):
+            raise Warehouse(url).why_not(error) from error
     else:
         return
     try:
@@ -181,15 +222,20 @@ def ensure_database(url: str) -> None:
 
 
 @contextmanager
-def open_warehouse(settings: Settings) -> Iterator[Warehouse]:
+def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
     """The warehouse of the settings; the embedded server runs at least as long as this is open.
+
+    `create` is for those who write: it makes the database where the server lacks it.
 
     Raises:
         UsageError: if the URL is none.
         WarehouseError: if there is no server to be had.
     """
     if settings.database_url is not None:
-        yield Warehouse(normalized(settings.database_url.get_secret_value()))
+        url = normalized(settings.database_url.get_secret_value())
+        if create:
+            ensure_database(url)
+        yield Warehouse(url)
         return
     server = EmbeddedServer(settings.home)
     with server.lease():

@@ -23,14 +23,13 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from era5_pipeline.errors import LocalDiskError, ServerUnsuitableError, UsageError, WarehouseError
-from era5_pipeline.warehouse.embedded import EmbeddedServer, Machine, bulk_load_settings
+from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.warehouse.tuning import Machine, bulk_load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 psutil: Any = _psutil  # it comes without types
-
-GB = 1 << 30
 
 # Takes a lease, says so, and keeps it until its input ends.
 LEASE = """
@@ -184,17 +183,6 @@ def test_it_starts_tuned_and_durable(home: Path) -> None:
     assert {sources[name] for name in wanted} <= {"configuration file"}
     # Sorting must not depend on the machine's locale.
     assert set(encoding) == {("b", "C.UTF-8")}
-
-
-@pytest.mark.parametrize("gigabytes", [0.5, 1, 8, 64, 1024])
-def test_settings_leave_memory_and_disk_for_others(gigabytes: float) -> None:
-    memory = int(gigabytes * GB)
-    settings = bulk_load_settings(Machine(memory, cores=4, free_bytes=20 * GB))
-    megabytes = {name: int(value[:-2]) for name, value in settings.items() if value.endswith("MB")}
-    assert megabytes["shared_buffers"] == min(memory // 4, 2 * GB) >> 20
-    assert megabytes["shared_buffers"] + megabytes["maintenance_work_mem"] <= memory / 2 / (1 << 20)
-    assert megabytes["max_wal_size"] == 2048  # a tenth of the disk
-    assert 1 <= int(settings["max_parallel_workers_per_gather"]) <= int(settings["max_parallel_workers"])
 
 
 def test_settings_of_ones_own_win_and_stay(home: Path) -> None:
