@@ -210,6 +210,7 @@ class _Flattening:
     inventory: Inventory
     sink: Sink
     rows: int = 0
+    points: int = 0
     location_id_sum: int = 0
     preview_locations: list[npt.NDArray[np.int32]] = field(default_factory=list)
     preview_values: list[Floats] = field(default_factory=list)
@@ -226,8 +227,6 @@ class _Flattening:
                 & (inventory.hours >= int(variable.first_valid.timestamp()) // 3600),
                 due_places=inventory.column_coverage(variable.column),
             )
-        total = int(inventory.coverage.sum()) * inventory.hours.size
-        done = 0
         with ExitStack() as stack:
             readers = {}
             for piece in inventory.pieces:
@@ -236,14 +235,22 @@ class _Flattening:
                     stack.callback(readers[piece.file].close)
             # Closed before the files are, so that nothing reads them any more.
             for tile, placed, values in stack.enter_context(closing(_one_ahead(self._tiles(parts, readers)))):
-                for table, points in self._tables(tile, placed, values):
-                    if table.num_rows:
-                        self.sink.write(table)
-                    self.rows += table.num_rows
-                    self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
-                    done += points
-                    progress.report("flat", done, total, "rows")
+                self._write(self._tables(tile, placed, values))
                 del values  # before the next but one is read
+
+    def _write(self, tables: Iterator[tuple[pa.Table, int]]) -> None:
+        for table, points in tables:
+            if table.num_rows:
+                self.sink.write(table)
+            self.rows += table.num_rows
+            self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
+            self.points += points
+            progress.report("flat", self.points, self.points_in_all, "rows")
+
+    @cached_property
+    def points_in_all(self) -> int:
+        """Point-hours of the month."""
+        return int(self.inventory.coverage.sum()) * self.inventory.hours.size
 
     @cached_property
     def preview_hour(self) -> int:

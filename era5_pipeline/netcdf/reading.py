@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import dask.array as da
+import netCDF4
 import numpy as np
 import xarray as xr
 
 from era5_pipeline.variables import BY_COLUMN, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
-    import dask.array as da
     import numpy.typing as npt
 
     from era5_pipeline.netcdf.archive import NetcdfFile
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # Values read at a time: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
+_CHUNK_CACHE_BYTES = 1 << 20
 # Values converted at a time: half a megabyte of float64, which stays in the processor's cache.
 _CACHED_VALUES = 1 << 16
 
@@ -35,6 +37,9 @@ class FieldReader:
     """Reads fields of one netCDF file. Close it when done."""
 
     def __init__(self, file: NetcdfFile) -> None:
+        # HDF5 would keep 64 MB of chunks for each variable of each open file; here every chunk is read once, whole.
+        # This holds for the whole process, since xarray opens files anew when there are many.
+        netCDF4.set_chunk_cache(_CHUNK_CACHE_BYTES)
         # Undecoded: the coordinates are known, and xarray may unpack in float32 (`_decode` never does).
         self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
 
@@ -47,17 +52,18 @@ class FieldReader:
 
         The positions along each axis must be ascending. Missing values are NaN; the unit is the stored one.
         """
-        array, (time_axis, latitude_axis, longitude_axis) = _three_axes(self._dataset, field)
-        picked = array.isel(
-            {time_axis: _as_slice(hours), latitude_axis: _as_slice(latitudes), longitude_axis: _as_slice(longitudes)}
+        array = _three_axes(self._dataset, field)
+        # By runs: netCDF reads positions with gaps one by one, and decompresses the chunk each time.
+        stored = da.block(
+            [
+                [
+                    [_stored(array[run, rows, columns], run.start, field.chunks[0]) for columns in _runs(longitudes)]
+                    for rows in _runs(latitudes)
+                ]
+                for run in _runs(hours)
+            ]
         )
-        across = max(1, len(latitudes) * len(longitudes))
-        own_chunk = field.chunks[0] or 1
-        # Whole chunks of the file, so that none is decompressed twice, unless one is too large by itself.
-        steps = max(own_chunk, own_chunk * (_DASK_CHUNK_VALUES // (across * own_chunk)))
-        steps = max(1, min(steps, 4 * _DASK_CHUNK_VALUES // across))
-        stored = picked.chunk({time_axis: steps, latitude_axis: -1, longitude_axis: -1})
-        values: da.Array = stored.data.map_blocks(
+        values: da.Array = stored.map_blocks(
             _decode,
             dtype=np.float32,
             meta=np.empty((0, 0, 0), dtype=np.float32),
@@ -65,6 +71,16 @@ class FieldReader:
             variable=BY_COLUMN[field.column],
         )
         return values
+
+
+def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
+    """The array in dask, in pieces that begin and end with chunks of the file: none is decompressed twice."""
+    hours, latitudes, longitudes = array.shape
+    chunk = max(1, chunk_hours)
+    step = chunk * max(1, _DASK_CHUNK_VALUES // (chunk * latitudes * longitudes))
+    borders = [0, *range(step - first_hour % chunk, hours, step), hours]
+    pieces: da.Array = array.chunk(dict(zip(array.dims, (tuple(np.diff(borders).tolist()), -1, -1), strict=True))).data
+    return pieces
 
 
 def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable: Variable) -> Floats:
@@ -88,7 +104,7 @@ def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable:
     return decoded
 
 
-def _three_axes(dataset: xr.Dataset, field: Field) -> tuple[xr.DataArray, tuple[Hashable, Hashable, Hashable]]:
+def _three_axes(dataset: xr.Dataset, field: Field) -> xr.DataArray:
     """The field with exactly its time, latitude and longitude dimensions; single values get a dimension of one."""
     array = dataset[field.name]
     if field.expver_position is not None:
@@ -102,12 +118,10 @@ def _three_axes(dataset: xr.Dataset, field: Field) -> tuple[xr.DataArray, tuple[
     others = [dimension for dimension in array.dims if dimension not in axes]
     if others:
         array = array.squeeze(others)
-    array = array.reset_coords(drop=True)
-    return array.transpose(*axes), (axes[0], axes[1], axes[2])
+    return array.reset_coords(drop=True).transpose(*axes)
 
 
-def _as_slice(positions: Positions) -> slice | Positions:
-    """A slice where the positions are consecutive: the file is then read in one piece."""
-    if positions.size and positions[-1] - positions[0] == positions.size - 1:
-        return slice(int(positions[0]), int(positions[-1]) + 1)
-    return positions
+def _runs(positions: Positions) -> list[slice]:
+    """Ascending positions as slices without gaps."""
+    runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return [slice(int(run[0]), int(run[-1]) + 1) for run in runs]

@@ -1,6 +1,7 @@
 """Which server, and connections to it: the embedded one by default, any other by its URL.
 
-Here: URLs, databases, what the server is. Not here: the table (`layouts`, `schema`) or the embedded server itself.
+Here: connecting, databases, what the server is. Not here: the table (`layouts`, `schema`), URLs (`urls`) or the
+embedded server itself.
 """
 
 from __future__ import annotations
@@ -8,28 +9,28 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urlsplit
 
 import psycopg
 from psycopg import conninfo, pq, sql
 
-from era5_pipeline.errors import ServerUnreachableError, ServerUnsuitableError, TransientError, UsageError
+from era5_pipeline.errors import ServerUnreachableError, ServerUnsuitableError, TransientError
 from era5_pipeline.warehouse.embedded import EmbeddedServer
 from era5_pipeline.warehouse.failures import server_errors, translated
+from era5_pipeline.warehouse.urls import database_of, normalized, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from era5_pipeline.errors import Era5Error
     from era5_pipeline.settings import Settings
 
 DATABASE = "era5"
 DAGSTER_SUFFIX = "_dagster"
-# COPY FREEZE into partitions, BRIN and the statistics views that are used exist from 14 on; older ones are unsupported.
-OLDEST_VERSION = 14
+# The oldest that is still maintained (14 ended in November 2026), and the oldest that was tried.
+OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
-_URL_REMEDY = "It looks like postgresql://user:password@host:5432/database."
 # libpq gives no SQLSTATE of a connection that failed, only the server's words.
-_NO_CONNECTION_FREE = ("too many clients", "too many connections", "connection slots are reserved")
+_NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,18 @@ class Warehouse:
             ServerUnreachableError: if there is none to be had; names the server.
             ServerUnsuitableError: if the server is too old.
         """
-        options = _with_utc(self.url)
+        own_options = url_parameters(self.url).get("options", "")
         try:
             connection = psycopg.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="era5",
-                options=options,
+                # A session in local time would draw month borders elsewhere.
+                options=f"{own_options} -c TimeZone=UTC".strip(),
             )
         except psycopg.OperationalError as error:
-            raise self._no_connection(error) from error
+            raise _no_connection(self.url, error) from error
         try:
             require_supported(connection.info.server_version, self.shown)
             with server_errors(f"connecting to {self.shown}"):
@@ -91,17 +93,20 @@ class Warehouse:
             raise
         return connection
 
-    def _no_connection(self, error: psycopg.OperationalError) -> Era5Error:
-        what = f"{self.shown}: {' '.join(str(error).split())}"
-        if any(words in str(error) for words in _NO_CONNECTION_FREE):
-            return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
-        if pq.PGconn.ping(self.url.encode()) == pq.Ping.REJECT:
-            return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
-        return ServerUnreachableError(
-            what,
-            remedy="Is the server running, and ERA5_DATABASE_URL right (user, password, database)? "
-            "Unset it to use the embedded server.",
-        )
+
+def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
+    said = " ".join(str(error).split())
+    what = f"{without_password(url)}: {said}"
+    if any(words in said for words in _NONE_FREE):
+        return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
+    ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_CONNECT_SECONDS).encode())
+    if ping == pq.Ping.REJECT:
+        return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
+    return ServerUnreachableError(
+        what,
+        remedy="Is the server running, and ERA5_DATABASE_URL right (user, password, database)? "
+        "Unset it to use the embedded server.",
+    )
 
 
 def require_supported(version: int, shown: str) -> None:
@@ -118,94 +123,35 @@ def require_supported(version: int, shown: str) -> None:
         )
 
 
-def _with_utc(url: str) -> str:
-    """The URL's own `options`, and UTC: a session in local time would draw month borders elsewhere."""
-    return f"{_parameters(url).get('options') or ''} -c TimeZone=UTC".strip()
-
-
-def _parameters(url: str) -> dict[str, str]:
-    """What libpq understands by the URL. No error repeats any of it: it may hold a password."""
-    try:
-        parsed = conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_URL_REMEDY) from None
-    parameters = {key: str(value) for key, value in parsed.items() if value is not None}
-    ports = parameters.get("port", "")
-    # As in user:pass/word@host, where libpq takes `pass` for the port of a host `user`.
-    if not all(port.isdecimal() or not port for port in ports.split(",")) or "@" in parameters.get("dbname", ""):
-        raise UsageError(
-            "ERA5_DATABASE_URL is not a PostgreSQL URL: its port is no number, or its database has an @",
-            remedy=f"{_URL_REMEDY} In a password, write / as %2F, @ as %40, # as %23, % as %25.",
-        )
-    return parameters
-
-
-def without_password(url: str) -> str:
-    """The URL with user, host, port and database alone; for a Unix socket, the database and its folder."""
-    parameters = _parameters(url)
-    if parameters.get("host", "").startswith("/"):
-        return f"{parameters['dbname']} (socket in {parameters['host']})"
-    user = f"{parameters['user']}@" if "user" in parameters else ""
-    host = parameters.get("host", "localhost")
-    port = f":{parameters['port']}" if "port" in parameters else ""
-    return f"postgresql://{user}{host}{port}/{parameters.get('dbname', '')}"
-
-
-def normalized(url: str) -> str:
-    """The URL as every client takes it.
-
-    Raises:
-        UsageError: if it is no PostgreSQL URL, or names no database.
-    """
-    url = url.strip()
-    if not url.startswith(("postgresql://", "postgres://")):
-        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_URL_REMEDY)
-    parameters = _parameters(url)
-    if "dbname" not in parameters:
-        raise UsageError(
-            "ERA5_DATABASE_URL names no database",
-            remedy="Add it at the end: postgresql://user:password@host:5432/database.",
-        )
-    return with_database(url, parameters["dbname"])
-
-
-def with_database(url: str, database: str) -> str:
-    """The same server, another database; the URL is spelled so that SQLAlchemy, too, takes it."""
-    rest = _parameters(url)
-    rest.pop("dbname", None)
-    user, password = quote(rest.pop("user", ""), safe=""), quote(rest.pop("password", ""), safe="")
-    credentials = f"{user}:{password}@" if password else f"{user}@" if user else ""
-    host = port = ""
-    # A socket's folder, or several hosts, have no place before the database.
-    if not set(rest.get("host", "/")) & set("/,"):
-        host = rest.pop("host")
-        host = f"[{host}]" if ":" in host else host
-        port = f":{rest.pop('port')}" if "port" in rest else ""
-    query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
-    return f"postgresql://{credentials}{host}{port}/{quote(database, safe='')}" + (f"?{query}" if query else "")
-
-
-def database_of(url: str) -> str:
-    """The database that the URL names."""
-    return unquote(urlsplit(url).path.lstrip("/"))
-
-
 def ensure_database(url: str) -> None:
     """Create the database that the URL names, where it is missing.
 
     Raises:
-        ServerUnreachableError: if the server cannot be reached.
+        TransientError, ServerUnreachableError: if the server cannot be reached.
         ServerUnsuitableError: if it is missing and may not be created.
     """
-    name = database_of(url)
     # Asking for it first needs no privilege beyond the user's own database.
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
-        if f'"{name}"' not in str(error) or not _lacks_database(url, name):
-            raise Warehouse(url).why_not(error) from error
-    else:
-        return
+        if f'database "{database_of(url)}" does not exist' in str(error) or _is_missing(url):
+            _create_database(url)
+        else:
+            raise _no_connection(url, error) from error
+
+
+def _is_missing(url: str) -> bool:
+    """Whether the server answers and lacks the database; for servers that speak other languages than English."""
+    try:
+        with psycopg.connect(with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
+            found = maintenance.execute("SELECT FROM pg_database WHERE datname = %s", (database_of(url),)).fetchone()
+    except psycopg.OperationalError:
+        return False
+    return found is None
+
+
+def _create_database(url: str) -> None:
+    name = database_of(url)
     try:
         with psycopg.connect(
             with_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS
@@ -269,8 +215,9 @@ def describe_server(connection: psycopg.Connection) -> Server:
     """What the connected server is."""
     with server_errors("asking what the server is"):
         row = connection.execute(
-            "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('timescaledb.license', true),"
-            " (SELECT extversion FROM pg_extension WHERE extname = 'timescaledb')"
+            "SELECT split_part(current_setting('server_version'), ' ', 1), "
+            "current_setting('timescaledb.license', true), "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'timescaledb')"
         ).fetchone()
     version_text, license_name, extension = row if row is not None else ("?", None, None)
     return Server(

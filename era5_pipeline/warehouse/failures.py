@@ -19,12 +19,12 @@ from era5_pipeline.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_AS_BEFORE = "The month is as it was before."
-
 
 @contextmanager
-def server_errors(doing: str) -> Iterator[None]:
+def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
     """Turn what psycopg raises within into an `Era5Error` that begins with `doing`.
+
+    `afterwards` says what such an error leaves behind; the remedy begins with it.
 
     Raises:
         TransientError: the connection was cut, the server restarts or has too many connections.
@@ -35,39 +35,38 @@ def server_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise translated(error, doing) from error
+        raise translated(error, doing, afterwards=afterwards) from error
 
 
-def translated(error: psycopg.Error, doing: str) -> Era5Error:
+def translated(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
     """The error to show for what psycopg raised."""
-    said = (
-        (error.diag.message_primary or str(error)).strip().splitlines()[0]
-        if str(error)
-        else type(error).__name__
-    )
-    what = f"{doing}: {said}"
+    said = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
+    kind, remedy = _judged(error)
+    return kind(f"{doing}: {said[0]}", remedy=f"{afterwards} {remedy}".lstrip())
+
+
+def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
     match error:
         case pg.DiskFull():
-            return WarehouseError(
-                what, remedy=f"Free space on the database server. {_AS_BEFORE} Run it again."
-            )
+            return WarehouseError, "Free space on the database server's disk, then run it again."
         case pg.InsufficientPrivilege():
-            return ServerUnsuitableError(
-                what, remedy="Connect as a user that owns the database, or grant the privilege."
-            )
+            return ServerUnsuitableError, "Connect as a user that owns the database, or grant the privilege."
         case pg.ReadOnlySqlTransaction():
-            return ServerUnsuitableError(
-                what, remedy="This server is read-only (a standby?): use the primary's URL."
-            )
+            return ServerUnsuitableError, "This server is read-only (a standby?): use the primary's URL."
         case pg.LockNotAvailable() | pg.DeadlockDetected():
-            return MonthLockedError(
-                what, remedy=f"{_AS_BEFORE} Run it again when the other user of the table is done."
-            )
+            return MonthLockedError, "Run it again when the other user of the table is done."
         case pg.TooManyConnections() | pg.CannotConnectNow():
-            return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
-        case _ if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
-            return TransientError(
-                what, remedy=f"The connection to the server was lost. {_AS_BEFORE} Run it again."
-            )
+            return TransientError, "Try again in a moment, or raise max_connections."
+        case pg.ObjectInUse():
+            return TransientError, "Try again in a moment."
+        case _ if _is_lost(error):
+            return TransientError, "The connection to the server was lost: run it again."
         case _:
-            return WarehouseError(what, remedy=f"{_AS_BEFORE} The server's log has more of this.")
+            return WarehouseError, "The server's log has more of this."
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    # Without a SQLSTATE it is the client library that speaks, of a connection that is gone.
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate.startswith(("08", "57P"))

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 
 from era5_pipeline.errors import MonthLockedError
-from era5_pipeline.warehouse.schema import LOCK_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     import psycopg
 
     from era5_pipeline.months import Month
+
+# "ERA5" in ASCII: the first key of every advisory lock of this project.
+LOCK_CLASS = 0x45524135
 
 
 @contextmanager
@@ -58,14 +61,23 @@ def month_lock(
 
 
 def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
+    # An advisory lock is one database's; pg_locks shows those of all.
     row = connection.execute(
-        "SELECT a.pid, a.usename, coalesce(host(a.client_addr), 'this machine'), "
-        "to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') "
+        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
         "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-        "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted",
+        "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.objsubid = 2 AND l.granted "
+        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
         key,
     ).fetchone()
-    if row is None:
-        return "a session that has just ended"
-    pid, user, host, since = row
-    return f"session {pid} of {user} from {host} (connected since {since} UTC)"
+    return "a session that has just ended" if row is None else describe_session(*row)
+
+
+def describe_session(pid: int, user: str | None, address: str | None, since: datetime | None) -> str:
+    """Name a session, with what its server lets us know of it (of other users' sessions: not all)."""
+    words = [f"session {pid}"]
+    if user is not None:
+        words.append(f"of {user}")
+    if since is not None:
+        # Who has a start and no address came through a Unix socket.
+        words.append(f"from {address or 'the server itself'} (connected since {since:%Y-%m-%d %H:%M:%S} UTC)")
+    return " ".join(words)

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from era5_pipeline.errors import ServerUnsuitableError
+from era5_pipeline.formats import COLUMNS
 from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.warehouse.connect import Server, describe_server
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+from era5_pipeline.warehouse.locks import LOCK_CLASS
 
 if TYPE_CHECKING:
     from typing import Any
 
-# "ERA5" in ASCII: the first key of every advisory lock of this project.
-LOCK_CLASS = 0x45524135
 _SCHEMA_LOCK = 0
+_ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
+
+_TYPES = dict.fromkeys(COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
         try:
             return _ensure(connection)
         finally:
-            connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
 
 
 def _ensure(connection: psycopg.Connection[Any]) -> Schema:
@@ -61,10 +65,11 @@ def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
-    """Create the extension where the server offers and has preloaded it; without the privilege go on without it."""
+    """Create the extension where the server offers it and has preloaded it, unless there is a table already."""
+    # What is preloaded only administrators may ask; but a preloaded library has settings, which all may see.
     row = connection.execute(
         "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' AND installed_version IS NULL "
-        "AND current_setting('shared_preload_libraries') ~ 'timescaledb'"
+        "AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
     ).fetchone()
     if row is None or _exists(connection, "weather"):
         return
@@ -73,24 +78,41 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
     except psycopg.errors.InsufficientPrivilege as error:
         raise ServerUnsuitableError(
             "the server offers TimescaleDB, and this user may not create the extension",
-            remedy="Let an administrator run, in this database: CREATE EXTENSION timescaledb; (or "
-            "CREATE EXTENSION is not wanted: create the table weather by `PARTITION BY RANGE (time)` beforehand).",
+            remedy="Let an administrator run, in this database: CREATE EXTENSION timescaledb;",
         ) from error
 
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
-    kind = connection.execute("SELECT relkind FROM pg_class WHERE oid = 'weather'::regclass").fetchone()
-    if kind == ("p",):
+    row = connection.execute(
+        "SELECT relkind, pg_get_partkeydef(oid), "
+        "ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), "
+        "ARRAY(SELECT format_type(atttypid, atttypmod) FROM pg_attribute "
+        "WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) "
+        "FROM pg_class c WHERE oid = 'weather'::regclass"
+    ).fetchone()
+    kind, key, names, types = row if row is not None else ("", None, (), ())
+    _require_our_columns(dict(zip(names, types, strict=True)))
+    if kind == "p" and key == 'RANGE ("time")':
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
         found = connection.execute(
             "SELECT FROM timescaledb_information.hypertables "
-            "WHERE hypertable_name = 'weather' AND hypertable_schema = current_schema()"
+            "WHERE format('%I.%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass"
         ).fetchone()
         if found is not None:
             name = CalendarHypertable.name if server.license == "timescale" else ChunkedHypertable.name
             return LAYOUTS[name]
     raise ServerUnsuitableError(
-        "this database has a table weather that is neither partitioned nor a hypertable",
-        remedy="Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;",
+        "this database has a table weather that is neither partitioned by time nor a hypertable", remedy=_ANOTHER_TABLE
     )
+
+
+def _require_our_columns(held: dict[str, str]) -> None:
+    """Raise if it is another table of that name: its rows are not ours to replace."""
+    for column, kind in _TYPES.items():
+        if held.get(column) != kind:
+            raise ServerUnsuitableError(
+                "this database has another table weather: its column "
+                + (f"{column} is {held[column]}, not {kind}" if column in held else f"{column} is missing"),
+                remedy=_ANOTHER_TABLE,
+            )

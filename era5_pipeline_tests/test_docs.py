@@ -1,0 +1,93 @@
+"""The documents against the code: commands parse, settings and columns are all there, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from era5_pipeline.cli import app
+from era5_pipeline.settings import Settings
+from era5_pipeline.variables import VARIABLES
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#]+)")
+
+
+def _commands() -> list[tuple[str, str]]:
+    found = []
+    for document in DOCUMENTS:
+        for block in _CONSOLE.findall(document.read_text(encoding="utf-8")):
+            found += [(document.name, line[2:]) for line in block.splitlines() if line.startswith("$ ")]
+    return found
+
+
+def _era5_arguments(command: str) -> list[list[str]]:
+    """The arguments of every `era5` call in a shell line, that in `$(...)` too."""
+    inner = re.findall(r"\$\((era5 [^)]*)\)", command)
+    plain = re.sub(r"\$\([^)]*\)", "X", command)
+    calls = [plain] if plain.startswith("era5 ") else []
+    return [shlex.split(call.split(" > ")[0])[1:] for call in calls + inner]
+
+
+@pytest.mark.parametrize(("document", "command"), _commands())
+def test_every_documented_command_is_one(document: str, command: str) -> None:
+    for arguments in _era5_arguments(command):
+        command_: Any = get_command(app)
+        while hasattr(command_, "commands"):
+            name, *arguments = arguments  # noqa: PLW2901
+            command_ = command_.commands[name]
+        command_.make_context(name, arguments)  # parses, and runs nothing
+    words = shlex.split(command)
+    if words[0] == "make":
+        assert re.search(rf"^{re.escape(words[1])}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg"}, f"{document}: nobody tests {words[0]}"
+
+
+def test_the_documents_show_commands_at_all() -> None:
+    assert len(_commands()) > 20
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    for target in _LINK.findall(document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        assert f"`era5 {name}" in text
+        for sub in getattr(command, "commands", {}):
+            assert f"`era5 {name} {sub}" in text
+
+
+def test_the_settings_example_has_every_setting_with_its_default() -> None:
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    named = dict(re.findall(r"^#ERA5_(\w+)=(.*)$", text, re.MULTILINE))
+    assert set(named) == {name.upper() for name in Settings.model_fields}
+    for name in ("home", "format", "allow_incomplete", "force", "lock_timeout_seconds"):
+        default = Settings.model_fields[name].default
+        assert named[name.upper()] == str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def test_the_readme_describes_every_column_with_its_unit() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    for variable in VARIABLES:
+        row = next(row for row in rows if f"`{variable.column}`" in row)
+        assert variable.unit in row
+        assert f"`{variable.short_name}`" in row
+
+
+def test_licence_attribution_and_changelog_are_there() -> None:
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Contains modified Copernicus" in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "[Unreleased]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
