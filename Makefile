@@ -25,8 +25,9 @@ setup: $(READY)
 # The stamp goes first and comes last. An environment without it was cut off, and pip cannot tell what such a one lacks:
 # it is made anew, which is quick, because pip keeps what it has downloaded.
 $(READY): requirements.lock pyproject.toml
-	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { echo "Python 3.11, 3.12 or 3.13 with venv (Debian: python3-venv) is needed," \
-		"and $(or $(PYTHON),nothing on PATH) is not that: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
+		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
+		echo "Install one (Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) from requirements.lock (about a minute) ..."
 	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
 	@rm -f $@

@@ -125,7 +125,8 @@ def merge(
     settled: npt.NDArray[np.bool_] | None = None
     for number, (one, values) in enumerate(zip(placed, read, strict=True)):
         if settled is None and not one.part.is_final:
-            settled = ~np.isnan(merged)  # what final files gave, preliminary ones may differ from
+            # What final files gave, preliminary ones may differ from.
+            settled = ~np.isnan(merged) if number else np.zeros(shape, dtype=np.bool_)
         if not laid[one.part.month_hours].any():
             # The usual case, and by far the cheapest: nothing lies there yet.
             merged[_window(one)] = values

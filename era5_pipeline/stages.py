@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawResult:
-    """The raw month, what the checks of it say, and the seconds it took."""
+    """The raw month, how many rows its coordinates promise, what the checks of it say, and the seconds it took."""
 
     raw: RawMonth
+    rows: int
     hours: int
     columns: tuple[str, ...]
     expver: dict[str, dict[str, int]]
@@ -95,6 +96,7 @@ def run_raw(settings: Settings, month: Month) -> RawResult:
     write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": seconds})
     return RawResult(
         raw=raw,
+        rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
         hours=int(inventory.hours.size),
         columns=inventory.columns,
         expver=inventory.expver,

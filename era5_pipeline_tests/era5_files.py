@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import netCDF4
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from era5_pipeline.atomic import sha256_of
 from era5_pipeline.flatten import flatten_month
@@ -18,7 +23,7 @@ from era5_pipeline.months import Month
 from era5_pipeline.sources.protocol import RawFile, RawMonth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -27,8 +32,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
-
-SAMPLES = Path(os.environ.get("ERA5_SAMPLES", Path(__file__).parents[2] / "shared" / "era5"))
 
 # By name in the file: column, unit, paramId, and what the value in the file times and plus what is the stored one.
 VARIABLES: dict[str, tuple[str, str, int, float, float]] = {
@@ -116,9 +119,9 @@ class Layout:
     """How files hold what they hold. The default is that of the Climate Data Store today."""
 
     name: str
-    file_format: Literal["NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"] = (
-        "NETCDF4"
-    )
+    file_format: Literal[
+        "NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"
+    ] = "NETCDF4"
     time: Literal["valid_time", "time", "days", "scalar"] = "valid_time"
     packed: Literal["no", "i2", "u2", "float32 attributes"] = "no"
     expver: Literal["absent", "scalar", "per time", "dimension", "not a coordinate"] = "per time"
@@ -165,7 +168,9 @@ LAYOUTS = (
     Layout("current, lat and lon", axis_names=("lat", "lon")),
     Layout("current, without dimensions of one", single_points_without_dimensions=True),
     LEGACY,
-    Layout("legacy, netCDF-3 classic, unlimited time", "NETCDF3_CLASSIC", "time", "i2", "absent", record_dimension=True),
+    Layout(
+        "legacy, netCDF-3 classic, unlimited time", "NETCDF3_CLASSIC", "time", "i2", "absent", record_dimension=True
+    ),
     Layout("legacy, netCDF-3 with 64-bit data", "NETCDF3_64BIT_DATA", "time", "u2", "absent"),
     Layout("legacy, netCDF-4", "NETCDF4", "time", "i2", "absent"),
     Layout("legacy, netCDF-4 classic", "NETCDF4_CLASSIC", "time", "i2", "absent"),
@@ -223,7 +228,9 @@ def write_netcdf(path: Path, of: Weather, layout: Layout = CURRENT) -> Path:
         time_name = _write_time(dataset, of, layout)
         axes = [() if layout.time == "scalar" else (time_name,)]
         standard = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
-        for name, (meaning, unit), degrees in zip(layout.axis_names, standard, (of.latitudes, of.longitudes), strict=True):
+        for name, (meaning, unit), degrees in zip(
+            layout.axis_names, standard, (of.latitudes, of.longitudes), strict=True
+        ):
             without = layout.single_points_without_dimensions and degrees.size == 1
             axes.append(() if without else (name,))
             if not without:
@@ -301,7 +308,9 @@ def _write_variable(
     stored, packing, kind, fill = _encoded(values, layout)
     order = [position for position in layout.dimension_order if axes[position]]
     dimensions = [axes[position][0] for position in order]
-    stored = stored.transpose(layout.dimension_order).reshape([len(dataset.dimensions[d]) or of.hours.size for d in dimensions])
+    stored = stored.transpose(layout.dimension_order).reshape(
+        [len(dataset.dimensions[d]) or of.hours.size for d in dimensions]
+    )
     if layout.expver == "dimension":
         final = np.array([version != "0005" for version in versions_of(of)])[:, np.newaxis, np.newaxis]
         stored = np.stack([np.where(final, stored, fill), np.where(final, fill, stored)], axis=1)
@@ -351,9 +360,7 @@ class Rows:
 
     def sorted(self) -> Rows:
         order = np.lexsort((self.hours, self.locations))
-        return Rows(
-            self.locations[order], self.hours[order], {column: v[order] for column, v in self.values.items()}
-        )
+        return Rows(self.locations[order], self.hours[order], {column: v[order] for column, v in self.values.items()})
 
 
 def expected_rows(of: Weather, month: str) -> Rows:
@@ -441,6 +448,14 @@ def flatten(
     return flatten_month(raw, home / "flat", home=home, flat_format=flat_format)
 
 
+@contextmanager
+def without_pictures() -> Iterator[None]:
+    """Leave out the small map, which takes longer than a small month does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("era5_pipeline.flatten.preview_map", lambda snapshot: b"")
+        yield
+
+
 def left_behind(home: Path) -> list[str]:
     """What must not be left below a home: temporary files, and anything in scratch folders."""
     return [
@@ -448,3 +463,24 @@ def left_behind(home: Path) -> list[str]:
         for path in home.rglob("*")
         if path.name.endswith(".part") or path.parent.name == "scratch"
     ]
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[Path]:
+    """A file system of `size` bytes; skips the test where none can be mounted."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small disk to fill")
+    folder = Path(tempfile.mkdtemp(prefix="era5-disk-"))
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        folder.rmdir()
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        still_in_use = subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode
+        if still_in_use:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
+        assert not still_in_use, "a file on the full disk was not closed"

@@ -17,7 +17,7 @@ from era5_pipeline import grid, query
 from era5_pipeline.errors import Era5Error, NoDataError, UsageError
 from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.variables import BY_COLUMN, VARIABLES
-from era5_pipeline.warehouse.connect import with_database
+from era5_pipeline.warehouse.urls import with_database
 from era5_pipeline.warehouse.embedded import EmbeddedServer
 
 if TYPE_CHECKING:

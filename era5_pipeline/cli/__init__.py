@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -15,7 +16,7 @@ from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
-from era5_pipeline.errors import Era5Error
+from era5_pipeline.errors import Era5Error, LocalDiskError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,6 +52,10 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's error is two lines and an exit code, never a traceback."""
+    # However it is asked to stop, a command cleans up as after Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
+            signal.signal(number, signal.default_int_handler)
     try:
         app()
     except Era5Error as error:
@@ -60,3 +65,8 @@ def main() -> None:
         # The reader (head, less) has gone: nothing more to say, also not at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Is that path right?", err=True)
+        sys.exit(LocalDiskError.exit_code)

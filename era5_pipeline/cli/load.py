@@ -106,7 +106,14 @@ def load(
     overrides = {name: value for name, value in overrides.items() if value is not None}
     settings = read_settings(**overrides)
     months = _months(settings, from_, to)
-    raise typer.Exit(_load(settings, months, overrides, as_json=as_json))
+    try:
+        code = _load(settings, months, overrides, as_json=as_json)
+    except KeyboardInterrupt:
+        typer.echo(
+            "era5: interrupted\n      Months that were finished are loaded, the others are as they were.", err=True
+        )
+        raise
+    raise typer.Exit(code)
 
 
 def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":
@@ -136,6 +143,8 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
 
 
 def _load(settings: "Settings", months: "Sequence[Month]", overrides: dict[str, Any], *, as_json: bool) -> int:
+    import logging
+
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
@@ -144,6 +153,9 @@ def _load(settings: "Settings", months: "Sequence[Month]", overrides: dict[str, 
     from era5_pipeline.stages import unchanged_months
     from era5_pipeline.warehouse.connect import open_warehouse
 
+    # What libraries warn of (each try to reach a server that is down) would drown what we say.
+    logging.getLogger().setLevel(logging.ERROR)
+    logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
     console = Console(stderr=True)
     if settings.source_name == "sample":
         console.print("source sample: generated data, not ERA5", style="yellow", highlight=False)
@@ -186,11 +198,10 @@ def _print_run(run: "MonthRun") -> None:
         _print_row((str(run.month), "failed"))
         return
     raw, flat, weather = (run.facts[stage] for stage in ("raw", "flat", "weather"))
-    whole = weather["hours"] == weather["hours_expected"]
     _print_row(
         (
             str(run.month),
-            "loaded" if whole else "incomplete",
+            weather["state"],
             f"{weather['rows']:,}",
             f"{weather['hours']}/{weather['hours_expected']}",
             f"{raw['seconds']:.2f}",
@@ -210,11 +221,7 @@ def _as_json(month: "Month", runs: "Sequence[MonthRun]") -> dict[str, Any]:
     weather = run.facts.get("weather", {})
     return {
         "month": str(month),
-        "state": "failed"
-        if not weather
-        else "loaded"
-        if weather["hours"] == weather["hours_expected"]
-        else "incomplete",
+        "state": weather.get("state", "failed"),
         "run_id": run.run_id,
         "rows": weather.get("rows", 0),
         "hours": weather.get("hours", 0),

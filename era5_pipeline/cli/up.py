@@ -17,12 +17,12 @@ def up(
     import os
     import socket
 
-    from era5_pipeline.defs.instance import dagster_home
-    from era5_pipeline.defs.services import LOOPBACK, dagster_services
+    from era5_pipeline.defs.instance import dagster_home, open_instance
+    from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.errors import UsageError
     from era5_pipeline.settings import read_settings
     from era5_pipeline.supervisor import supervise
-    from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
+    from era5_pipeline.warehouse.connect import open_warehouse
     from era5_pipeline.warehouse.schema import ensure_schema
 
     settings = read_settings()
@@ -30,11 +30,12 @@ def up(
         # Two webservers on one port do not complain, they serve each other's pages: ask before starting.
         if probe.connect_ex((LOOPBACK, port)) == 0:
             raise UsageError(f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N.")
-    with open_warehouse(settings, create=True) as warehouse:
+    home = dagster_home(settings.home)
+    with sole_services(home), open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)
-        dagster_url(warehouse, settings)
-        home = dagster_home(settings.home)
+        with open_instance(settings.home):
+            pass  # its tables are there now, and no lost run keeps others waiting
         logs = settings.home / "logs"
         env = {**os.environ, "DAGSTER_HOME": str(home), "ERA5_HOME": str(settings.home)}
 

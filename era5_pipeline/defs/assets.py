@@ -1,9 +1,11 @@
 """The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks that stand between them."""
 
+import logging
+
 import dagster as dg
 
 from era5_pipeline.defs import metadata
-from era5_pipeline.defs.failures import RETRIES, as_failures
+from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.partitions import MONTHS
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.months import Month
@@ -15,6 +17,7 @@ RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
 _OWNERS = ["team:era5"]
+_log = logging.getLogger(__name__)
 
 
 @dg.asset(
@@ -25,17 +28,16 @@ _OWNERS = ["team:era5"]
     owners=_OWNERS,
     description="The month's files as they came: where they lie, their digests, and which hours and versions of them.",
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
-    retry_policy=RETRIES,
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Get the month's files from the source, and see that they are whole."""
-    with as_failures():
+    with as_failures(context.retry_number):
         result = run_raw(era5.settings(), Month.parse(context.partition_key))
-    for warning in result.raw.warnings:
-        context.log.warning(warning)
-    return dg.MaterializeResult(
-        metadata=metadata.raw_metadata(result), check_results=metadata.check_results(RAW, result.outcomes)
-    )
+        for warning in result.raw.warnings:
+            context.log.warning(warning)
+        return dg.MaterializeResult(
+            metadata=metadata.raw_metadata(result), check_results=metadata.check_results(RAW, result.outcomes)
+        )
 
 
 @dg.asset(
@@ -48,15 +50,14 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materialize
     description="The month as rows in one file: location-major, in the units of the table, Parquet or CSV.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
     check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
-    retry_policy=RETRIES,
 )
 def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Flatten the month's raw files."""
-    with as_failures():
+    with as_failures(context.retry_number):
         result = run_flat(era5.settings(), Month.parse(context.partition_key))
-    return dg.MaterializeResult(
-        metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
-    )
+        return dg.MaterializeResult(
+            metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
+        )
 
 
 @dg.asset(
@@ -69,15 +70,18 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     description="The month in the table weather: replaced in one transaction, together with its row in the ledger.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA, "dagster/table_name": "weather"},
     check_specs=metadata.check_specs(WEATHER, TABLE_CHECKS, blocking=False),
-    retry_policy=RETRIES,
 )
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Load the flat month, and compare the table with it."""
-    with as_failures():
+
+    def on_wait(text: str) -> None:
+        context.log.info(text)
+        _log.warning(text)  # to the terminal, where Dagster's own log is silenced
+
+    with as_failures(context.retry_number):
         settings = era5.settings()
         with open_warehouse(settings, create=True) as warehouse:
-            result = run_load(settings, warehouse, Month.parse(context.partition_key), context.log.info)
-    return dg.MaterializeResult(
-        metadata=metadata.weather_metadata(result),
-        check_results=metadata.check_results(WEATHER, result.outcomes),
-    )
+            result = run_load(settings, warehouse, Month.parse(context.partition_key), on_wait)
+        return dg.MaterializeResult(
+            metadata=metadata.weather_metadata(result), check_results=metadata.check_results(WEATHER, result.outcomes)
+        )

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import psutil as _psutil
+import psycopg2
+from dagster._core.instance.ref import InstanceRef
+from dagster_postgres.utils import DagsterPostgresException
+from sqlalchemy.exc import SQLAlchemyError
 
 from era5_pipeline.atomic import replacing
-from era5_pipeline.errors import Era5Error
+from era5_pipeline.defs.services import socket_path
+from era5_pipeline.errors import Era5Error, TransientError, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+psutil: Any = _psutil  # it comes without types
 
 _PACKAGE = Path(__file__).parents[1]
 # A wheel carries the file inside the package; a checkout has it beside the package.
 _CONFIGURATION = (_PACKAGE / "dagster.yaml", _PACKAGE.parent / "dagster.yaml")
+
+# To capture what steps print, Dagster takes standard error away from the terminal, and the progress bars with it; and
+# it starts four processes a run. Our steps print nothing.
+_NOTHING_CAPTURED = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+
+# Tags of a run in a command's own process: where that is, and that its user, not the daemon, sees to another try.
+_HOST = "era5/host"
+OWN_PROCESS = {_HOST: socket.gethostname(), "dagster/max_retries": "0"}
+_GRPC_INFO = ".dagster/grpc_info"
+# A run tells its process' number at once when it has started.
+_SILENT_SECONDS = 60
 
 
 def dagster_home(home: Path) -> Path:
@@ -35,10 +66,71 @@ def dagster_home(home: Path) -> Path:
     return folder
 
 
-def open_instance(home: Path) -> dg.DagsterInstance:
-    """The instance itself; its database is created on first use.
+@contextmanager
+def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance itself; its database is made on first use, and runs that were lost are failed.
 
     Raises:
-        WarehouseError: if there is no server to be had.
+        TransientError: if the connection to its database is lost within.
+        WarehouseError: if there is no server to be had, or it refuses Dagster's tables.
     """
-    return dg.DagsterInstance.from_config(str(dagster_home(home)))
+    folder = dagster_home(home)
+    with (
+        _storage_errors(),
+        dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=_NOTHING_CAPTURED)) as instance,
+    ):
+        _fail_lost_runs(instance, folder)
+        yield instance
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except (SQLAlchemyError, DagsterPostgresException) as error:
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        # Not `str(error)`, which has the statement and its values.
+        said = f"Dagster's database: {' '.join(str(root).split())}"
+        if isinstance(root, psycopg2.OperationalError | psycopg2.InterfaceError):
+            raise TransientError(said, remedy="Run it again: months that are loaded by now are left alone.") from error
+        raise WarehouseError(
+            said, remedy="Dagster makes tables of its own there: let its user, or set ERA5_DAGSTER_DATABASE_URL."
+        ) from error
+
+
+def _fail_lost_runs(instance: dg.DagsterInstance, folder: Path) -> None:
+    """Fail runs of this machine whose process has ended without a word (kill -9, no memory, a power cut).
+
+    They would go on for ever, and count against `max_concurrent_runs`: two of them keep all others waiting.
+    """
+    ours = str(socket_path(folder))
+    for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        run = record.dagster_run
+        here = run.tags.get(_HOST) == OWN_PROCESS[_HOST] or ours in run.tags.get(_GRPC_INFO, "")
+        if here and not _is_alive(instance, record):
+            instance.report_run_failed(run, "The process of this run has ended without a word.")
+
+
+def _is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
+    told = False
+    for entry in instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+        event = entry.dagster_event
+        pid = event.engine_event_data.metadata.get("pid") if event is not None else None
+        if pid is None:
+            continue
+        told = True
+        if _has_run_since(int(str(pid.value)), entry.timestamp):
+            return True
+    silent = time.time() - (record.start_time or 0.0)
+    return not told and silent < _SILENT_SECONDS
+
+
+def _has_run_since(pid: int, timestamp: float) -> bool:
+    """Whether the process that had this number then has it still, and lives."""
+    try:
+        process = psutil.Process(pid)
+        return bool(process.create_time() <= timestamp and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

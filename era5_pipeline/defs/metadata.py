@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from era5_pipeline.flatten import preview_file
 from era5_pipeline.quality import CHECK_DESCRIPTIONS, CheckName, Outcome
 from era5_pipeline.variables import VARIABLES
 
@@ -85,12 +86,14 @@ def raw_metadata(result: RawResult) -> Metadata:
         ),
         "sha256": dg.MetadataValue.json({str(file.path): file.sha256 for file in raw.files}),
         "bytes": dg.MetadataValue.int(raw.bytes),
+        "rows": dg.MetadataValue.int(result.rows),
         "hours": dg.MetadataValue.int(result.hours),
         "hours_expected": dg.MetadataValue.int(raw.month.hours),
         "variables": dg.MetadataValue.json(list(result.columns)),
         "expver": dg.MetadataValue.json(result.expver),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
+        "rows_per_second": dg.MetadataValue.float(_per_second(result.rows, result.seconds)),
     }
 
 
@@ -120,6 +123,7 @@ def flat_metadata(result: FlatResult) -> Metadata:
 def weather_metadata(result: LoadResult) -> Metadata:
     """Rows in the table, what the load cost, what it replaced, a small map."""
     flat, loaded = result.flat, result.loaded
+    whole = not flat.missing_hours and not any(facts.missing for facts in flat.columns)  # as the ledger has it
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
         "rows": dg.MetadataValue.int(loaded.rows),
@@ -128,6 +132,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "bytes": dg.MetadataValue.int(flat.bytes),
         "sha256": dg.MetadataValue.text(flat.sha256),
         "expver": dg.MetadataValue.json(flat.expver),
+        "state": dg.MetadataValue.text("loaded" if whole else "incomplete"),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
         "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
@@ -136,6 +141,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "rows_per_second": dg.MetadataValue.float(_per_second(loaded.rows, loaded.seconds)),
         "layout": dg.MetadataValue.text(loaded.layout),
         "server": dg.MetadataValue.text(loaded.server),
+        "preview": _picture(preview_file(flat.path.parent, flat.month)),
     }
 
 

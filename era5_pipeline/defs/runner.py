@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +13,14 @@ import dagster as dg
 
 from era5_pipeline.definitions import defs
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.instance import OWN_PROCESS
 from era5_pipeline.defs.jobs import load_month
 from era5_pipeline.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from dagster_shared.error import SerializableErrorInfo
 
     from era5_pipeline.months import Month
 
@@ -44,22 +51,27 @@ def run_month(
     month: Month,
     *,
     overrides: Mapping[str, object],
-    upstream_done: bool = False,
 ) -> MonthRun:
     """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
 
-    Never raises for what a user can cause: that is the result's `trouble`.
+    What stops the month is the result's `trouble`, and raises nothing.
+
+    Raises:
+        KeyboardInterrupt: if the run was interrupted.
+        sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    result = defs.resolve_job_def(load_month.name).execute_in_process(
-        partition_key=month.key,
-        instance=instance,
-        run_config={
-            "resources": {"era5": {"config": dict(overrides)}},
-            # The command line tells what happens; Dagster's own console log would drown it.
-            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-        },
-        raise_on_error=False,
-    )
+    with _interrupts_raised():
+        result = defs.resolve_job_def(load_month.name).execute_in_process(
+            partition_key=month.key,
+            instance=instance,
+            run_config={
+                "resources": {"era5": {"config": dict(overrides)}},
+                # The command line tells what happens; Dagster's own console log would drown it.
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+            tags=OWN_PROCESS,
+            raise_on_error=False,
+        )
     run = MonthRun(month, result.run_id)
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and event.asset_key is not None:
@@ -80,9 +92,33 @@ def run_month(
                 )
         elif event.event_type is dg.DagsterEventType.STEP_FAILURE:
             run.trouble += _step_trouble(event, run)
-    if not result.success and not run.trouble:
-        run.trouble.append(Trouble(f"{month}: the run failed", f"See it in Dagster: run {run.run_id}.", 1))
+        elif event.event_type is dg.DagsterEventType.RUN_FAILURE and not run.trouble:
+            run.trouble.append(_defect(run, event.job_failure_data.error))
     return run
+
+
+@contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run on it, and then forgets it.
+
+    Dagster puts handlers of its own in place of ours. Python tells of a signal through this pipe, whoever handles it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(previous)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            numbers = pipe.read() or b""
+    if {signal.SIGINT, signal.SIGTERM} & set(numbers):
+        raise KeyboardInterrupt
 
 
 def _step_trouble(event: dg.DagsterEvent, run: MonthRun) -> list[Trouble]:
@@ -94,11 +130,14 @@ def _step_trouble(event: dg.DagsterEvent, run: MonthRun) -> list[Trouble]:
     error = failure.error
     if error is not None and error.cls_name == "DagsterAssetCheckFailedError":
         return []  # the check that stopped the month has said why
-    said = (error.message if error is not None else "").strip().splitlines()
-    return [
-        Trouble(
-            f"{run.month}: {said[0] if said else 'an unexpected error'}",
-            f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run.run_id}.",
-            Era5Error.exit_code,
-        )
-    ]
+    return [_defect(run, error)]
+
+
+def _defect(run: MonthRun, error: SerializableErrorInfo | None) -> Trouble:
+    # Dagster's own words are about the step; what it met is the cause.
+    said = "" if error is None else (error.cause or error).message
+    return Trouble(
+        f"{run.month}: {' '.join(said.split()) or 'an unexpected error'}",
+        f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run.run_id}.",
+        Era5Error.exit_code,
+    )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import sys
 import tempfile
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dagster._grpc.client import DagsterGrpcClient
 
 from era5_pipeline.atomic import write_json
-from era5_pipeline.errors import LocalDiskError
+from era5_pipeline.errors import LocalDiskError, UsageError, disk_errors
 from era5_pipeline.supervisor import Service
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LOOPBACK = "127.0.0.1"
-
-
 LOCATION = "era5_pipeline"
 # What a Unix socket's path may have, less a reserve.
 _SOCKET_BYTES = 100
@@ -31,7 +35,7 @@ def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
     One code server for both: each would start one of its own otherwise. It comes first, for a webserver without it
     answers with errors. Location and socket have the same name at every start: schedules and backfills are kept by it.
     """
-    socket = _socket_path(folder)
+    socket = socket_path(folder)
     socket.unlink(missing_ok=True)
     workspace = folder / "workspace.yaml"
     server = {"host": "localhost", "socket": str(socket), "location_name": LOCATION}
@@ -56,7 +60,33 @@ def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
     )
 
 
-def _socket_path(folder: Path) -> Path:
+@contextmanager
+def sole_services(folder: Path) -> Iterator[None]:
+    """Be the only one that runs services in `folder`: a second code server would take the first one's socket away.
+
+    Raises:
+        UsageError: if another process does.
+        LocalDiskError: if the folder cannot be written.
+    """
+    with disk_errors("starting the services", folder):
+        file = (folder / "services.lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"era5 up runs already in {folder.parent}",
+                remedy="Use that one, or stop it first; or set ERA5_HOME to another folder.",
+            ) from None
+        yield
+
+
+def socket_path(folder: Path) -> Path:
+    """Where the code server listens: in `folder`, or in a private one in /tmp where that path is too long.
+
+    Raises:
+        LocalDiskError: if the private folder is another user's.
+    """
     path = folder / "code.sock"
     if len(os.fsencode(path)) <= _SOCKET_BYTES:
         return path

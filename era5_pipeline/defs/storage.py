@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_postgres import DagsterPostgresStorage
 
-from era5_pipeline.settings import read_settings
+from era5_pipeline.settings import Settings, read_settings
 from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ _held = ExitStack()
 
 
 @cache
-def _url() -> str:
+def _url(settings: Settings) -> str:
     """The URL of Dagster's database. An embedded server then runs until this process ends, as the instance does."""
     import atexit  # noqa: PLC0415  # registered on first use, so that it runs before what was registered at import
 
     atexit.register(_held.close)
-    settings = read_settings()
     return dagster_url(_held.enter_context(open_warehouse(settings, create=True)), settings)
 
 
@@ -51,7 +50,7 @@ class WarehouseStorage(DagsterPostgresStorage):
         Raises:
             WarehouseError: if there is no server to be had.
         """
-        return cls(postgres_url=_url(), inst_data=inst_data)
+        return cls(postgres_url=_url(read_settings()), inst_data=inst_data)
 
     # Dagster would rebuild the three storages from this class's empty configuration: it is to use this one.
     @property

@@ -54,7 +54,7 @@ class FieldReader:
         """
         array = _three_axes(self._dataset, field)
         # By runs: netCDF reads positions with gaps one by one, and decompresses the chunk each time.
-        stored = da.block(
+        stored = da.block(  # type: ignore[no-untyped-call]
             [
                 [
                     [_stored(array[run, rows, columns], run.start, field.chunks[0]) for columns in _runs(longitudes)]

@@ -85,9 +85,12 @@ class Warehouse:
         try:
             require_supported(connection.info.server_version, self.shown)
             with server_errors(f"connecting to {self.shown}"):
-                # A user called era5 would, by the usual path of "$user", public, make the table weather in the
-                # ledger's schema, where nobody else looks for it.
-                connection.execute("SELECT set_config('search_path', 'public', false) WHERE current_schema() = 'era5'")
+                # A user called era5 would, by the usual path, make the table weather in the ledger's schema, where
+                # nobody else looks for it.
+                connection.execute(
+                    "SELECT set_config('search_path', 'public', false) WHERE current_schema() = 'era5' "
+                    "OR (current_user = 'era5' AND current_setting('search_path') = '\"$user\", public')"
+                )
         except BaseException:
             connection.close()
             raise

@@ -29,9 +29,7 @@ _BATCH_ROWS = 65_536
 _CSV_BYTES = 1 << 20
 
 
-def copy_flat(
-    flat: FlatMonth, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool
-) -> int:
+def copy_flat(flat: FlatMonth, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool) -> int:
     """COPY the flat month's rows into `table`; gives the rows that the server took.
 
     Raises:
@@ -76,15 +74,20 @@ def _batches(flat: FlatMonth) -> Iterator[Any]:
                 # One batch list a group: a column that is all NULL reads back as float32 NULLs, as in the schema.
                 yield from table.cast(SCHEMA).to_batches(max_chunksize=_BATCH_ROWS)
     except (OSError, ValueError) as error:
-        raise BadFileError(
-            flat.path, f"is damaged ({error})", remedy="Run the month again with --force."
-        ) from error
+        raise _damaged(flat, error) from error
 
 
 def _csv(flat: FlatMonth) -> Iterator[bytes]:
     sent = 0
-    with flat.path.open("rb") as file:
-        while chunk := file.read(_CSV_BYTES):
-            yield chunk
-            sent += len(chunk)
-            progress.report("load", round(flat.rows * sent / flat.bytes), flat.rows, "rows")
+    try:
+        with flat.path.open("rb") as file:
+            while chunk := file.read(_CSV_BYTES):
+                yield chunk
+                sent += len(chunk)
+                progress.report("load", round(flat.rows * sent / flat.bytes), flat.rows, "rows")
+    except OSError as error:
+        raise _damaged(flat, error) from error
+
+
+def _damaged(flat: FlatMonth, error: Exception) -> BadFileError:
+    return BadFileError(flat.path, f"is damaged ({error})", remedy="Run the month again with --force.")

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline import __version__
 from era5_pipeline.months import Month
+from era5_pipeline.warehouse.failures import server_errors
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,9 +70,7 @@ class Entry:
             value["last_attempt"] = {
                 **value["last_attempt"],
                 "started_at": self.last_attempt.started_at.isoformat(),
-                "finished_at": self.last_attempt.finished_at.isoformat()
-                if self.last_attempt.finished_at
-                else None,
+                "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
             }
         return value
 
@@ -81,9 +80,12 @@ def _state(flat: FlatMonth) -> str:
     return "loaded" if whole else "incomplete"
 
 
-def write_entry(
-    connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float
-) -> None:
+def _storable(text: str) -> str:
+    """The text with what is no Unicode (a file's name may have it) written as escapes: the server takes no other."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_entry(connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float) -> None:
     """Put the month into the ledger, within the transaction that loads it."""
     values = {
         "month": flat.month.start.date(),
@@ -97,8 +99,10 @@ def write_entry(
         "area": flat.raw.area,
         "expver": Jsonb(flat.expver),
         "columns": Jsonb([asdict(facts) for facts in flat.columns]),
-        "files": Jsonb([{"path": str(f.path), "sha256": f.sha256, "bytes": f.bytes} for f in flat.raw.files]),
-        "warnings": list(flat.raw.warnings),
+        "files": Jsonb(
+            [{"path": _storable(str(f.path)), "sha256": f.sha256, "bytes": f.bytes} for f in flat.raw.files]
+        ),
+        "warnings": [_storable(text) for text in flat.raw.warnings],
         "raw_bytes": flat.raw.bytes,
         "flat_bytes": flat.bytes,
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
@@ -118,17 +122,27 @@ def write_entry(
 
 
 def read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
-    """Every month that the table holds or that was tried, in order. A database without a ledger has none."""
+    """Every month that the table holds or that was tried, in order. A database without a ledger has none.
+
+    Raises:
+        Era5Error: as `server_errors` says.
+    """
+    with server_errors("reading the ledger"):
+        return _read_ledger(connection)
+
+
+def _read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
     if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
         loaded = {row["month"]: row for row in cursor.execute("SELECT * FROM era5.ledger")}
+        # Of others' sessions, the server may tell the number alone.
         attempts = {
             row.pop("month"): Attempt(**row)
             for row in cursor.execute(
                 "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
                 "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
-                "WHERE s.pid = a.backend_pid AND s.backend_start = a.backend_start) THEN 'interrupted' "
+                "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
                 "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
             )
         }
@@ -189,7 +203,7 @@ def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
 def end_attempt(
     connection: psycopg.Connection[Any], attempt: int, *, rows: int | None = None, error: str | None = None
 ) -> None:
-    """Note how the attempt ended."""
+    """Note how the attempt ended; within the transaction of the load if it succeeded."""
     connection.execute(
         "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
         "WHERE id = %s",

@@ -14,6 +14,7 @@ from era5_pipeline.errors import Era5Error, RefusedError, WarehouseError
 from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.copying import copy_flat
 from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.warehouse.layouts.protocol import Replacement
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
@@ -28,8 +29,10 @@ GENERATED_SOURCE = "sample"
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did. `changed` is False where the table held this very month already; `replaced_rows` were there
-    before. `seconds` is the load alone, without waiting for another's.
+    """What a load did.
+
+    `changed` is False where the table held this very month already; `replaced_rows` were there before. `seconds` is the
+    load alone, without waiting for another load of the month.
     """
 
     rows: int
@@ -57,8 +60,9 @@ def load_month(
         TransientError: if the connection was lost; the month is as it was.
         WarehouseError: if the server refused; the month is as it was.
     """
-    doing = f"loading {flat.month}"
-    with server_errors(doing), warehouse.connect() as connection:
+    errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
+    with errors(), warehouse.connect() as connection:
+        _take_time(connection)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             before = ledger.read_entry(connection, flat.month)
@@ -68,32 +72,41 @@ def load_month(
                 _require_no_real_data_lost(flat, before)
             started = time.monotonic()
             attempt = ledger.begin_attempt(connection, flat.month)
+
+            def finish(rows: int) -> None:
+                _require_all_rows(flat, rows)
+                ledger.write_entry(connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started)
+                ledger.end_attempt(connection, attempt, rows=rows)
+
+            replacement = Replacement(flat.month, partial(copy_flat, flat), finish, on_wait, lock_timeout_seconds)
             try:
-                with server_errors(doing):
-                    schema.layout.prepare(connection, flat.month)
-                    rows = _replace(connection, schema, flat, started)
+                with errors():
+                    rows = schema.layout.replace(connection, replacement)
             except Era5Error as error:
-                # Lost connections and full disks may refuse this note too: the attempt then shows as interrupted.
+                # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
                 with suppress(psycopg.Error):
                     ledger.end_attempt(connection, attempt, error=error.message)
                 raise
-            ledger.end_attempt(connection, attempt, rows=rows)
-            schema.layout.settle(connection, flat.month)
+            # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
+            with suppress(psycopg.Error):
+                schema.layout.settle(connection, flat.month)
             return _result(schema, rows, before, time.monotonic() - started, changed=True)
 
 
-def _replace(connection: psycopg.Connection[Any], schema: Schema, flat: FlatMonth, started: float) -> int:
-    with connection.transaction():
-        rows = schema.layout.replace(connection, flat.month, partial(copy_flat, flat))
-        if rows != flat.rows:
-            raise WarehouseError(
-                f"{flat.month}: the server took {rows} of {flat.rows} rows",
-                remedy="The month is as it was before. Is there a trigger or rule on weather? Run it again.",
-            )
-        ledger.write_entry(
-            connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started
+def _take_time(connection: psycopg.Connection[Any]) -> None:
+    """Lift the limits that a user or database may have on the time of a statement or transaction, as pg_dump does."""
+    connection.execute(
+        "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
+        "('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')"
+    )
+
+
+def _require_all_rows(flat: FlatMonth, rows: int) -> None:
+    if rows != flat.rows:
+        raise WarehouseError(
+            f"{flat.month}: the server took {rows} of {flat.rows} rows",
+            remedy="The month is as it was before. Is there a trigger or rule on weather? Run it again.",
         )
-    return rows
 
 
 def _require_no_real_data_lost(flat: FlatMonth, before: ledger.Entry) -> None:
@@ -104,9 +117,7 @@ def _require_no_real_data_lost(flat: FlatMonth, before: ledger.Entry) -> None:
         )
 
 
-def _result(
-    schema: Schema, rows: int, before: ledger.Entry | None, seconds: float, *, changed: bool
-) -> Loaded:
+def _result(schema: Schema, rows: int, before: ledger.Entry | None, seconds: float, *, changed: bool) -> Loaded:
     return Loaded(
         rows=rows,
         changed=changed,

@@ -54,7 +54,7 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     _ensure_timescaledb(connection)
     server = describe_server(connection)
     if not _exists(connection, "era5.load_attempt"):
-        connection.execute(read_sql("schema"))  # type: ignore[arg-type]
+        connection.execute(read_sql("schema"))
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     return Schema(server, _existing_layout(connection, server))
@@ -84,14 +84,12 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
     row = connection.execute(
-        "SELECT relkind, pg_get_partkeydef(oid), "
-        "ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), "
-        "ARRAY(SELECT format_type(atttypid, atttypmod) FROM pg_attribute "
-        "WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) "
+        "SELECT relkind, pg_get_partkeydef(oid), (SELECT jsonb_object_agg(attname, format_type(atttypid, atttypmod)) "
+        "FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) "
         "FROM pg_class c WHERE oid = 'weather'::regclass"
     ).fetchone()
-    kind, key, names, types = row if row is not None else ("", None, (), ())
-    _require_our_columns(dict(zip(names, types, strict=True)))
+    kind, key, columns = row if row is not None else ("", None, {})
+    _require_our_columns(columns or {})
     if kind == "p" and key == 'RANGE ("time")':
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.facts import CHECKSUM_SCALE, FlatMonth
+from era5_pipeline.variables import BY_COLUMN
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.layouts.protocol import WEATHER, month_where
 
@@ -24,6 +25,8 @@ def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:
     with server_errors(f"verifying {flat.month}"), warehouse.connect() as connection:
         held = _aggregates(connection, flat)
     expected: dict[str, Any] = {"rows": flat.rows, "sum of location_id": flat.location_id_sum}
+    for column in BY_COLUMN:
+        expected[f"values of {column}"] = 0
     for facts in flat.columns:
         expected[f"values of {facts.column}"] = facts.values
         expected[f"minimum of {facts.column}"] = facts.minimum
@@ -37,24 +40,25 @@ def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:
 
 
 def _aggregates(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[str, Any]:
-    names = ["rows", "sum of location_id"]
-    selected: list[sql.Composable] = [sql.SQL("count(*)"), sql.SQL("coalesce(sum(location_id), 0)::bigint")]
+    selected: dict[str, sql.Composable] = {
+        "rows": sql.SQL("count(*)"),
+        "sum of location_id": sql.SQL("coalesce(sum(location_id), 0)::bigint"),
+    }
+    for name in BY_COLUMN:
+        selected[f"values of {name}"] = sql.SQL("count({})").format(sql.Identifier(name))
     for facts in flat.columns:
         column = sql.Identifier(facts.column)
-        names += [f"{what} of {facts.column}" for what in ("values", "minimum", "maximum", "checksum")]
-        selected += [
-            sql.SQL("count({})").format(column),
-            sql.SQL("min({})").format(column),
-            sql.SQL("max({})").format(column),
-            sql.SQL("coalesce(sum(floor({}::float8 * {})::bigint), 0)::numeric").format(
-                column, sql.Literal(CHECKSUM_SCALE)
-            ),
-        ]
+        selected[f"minimum of {facts.column}"] = sql.SQL("min({})").format(column)
+        selected[f"maximum of {facts.column}"] = sql.SQL("max({})").format(column)
+        # NaN and what is too great for a bigint are left to minimum and maximum.
+        selected[f"checksum of {facts.column}"] = sql.SQL(
+            "coalesce(sum(CASE WHEN abs({0}) < 1e6 THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
+        ).format(column, sql.Literal(CHECKSUM_SCALE))
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(
-            sql.SQL(", ").join(selected), WEATHER, month_where(flat.month)
+            sql.SQL(", ").join(selected.values()), WEATHER, month_where(flat.month)
         ),
         binary=True,
     ).fetchone()
-    return dict(zip(names, row or (), strict=True))
+    return dict(zip(selected, row or (), strict=True))

@@ -162,9 +162,7 @@ def test_it_starts_tuned_and_durable(home: Path) -> None:
         rows = connection.execute("SELECT name, current_setting(name), source FROM pg_settings").fetchall()
         encoding = connection.execute("SELECT datlocprovider, datlocale FROM pg_database").fetchall()
     actual = {name: value for name, value, _ in rows}
-    assert {
-        name: actual[name] for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")
-    } == {
+    assert {name: actual[name] for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")} == {
         "fsync": "on",
         "full_page_writes": "on",
         "synchronous_commit": "on",
@@ -269,9 +267,7 @@ def test_many_at_once_on_a_new_home(scratch: Path) -> None:
     home = scratch / "new" / "home"
     with ExitStack() as stack:
         started = [
-            stack.enter_context(
-                subprocess.Popen([sys.executable, "-c", LEASE, str(home)], stdin=subprocess.DEVNULL)
-            )
+            stack.enter_context(subprocess.Popen([sys.executable, "-c", LEASE, str(home)], stdin=subprocess.DEVNULL))
             for _ in range(5)
         ]
     assert [process.returncode for process in started] == [0] * 5
@@ -334,9 +330,7 @@ def test_after_kill_9_of_who_starts_it(home: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only on Linux a process can adopt the server")
 def test_a_killed_server_that_stays_a_zombie(home: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ZOMBIE, str(home)], stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", ZOMBIE, str(home)], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "42\n"
     assert processes(home) == []
 
@@ -403,9 +397,7 @@ def test_other_libraries_understand_the_url(home: Path) -> None:
     assert socket_folder(home) == EmbeddedServer(home).data_folder
 
 
-def test_a_socket_that_others_could_have_made_is_not_trusted(
-    scratch: Path, home: Path, template: Path
-) -> None:
+def test_a_socket_that_others_could_have_made_is_not_trusted(scratch: Path, home: Path, template: Path) -> None:
     far = scratch / "squatted" / ("x" * 100)
     copy(template, far)
     server = EmbeddedServer(far)
@@ -424,9 +416,7 @@ def test_a_socket_that_others_could_have_made_is_not_trusted(
 
 
 def test_the_users_environment_does_not_matter(home: Path) -> None:
-    with leasing(
-        home, PGPORT="1", PGDATA="/nowhere", PGOPTIONS="-c nonsense=1", LC_ALL="xx_XX", TMPDIR="/nowhere"
-    ):
+    with leasing(home, PGPORT="1", PGDATA="/nowhere", PGOPTIONS="-c nonsense=1", LC_ALL="xx_XX", TMPDIR="/nowhere"):
         assert ask(EmbeddedServer(home).url("postgres"), "SELECT 1") == 1
 
 

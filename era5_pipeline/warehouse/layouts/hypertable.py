@@ -18,7 +18,6 @@ from psycopg import sql
 
 from era5_pipeline.warehouse.layouts.protocol import (
     WEATHER,
-    CopyInto,
     create_location_index,
     create_weather,
     month_where,
@@ -28,31 +27,42 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.months import Month
+    from era5_pipeline.warehouse.layouts.protocol import Replacement
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 
 
 class _Hypertable:
-    def create(self, connection: psycopg.Connection) -> None:
+    def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the hypertable and its index."""
         with connection.transaction():
             create_weather(connection, sql.SQL(""))
             connection.execute(
-                "SELECT create_hypertable('weather', by_range('time', INTERVAL '31 days'), create_default_indexes => false)"
+                "SELECT create_hypertable('weather', by_range('time', INTERVAL '31 days'), "
+                "create_default_indexes => false)"
             )
             create_location_index(connection, WEATHER)
 
-    def replace(self, connection: psycopg.Connection, month: Month, copy: CopyInto) -> int:
+    def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """DELETE what is there, COPY what comes."""
-        connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(month)))
-        # FREEZE is refused on hypertables.
-        return copy(connection, WEATHER, freeze=False)
+        month = replacement.month
+        self._make_chunks(connection, month)
+        with connection.transaction():
+            connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(month)))
+            # FREEZE is refused on hypertables.
+            rows = replacement.copy(connection, WEATHER, freeze=False)
+            replacement.finish(rows)
+        return rows
 
-    def settle(self, connection: psycopg.Connection, month: Month) -> None:
+    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
         """Vacuum and analyze the month's chunks: deleted rows become room for the next replacement."""
         for chunk in _chunks(connection, month):
             connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+
+    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
+        """Create the month's chunks beforehand: a load that did so would lock the hypertable until its commit."""
+        raise NotImplementedError
 
 
 class ChunkedHypertable(_Hypertable):
@@ -60,25 +70,8 @@ class ChunkedHypertable(_Hypertable):
 
     name: ClassVar[str] = "hypertable"
 
-    def prepare(self, connection: psycopg.Connection, month: Month) -> None:
-        """Create the chunks: a load that created its own would lock the hypertable until its commit.
-
-        The Apache edition makes chunks only for rows, so two rows come and go in one transaction. A month is no longer
-        than a chunk: its first and last hour are in all chunks that it touches.
-        """
-        ends = (month.start, month.end - _HOUR)
-        held = [_has_chunk(connection, time) for time in ends]
-        if all(held):
-            return
-        with connection.transaction():
-            for time in ends:
-                # No location: what makes these rows known from all others in the month.
-                connection.execute(
-                    sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time))
-                )
-            connection.execute(
-                sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
-            )
+    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
+        _make_chunks_by_rows(connection, month)
 
 
 class CalendarHypertable(_Hypertable):
@@ -86,9 +79,11 @@ class CalendarHypertable(_Hypertable):
 
     name: ClassVar[str] = "calendar hypertable"
 
-    def prepare(self, connection: psycopg.Connection, month: Month) -> None:
-        """Create the month's chunk in a short transaction; later inserts are routed to it."""
-        if _has_chunk(connection, month.start):
+    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
+        if _chunks(connection, month):
+            # One that is not the month's alone is in the way (made under the Apache edition, or by rows from
+            # elsewhere): what it leaves free of the month gets chunks as there.
+            _make_chunks_by_rows(connection, month)
             return
         span = {"time": [_microseconds(month.start), _microseconds(month.end)]}
         connection.execute(
@@ -96,23 +91,41 @@ class CalendarHypertable(_Hypertable):
         )
 
 
+def _make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Create the chunks by two rows, which come and go in one transaction: all that the Apache edition offers.
+
+    A month is no longer than a chunk, so its first and last hour are in all chunks that it touches.
+    """
+    ends = (month.start, month.end - _HOUR)
+    if all(_has_chunk(connection, time) for time in ends):
+        return
+    with connection.transaction():
+        for time in ends:
+            # No location: what makes these rows known from all others in the month.
+            connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
+        connection.execute(
+            sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
+        )
+
+
 def _microseconds(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def _has_chunk(connection: psycopg.Connection, time: datetime) -> bool:
-    found = connection.execute(
-        "SELECT EXISTS (SELECT FROM timescaledb_information.chunks WHERE hypertable_name = 'weather' "
-        "AND hypertable_schema = current_schema() AND range_start <= %(time)s AND range_end > %(time)s)",
-        {"time": time},
-    ).fetchone()
-    return bool(found and found[0])
+def _has_chunk(connection: psycopg.Connection[Any], time: datetime) -> bool:
+    return bool(_chunks_between(connection, time, time + _HOUR))
 
 
-def _chunks(connection: psycopg.Connection, month: Month) -> list[sql.Identifier]:
-    rows: list[Any] = connection.execute(
-        "SELECT chunk_schema, chunk_name FROM timescaledb_information.chunks WHERE hypertable_name = 'weather' "
-        "AND hypertable_schema = current_schema() AND range_start < %s AND range_end > %s",
-        (month.end, month.start),
+def _chunks(connection: psycopg.Connection[Any], month: Month) -> list[sql.Identifier]:
+    return _chunks_between(connection, month.start, month.end)
+
+
+def _chunks_between(connection: psycopg.Connection[Any], start: datetime, end: datetime) -> list[sql.Identifier]:
+    """The chunks that hold any time from `start` to before `end`."""
+    rows = connection.execute(
+        "SELECT chunk_schema, chunk_name FROM timescaledb_information.chunks "
+        "WHERE format('%%I.%%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass "
+        "AND range_start < %(end)s AND range_end > %(start)s",
+        {"start": start, "end": end},
     ).fetchall()
     return [sql.Identifier(schema, name) for schema, name in rows]

@@ -1,27 +1,40 @@
 """Plain PostgreSQL: a partition a month, loaded aside and attached in the old one's place.
 
-The new partition is created in the transaction that fills it, so that COPY FREEZE applies: with `wal_level=minimal` it
-writes no WAL, and its rows never need vacuuming. Readers wait only while the two partitions change places.
+The new partition is filled in the transaction that empties it, so that COPY FREEZE applies: with `wal_level=minimal` it
+writes no WAL, and its rows never need vacuuming. That transaction ends, and the rows are on disk, before readers are
+asked to wait: that they do for the few milliseconds in which the two partitions change places, and for no more than
+`_READERS_WAIT_SECONDS` at a time where a reader holds the table and the exchange has to be tried again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import psycopg
+from psycopg import errors as pg
 from psycopg import sql
 
+from era5_pipeline.errors import MonthLockedError, WarehouseError
 from era5_pipeline.warehouse.layouts.protocol import (
     WEATHER,
-    CopyInto,
     create_location_index,
     create_weather,
     month_where,
 )
+from era5_pipeline.warehouse.locks import describe_session
 
 if TYPE_CHECKING:
-    import psycopg
+    from collections.abc import Iterator
 
     from era5_pipeline.months import Month
+    from era5_pipeline.warehouse.layouts.protocol import Replacement
+
+# Whoever asks for the table after us waits behind us: so we wait for those before us a little at a time, and let the
+# others pass in between.
+_READERS_WAIT_SECONDS = 0.5
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 
 def partition_of(month: Month) -> str:
@@ -34,45 +47,133 @@ class MonthPartitions:
 
     name: ClassVar[str] = "partitions"
 
-    def create(self, connection: psycopg.Connection) -> None:
+    def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the partitioned table and its index, which every partition then gets."""
         with connection.transaction():
             create_weather(connection, sql.SQL("PARTITION BY RANGE (time)"))
             create_location_index(connection, WEATHER)
 
-    def prepare(self, connection: psycopg.Connection, month: Month) -> None:
-        """Nothing: a load creates its own table, which no other load waits for."""
-
-    def replace(self, connection: psycopg.Connection, month: Month, copy: CopyInto) -> int:
-        """Load aside, then let the two change places; the locks that readers wait for are taken last."""
-        partition = partition_of(month)
-        check = f"{partition}_is_the_month"
-        staging_table = sql.Identifier(f"{partition}_load")
-        # The same condition as a CHECK spares ATTACH a scan of the whole month.
-        connection.execute(
-            sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS, CONSTRAINT {} CHECK ({}))").format(
-                staging_table, WEATHER, sql.Identifier(check), month_where(month)
-            )
-        )
-        rows = copy(connection, staging_table, freeze=True)
-        create_location_index(connection, staging_table)
-        connection.execute(sql.SQL("ANALYZE {}").format(staging_table))
-        if connection.execute("SELECT to_regclass(%s)", (partition,)).fetchone() != (None,):
-            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(partition)))
-        connection.execute(
-            sql.SQL("ALTER TABLE {} RENAME TO {}").format(staging_table, sql.Identifier(partition))
-        )
-        connection.execute(
-            sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-                WEATHER, sql.Identifier(partition), sql.Literal(month.start), sql.Literal(month.end)
-            )
-        )
-        connection.execute(
-            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(
-                sql.Identifier(partition), sql.Identifier(check)
-            )
-        )
+    def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+        """Load aside, in the ledger's schema; then let the two change places."""
+        partition = partition_of(replacement.month)
+        aside = sql.Identifier("era5", partition)
+        remove = sql.SQL("DROP TABLE IF EXISTS {}").format(aside)
+        # What a load left that was killed between its two transactions.
+        connection.execute(remove)
+        try:
+            rows = _fill(connection, aside, replacement)
+            _exchange_patiently(connection, aside, replacement, rows)
+        except BaseException:
+            with suppress(psycopg.Error):
+                connection.execute(remove)
+            raise
         return rows
 
-    def settle(self, connection: psycopg.Connection, month: Month) -> None:
+    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
         """Nothing is left to do: the rows are frozen and analyzed, and the old partition's space was given back."""
+
+
+def _fill(connection: psycopg.Connection[Any], aside: sql.Identifier, replacement: Replacement) -> int:
+    # A statement of its own: LIKE locks weather until the end of its transaction, and whoever replaces another month
+    # would wait for that, with all readers behind.
+    connection.execute(
+        sql.SQL(
+            "CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY, CONSTRAINT {} CHECK ({}))"
+        ).format(
+            # The same condition as a CHECK spares ATTACH a scan of the whole month.
+            *(aside, WEATHER, _is_the_month(replacement.month), month_where(replacement.month))
+        )
+    )
+    with connection.transaction():
+        connection.execute(sql.SQL("TRUNCATE {}").format(aside))  # what FREEZE asks for
+        rows = replacement.copy(connection, aside, freeze=True)
+        create_location_index(connection, aside)
+        connection.execute(sql.SQL("ANALYZE {}").format(aside))
+    return rows
+
+
+def _exchange_patiently(
+    connection: psycopg.Connection[Any], aside: sql.Identifier, replacement: Replacement, rows: int
+) -> None:
+    month, patience = replacement.month, replacement.patience_seconds
+    deadline = time.monotonic() + patience
+    for pause in _pauses():
+        try:
+            with connection.transaction():
+                connection.execute(
+                    "SELECT set_config('lock_timeout', %s, true)", (f"{round(_READERS_WAIT_SECONDS * 1000)}ms",)
+                )
+                _exchange(connection, aside, month)
+                replacement.finish(rows)
+        except pg.LockNotAvailable:
+            reader = _user_of_weather(connection)
+        else:
+            return
+        if time.monotonic() + pause > deadline:
+            raise MonthLockedError(
+                f"{month} cannot be replaced while the table weather is in use by {reader}",
+                remedy="Wait until that session ends its transaction, or end it; then run this again. "
+                "The month is as it was.",
+            )
+        if pause == _PAUSES_SECONDS[0]:
+            replacement.on_wait(
+                f"{month} is ready, and the table weather in use by {reader}: waiting up to {patience:g} s"
+            )
+        time.sleep(pause)
+
+
+def _pauses() -> Iterator[float]:
+    yield from _PAUSES_SECONDS
+    while True:
+        yield _PAUSES_SECONDS[-1]
+
+
+def _exchange(connection: psycopg.Connection[Any], aside: sql.Identifier, month: Month) -> None:
+    partition = partition_of(month)
+    schema = _schema_of_weather(connection)
+    within = sql.Identifier(schema, partition)
+    found = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'weather'::regclass) "
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
+        (partition, schema),
+    ).fetchone()
+    if found == (False,):
+        raise WarehouseError(
+            f"{month}: a table {partition} that is no partition of weather is in the way",
+            remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; (the month is as it was before).",
+        )
+    if found is not None:
+        connection.execute(sql.SQL("DROP TABLE {}").format(within))
+    connection.execute(sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(aside, sql.Identifier(schema)))
+    connection.execute(
+        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            WEATHER, within, sql.Literal(month.start), sql.Literal(month.end)
+        )
+    )
+    connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(within, _is_the_month(month)))
+
+
+def _is_the_month(month: Month) -> sql.Identifier:
+    return sql.Identifier(f"{partition_of(month)}_is_the_month")
+
+
+def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+    row = connection.execute(
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.oid = 'weather'::regclass"
+    ).fetchone()
+    return str(row[0]) if row else "public"
+
+
+def _user_of_weather(connection: psycopg.Connection[Any]) -> str:
+    """Whose transaction has had the table, or a partition of it, for longest."""
+    row = connection.execute(
+        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
+        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+        "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
+        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "AND (l.relation = 'weather'::regclass "
+        "OR l.relation IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'weather'::regclass)) "
+        "ORDER BY a.xact_start LIMIT 1"
+    ).fetchone()
+    return "a session that has just ended" if row is None else describe_session(*row)

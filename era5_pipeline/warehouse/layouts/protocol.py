@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from psycopg import sql
 
 from era5_pipeline.sqlfiles import read_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import psycopg
 
     from era5_pipeline.months import Month
@@ -17,9 +20,27 @@ WEATHER = sql.Identifier("weather")
 
 
 class CopyInto(Protocol):
-    """Copies the flat month into a table, on a connection, and gives the rows that the server took."""
+    """The flat month, to be copied into a table."""
 
-    def __call__(self, connection: psycopg.Connection, table: sql.Identifier, *, freeze: bool) -> int: ...
+    def __call__(self, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool) -> int:
+        """Copy all rows; gives how many the server took."""
+        ...
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What is to take a month's place.
+
+    `finish` is called with the rows copied, in the very transaction that readers see the new rows by: what it writes
+    is there with them, and what it raises undoes them. Where readers are in the way, `on_wait` is told whose session it
+    is, and the load waits up to `patience_seconds`.
+    """
+
+    month: Month
+    copy: CopyInto
+    finish: Callable[[int], None]
+    on_wait: Callable[[str], None]
+    patience_seconds: float
 
 
 class Layout(Protocol):
@@ -27,39 +48,38 @@ class Layout(Protocol):
 
     name: ClassVar[str]
 
-    def create(self, connection: psycopg.Connection) -> None:
+    def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the table, which does not exist yet."""
         ...
 
-    def prepare(self, connection: psycopg.Connection, month: Month) -> None:
-        """What must be committed before the transaction that replaces the month, so that loads do not queue."""
-        ...
+    def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+        """Put what is copied in the month's place; gives the rows copied.
 
-    def replace(self, connection: psycopg.Connection, month: Month, copy: CopyInto) -> int:
-        """Within a transaction: put what `copy` copies in the month's place; gives the rows copied.
+        Until it is committed as a whole, readers see what was there; if it fails, they go on seeing that. Loads of
+        other months, at the same time, do not wait for each other's rows.
 
-        Until commit, readers see what was there.
+        Raises:
+            MonthLockedError: if readers were in the way for too long.
+            psycopg.Error: whatever the server says.
         """
         ...
 
-    def settle(self, connection: psycopg.Connection, month: Month) -> None:
+    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
         """After commit: statistics, and the space of what was replaced."""
         ...
 
 
-def create_weather(connection: psycopg.Connection, partitioning: sql.Composable) -> None:
+def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Composable) -> None:
     """Create the table itself, with what the layout says about its partitioning."""
-    connection.execute(sql.SQL(read_sql("weather")).format(partitioning=partitioning))  # type: ignore[arg-type]
+    connection.execute(sql.SQL(read_sql("weather")).format(partitioning=partitioning))
 
 
-def create_location_index(connection: psycopg.Connection, table: sql.Identifier) -> None:
+def create_location_index(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
     """Index locations by BRIN: rows are location-major, so that 131 kB find a location's month in under a millisecond.
 
     16 pages a range hold about 1,700 rows: two or three locations of a month.
     """
-    connection.execute(
-        sql.SQL("CREATE INDEX ON {} USING brin (location_id) WITH (pages_per_range = 16)").format(table)
-    )
+    connection.execute(sql.SQL("CREATE INDEX ON {} USING brin (location_id) WITH (pages_per_range = 16)").format(table))
 
 
 def month_where(month: Month) -> sql.Composed:

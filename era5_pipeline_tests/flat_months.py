@@ -1,0 +1,108 @@
+"""Flat months to load, made once a session by the pipeline's own flattening; and rows to compare. A pytest plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from psycopg import sql
+
+from era5_pipeline.formats import COLUMNS, SCHEMA
+from era5_pipeline.months import Month
+from era5_pipeline_tests import era5_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.settings import FlatFormat
+    from era5_pipeline.warehouse.connect import Warehouse
+
+    Row = tuple[Any, ...]
+
+
+class FlatMonths:
+    """Makes flat months of random weather, each of them once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[tuple[Any, ...], FlatMonth] = {}
+
+    def __call__(
+        self,
+        month: str = "2023-07",
+        *,
+        points: tuple[int, int] = (2, 3),
+        north: float = 10.5,
+        west: float = 20.0,
+        names: tuple[str, ...] = ("t2m", "tp"),
+        hours: int | None = None,
+        seed: int = 1,
+        missing: float = 0.0,
+        flat_format: FlatFormat = "parquet",
+    ) -> FlatMonth:
+        """Of `points` (latitudes, longitudes); only the first `hours`."""
+        key = (month, points, north, west, names, hours, seed, missing, flat_format)
+        if key not in self._made:
+            home = self._folder / str(len(self._made))
+            of = era5_files.weather(
+                era5_files.hours_from(f"{month}-01T00", hours or Month.parse(month).hours),
+                [north - 0.25 * row for row in range(points[0])],
+                [west + 0.25 * column for column in range(points[1])],
+                names,
+                seed=seed,
+                missing=missing,
+            )
+            paths = era5_files.write(home, of)
+            self._made[key] = era5_files.flatten(paths, month, home, flat_format=flat_format)
+        return self._made[key]
+
+
+@pytest.fixture(scope="session")
+def flat_months(tmp_path_factory: pytest.TempPathFactory) -> FlatMonths:
+    """Flat months, by what is to be in them."""
+    return FlatMonths(tmp_path_factory.mktemp("flat-months"))
+
+
+@pytest.fixture(scope="session")
+def large(flat_months: FlatMonths) -> FlatMonth:
+    """A month of 148,800 rows: COPY is told the first 65,536, then more."""
+    return flat_months(points=(10, 20), names=("t2m",))
+
+
+def rows_of_file(flat: FlatMonth) -> list[Row]:
+    """Every row and column of the flat file, by location and time."""
+    if flat.format == "csv":
+        convert = pyarrow.csv.ConvertOptions(column_types=dict(zip(SCHEMA.names, SCHEMA.types, strict=True)))
+        table = pyarrow.csv.read_csv(flat.path, convert_options=convert)
+    else:
+        table = pyarrow.parquet.read_table(flat.path)
+    table = table.sort_by([("location_id", "ascending"), ("time", "ascending")])
+    return list(zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True))
+
+
+def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]:
+    """Every row and column of the table (of `month`), by location and time."""
+    where = sql.SQL("")
+    if month is not None:
+        where = sql.SQL("WHERE time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))
+    with warehouse.connect() as connection:
+        # Binary: text would round.
+        return connection.execute(
+            sql.SQL("SELECT {} FROM weather {} ORDER BY location_id, time").format(
+                sql.SQL(", ").join(map(sql.Identifier, COLUMNS)), where
+            ),
+            binary=True,
+        ).fetchall()
+
+
+def assert_holds(warehouse: Warehouse, *flats: FlatMonth) -> None:
+    """The table holds these months just as their files do, and nothing else."""
+    expected = [row for flat in flats for row in rows_of_file(flat)]
+    actual = rows_of_table(warehouse)
+    assert len(actual) == len(expected)
+    by_key = {row[:2]: row for row in actual}
+    different = [(row, by_key.get(row[:2])) for row in expected if by_key.get(row[:2]) != row]
+    assert different[:3] == []

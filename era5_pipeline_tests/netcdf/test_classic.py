@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.netcdf.classic import required_bytes
+from era5_pipeline_tests.era5_files import LAYOUTS, Layout, hours_from, weather, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASSIC = [layout for layout in LAYOUTS if "NETCDF3" in layout.file_format]
+
+
+@pytest.mark.parametrize("layout", CLASSIC, ids=str)
+@pytest.mark.parametrize("names", [("t2m",), ("t2m", "tp")])
+@pytest.mark.parametrize("hours", [1, 4])
+def test_a_whole_file_is_as_long_as_it_must_be(
+    tmp_path: Path, layout: Layout, names: tuple[str, ...], hours: int
+) -> None:
+    path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", hours), names=names), layout)
+    required = required_bytes(path)
+    assert required is not None
+    # What pads the last values to four bytes is not missed.
+    assert 0 <= path.stat().st_size - required < 4
+
+
+@pytest.mark.parametrize("file_format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
+@pytest.mark.parametrize("kinds", [("i1",), ("i2",), ("i1", "f8"), ("S1", "i2", "i4")])
+def test_records_are_counted_with_their_padding(tmp_path: Path, file_format: str, kinds: tuple[str, ...]) -> None:
+    path = tmp_path / "x.nc"
+    with netCDF4.Dataset(path, "w", format=file_format) as dataset:  # type: ignore[arg-type]
+        dataset.createDimension("record", None)
+        dataset.createDimension("x", 3)
+        dataset.title = "odd"
+        dataset.createVariable("fixed", "i1", ("x",))[:] = [1, 2, 3]
+        for number, kind in enumerate(kinds):
+            variable = dataset.createVariable(f"v{number}", kind, ("record", "x"))
+            variable[:5] = np.ones((5, 3), "S1" if kind == "S1" else kind)
+    required = required_bytes(path)
+    assert required is not None
+    assert 0 <= path.stat().st_size - required < 4
+
+
+def test_netcdf_4_is_left_to_hdf5(tmp_path: Path) -> None:
+    path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)))
+    assert required_bytes(path) is None
+
+
+@pytest.mark.parametrize("size", [4, 7, 8, 20, 100])
+def test_a_header_that_is_cut_off_is_an_error(tmp_path: Path, size: int) -> None:
+    path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)), CLASSIC[0])
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"header|tag"):
+        required_bytes(path)
+
+
+@settings(max_examples=200)
+@given(content=st.binary(max_size=200), version=st.sampled_from([1, 2, 5]))
+def test_no_header_makes_it_run_on_or_fail_otherwise(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, version: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "random.nc"
+    path.write_bytes(b"CDF" + bytes([version]) + content)
+    try:
+        required_bytes(path)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
+from era5_pipeline_tests.era5_files import LAYOUTS, Layout, hours_from, weather, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_every_layout_is_recognised_whatever_it_is_called(tmp_path: Path, layout: Layout) -> None:
+    path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)), layout)
+    assert kind_of(path.rename(tmp_path / "anything")) == ("zip" if layout.zipped else "netcdf")
+
+
+OTHERS = {
+    "empty": (b"", "is empty"),
+    "GRIB": (b"GRIB\x00\x00\x9e\x02" + bytes(99), "is GRIB"),
+    "gzip": (gzip.compress(b"CDF\x01" * 100), "is compressed"),
+    "bzip2": (bz2.compress(b"CDF\x01" * 100), "is compressed"),
+    "xz": (lzma.compress(b"CDF\x01" * 100), "is compressed"),
+    "a page": (b"  \n<!DOCTYPE html><html>Service unavailable</html>", "web page or an error message"),
+    "an answer": (b'{"title": "required licences not accepted"}', "web page or an error message"),
+    "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "Git LFS pointer"),
+    "a table": (b"time,t2m\n2023-07-01,300.1\n" * 100, "is text"),
+    "a table in German": ("Temperatur in °C für Köln,".encode() * 100, "is text"),
+    "a cut character": (("x" * 511 + "ü").encode(), "is text"),
+    "numbers": (bytes(range(256)) * 4, "neither netCDF nor ZIP"),
+    "zeros": (bytes(4096), "neither netCDF nor ZIP"),
+    "less than a name": (b"CD", "is text"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_is_no_netcdf_is_told_apart_with_a_remedy(tmp_path: Path, what: str) -> None:
+    content, said = OTHERS[what]
+    path = tmp_path / "era5.nc"
+    path.write_bytes(content)
+    assert kind_of(path) == "other"
+    text, remedy = describe_other(path)
+    assert said in text
+    assert remedy
+
+
+@pytest.mark.parametrize(("name", "said"), [("csv-named-nc.nc", "is text"), ("lfs-pointer.nc", "Git LFS pointer")])
+def test_real_files_that_are_something_else(era5_samples: Path, name: str, said: str) -> None:
+    path = era5_samples / "bad" / name
+    assert kind_of(path) == "other"
+    assert said in describe_other(path)[0]
+
+
+@pytest.mark.parametrize("name", ["a.nc", "A.NC", "a.nc4", "a.netcdf", "a.zip", "a.grib", "a.grb", "a.h5", "a.b.nc"])
+def test_names_that_claim_to_be_data(tmp_path: Path, name: str) -> None:
+    assert claims_to_be_data(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["notes.md", "download.py", "nc", "a.nc.txt", "README", "a.csv", "a.idx"])
+def test_names_that_do_not(tmp_path: Path, name: str) -> None:
+    assert not claims_to_be_data(tmp_path / name)

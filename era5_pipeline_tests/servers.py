@@ -1,0 +1,212 @@
+"""The servers that tests run on, as a pytest plugin: the embedded one, and any others whose URLs are given.
+
+    pytest --test-dsn postgresql://postgres@localhost:5432/postgres
+    ERA5_TEST_DSN="postgresql://... postgresql://..." pytest
+
+A URL's user must be allowed to create databases and, for TimescaleDB, the extension; the tests make databases of their
+own there and drop them again. A test that asks for `warehouse` runs once on each layout of the table: on what is given
+for it, and is skipped where nothing is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from era5_pipeline.errors import Era5Error
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.warehouse.server_account import MAJOR_VERSION
+from era5_pipeline.warehouse.urls import with_database, without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Layout by what `SHOW timescaledb.license` says; None: no TimescaleDB.
+LAYOUTS = {None: "partitions", "apache": "hypertable", "timescale": "calendar hypertable"}
+EDITIONS = {"apache": "Apache", "timescale": "Community"}
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Host:
+    """A server to make databases on; `url` is None for the embedded one, which runs from its first use on."""
+
+    url: str | None
+    version: str
+    license: str | None
+    timescaledb: str | None
+
+    @property
+    def layout(self) -> str:
+        return LAYOUTS[self.license]
+
+    def __str__(self) -> str:
+        where = "embedded" if self.url is None else without_password(self.url)
+        edition = "" if self.license is None else f", TimescaleDB {self.timescaledb} {EDITIONS[self.license]} edition"
+        return f"{where}: PostgreSQL {self.version}{edition} ({self.layout})"
+
+
+EMBEDDED = Host(None, str(MAJOR_VERSION), None, None)
+_HOSTS = pytest.StashKey[list[Host]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--test-dsn",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="another server to test on, besides the embedded one; may be repeated (or ERA5_TEST_DSN, with spaces)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Given to the first process alone, by xdist: its workers are told.
+    told = getattr(config, "workerinput", {}).get("era5_hosts")
+    if told is not None:
+        config.stash[_HOSTS] = [Host(**host) for host in told]
+        return
+    urls = [*config.getoption("--test-dsn"), *os.environ.get("ERA5_TEST_DSN", "").split()]
+    config.stash[_HOSTS] = [EMBEDDED, *(_host(url) for url in dict.fromkeys(urls))]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Of xdist: what a worker gets to know."""
+    node.workerinput["era5_hosts"] = [asdict(host) for host in node.config.stash[_HOSTS]]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"server {host}" for host in config.stash[_HOSTS]]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "host" not in metafunc.fixturenames:
+        return
+    hosts = metafunc.config.stash[_HOSTS]
+    params = []
+    for license_name, layout in LAYOUTS.items():
+        on = [host for host in hosts if host.license == license_name]
+        params += [
+            pytest.param(host, id=layout if host is on[0] else f"{layout}, {host.version}, {number}")
+            for number, host in enumerate(on)
+        ]
+        if not on:
+            reason = (
+                f"no TimescaleDB {EDITIONS[str(license_name)]} edition given: "
+                "pytest --test-dsn postgresql://user@host:port/database"
+            )
+            params.append(pytest.param(None, id=layout, marks=pytest.mark.skip(reason=reason)))
+    metafunc.parametrize("host", params, indirect=True)
+
+
+def _host(url: str) -> Host:
+    """Look at a server whose URL was given, in a database of its own."""
+    try:
+        with fresh_database(url) as database, psycopg.connect(database, autocommit=True) as connection:
+            offered = connection.execute(
+                "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' "
+                "AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
+            ).fetchone()
+            if offered is not None:
+                connection.execute("CREATE EXTENSION timescaledb")
+            row = connection.execute(
+                "SELECT split_part(current_setting('server_version'), ' ', 1), "
+                "current_setting('timescaledb.license', true), "
+                "(SELECT extversion FROM pg_extension WHERE extname = 'timescaledb')"
+            ).fetchone()
+            assert row is not None
+            return Host(url, row[0], row[1] if offered is not None else None, row[2])
+    except (psycopg.Error, Era5Error) as error:
+        said = " ".join(str(error).split())
+        raise pytest.UsageError(f"the server given by --test-dsn or ERA5_TEST_DSN cannot be used: {said}") from None
+
+
+@contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """A new database on the server; within, its URL."""
+    name = f"era5_test_{os.getpid()}_{next(_numbers)}"
+    quoted = sql.Identifier(name)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        # template1 has visitors now and then: TimescaleDB's launcher.
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(quoted))
+    try:
+        yield with_database(server_url, name)
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(quoted))
+
+
+@contextmanager
+def fresh_role(server_url: str, attributes: str = "", *, name: str | None = None) -> Iterator[str]:
+    """A new role that may log in; within, its name. It goes with everything it owns in the database of the URL."""
+    name = name or f"era5_test_{os.getpid()}_{next(_numbers)}"
+    quoted = sql.Identifier(name)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN {}").format(quoted, sql.SQL(attributes)))  # type: ignore[arg-type]
+    try:
+        yield name
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(quoted))
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(quoted))
+            connection.execute(sql.SQL("DROP ROLE {}").format(quoted))
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[EmbeddedServer]:
+    """The embedded server, running: of this process alone, as the product starts it."""
+    # A path short enough for a socket, which pytest's own may not have.
+    home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
+    server = EmbeddedServer(home)
+    try:
+        with server.lease():
+            yield server
+    finally:
+        server.stop(force=True)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server_url(embedded: EmbeddedServer) -> str:
+    """The URL of the embedded server's database `postgres`."""
+    return embedded.url("postgres")
+
+
+@pytest.fixture
+def database_url(server_url: str) -> Iterator[str]:
+    """The URL of a new, empty database on the embedded server."""
+    with fresh_database(server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest) -> Host:
+    """The server that `warehouse` is on."""
+    found: Host = request.param
+    return found
+
+
+@pytest.fixture
+def host_url(host: Host, request: pytest.FixtureRequest) -> str:
+    """Its URL, of a database for administration."""
+    return host.url or str(request.getfixturevalue("server_url"))
+
+
+@pytest.fixture
+def warehouse(host_url: str) -> Iterator[Warehouse]:
+    """A new, empty database on each of the servers, one after the other: ids are layouts."""
+    with fresh_database(host_url) as url:
+        yield Warehouse(url)

@@ -1,0 +1,312 @@
+"""Loads that are cut off, and loads and readers at the same time, for real, on every layout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.errors import BadFileError, TransientError
+from era5_pipeline.progress import listening
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.processes import first_number
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.warehouse.loads import ask, copying_sessions, loading, loading_process, rows_in, wait_until
+from era5_pipeline_tests.warehouse.test_load import last_attempt, states, versions_of_rows
+
+if TYPE_CHECKING:
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+
+SECONDS_OF_A_SMALL_LOAD = 5.0
+
+
+def tables_aside(warehouse: Warehouse) -> int:
+    return int(
+        ask(
+            warehouse.url,
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'era5'::regnamespace AND relname LIKE 'weather%%'",
+        )
+    )
+
+
+def test_after_kill_9_in_mid_copy_the_month_is_as_before(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    old = flat_months(points=(1, 2))
+    load_month(warehouse, old)
+    before = versions_of_rows(warehouse)
+    with loading_process(warehouse, large) as process:
+        assert last_attempt(warehouse, "2023-07") == ("running", None)
+        process.kill()
+        process.wait()
+        wait_until(lambda: not copying_sessions(warehouse))
+    wait_until(lambda: last_attempt(warehouse, "2023-07")[0] != "running")
+    assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
+    assert versions_of_rows(warehouse) == before
+    assert load_month(warehouse, large).changed
+    assert rows_in(warehouse) == large.rows
+    assert last_attempt(warehouse, "2023-07") == ("loaded", None)
+    assert tables_aside(warehouse) == 0
+
+
+def test_a_cut_connection_is_transient(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+    old = flat_months(points=(1, 2))
+    load_month(warehouse, old)
+    before = versions_of_rows(warehouse)
+    with loading(warehouse, large, pause=True) as load:
+        (pid,) = copying_sessions(warehouse)
+        assert ask(warehouse.url, "SELECT pg_terminate_backend(%s, 5000)", pid)
+        load.resume()
+        with pytest.raises(TransientError, match="^loading 2023-07: .*\nNo month is left half replaced"):
+            load.result()
+    assert versions_of_rows(warehouse) == before
+    assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
+    assert load_month(warehouse, large).changed
+    assert rows_in(warehouse) == large.rows
+    assert tables_aside(warehouse) == 0
+
+
+def test_a_month_that_was_not_there_is_not_there(warehouse: Warehouse, large: FlatMonth) -> None:
+    with loading(warehouse, large, pause=True) as load:
+        assert rows_in(warehouse) == 0
+        assert states(warehouse) == {"2023-07": "loading"}
+        (pid,) = copying_sessions(warehouse)
+        assert ask(warehouse.url, "SELECT pg_terminate_backend(%s, 5000)", pid)
+        load.resume()
+        with pytest.raises(TransientError):
+            load.result()
+    assert rows_in(warehouse) == 0
+    assert states(warehouse) == {"2023-07": "failed"}
+
+
+def test_a_server_that_stops_at_once(
+    embedded: EmbeddedServer, database_url: str, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    warehouse, old = Warehouse(database_url), flat_months(points=(1, 2))
+    load_month(warehouse, old)
+    with loading(warehouse, large, pause=True) as load:
+        postmaster = first_number(embedded.data_folder / "postmaster.pid")
+        assert postmaster is not None
+        os.kill(postmaster, signal.SIGQUIT)  # "immediate": as in a power failure, next comes crash recovery
+        wait_until(lambda: not embedded.is_running())
+        load.resume()
+        with pytest.raises(TransientError, match=r"loading 2023-07: .*\n.*The connection to the server was lost"):
+            load.result()
+    with embedded.lease():
+        assert_holds(warehouse, old)
+        assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
+        assert load_month(warehouse, large).changed
+        assert rows_in(warehouse) == large.rows
+        assert tables_aside(warehouse) == 0
+
+
+def test_a_file_that_ends_in_the_middle(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth, tmp_path: Path
+) -> None:
+    """The other end fails: our own disk."""
+    old = flat_months(points=(1, 2))
+    load_month(warehouse, old)
+    before = versions_of_rows(warehouse)
+    harmed = tmp_path / large.path.name
+    content = large.path.read_bytes()
+    harmed.write_bytes(content[: len(content) // 3] + bytes(len(content) // 3) + content[len(content) // 3 * 2 :])
+    with pytest.raises(BadFileError, match=f"^{harmed}: is damaged"):
+        load_month(warehouse, replace(large, path=harmed))
+    assert versions_of_rows(warehouse) == before
+    outcome, error = last_attempt(warehouse, "2023-07")
+    assert outcome == "failed"
+    assert error is not None
+    assert "is damaged" in error
+    assert tables_aside(warehouse) == 0
+
+
+def test_ctrl_c_in_mid_copy(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+    old = flat_months(points=(1, 2))
+    load_month(warehouse, old)
+    before = versions_of_rows(warehouse)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with listening(interrupt), pytest.raises(KeyboardInterrupt):
+        load_month(warehouse, large)
+    assert versions_of_rows(warehouse) == before
+    wait_until(lambda: last_attempt(warehouse, "2023-07") == ("interrupted", None))
+    assert tables_aside(warehouse) == 0
+
+
+# A small disk for a tablespace, in a mount namespace of its own, which goes with the process.
+FULL_DISK = """
+import json, os, pwd, sys
+from pathlib import Path
+import psycopg
+from era5_pipeline.errors import Era5Error
+from era5_pipeline.facts import FlatMonth
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline_tests.flat_months import assert_holds
+home, disk = Path(sys.argv[1]), Path(sys.argv[2])
+small, large = (FlatMonth.from_json(json.loads(text)) for text in sys.stdin.read().splitlines())
+server = EmbeddedServer(home)
+with server.lease() as url:
+    os.chown(disk, server.data_folder.stat().st_uid, -1)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
+        connection.execute("CREATE DATABASE full_up TABLESPACE small")
+    warehouse = Warehouse(server.url("full_up"))
+    load_month(warehouse, small)
+    try:
+        load_month(warehouse, large)
+    except Era5Error as error:
+        assert_holds(warehouse, small)
+        with warehouse.connect() as connection:
+            attempt = read_ledger(connection)[0].last_attempt
+        print(json.dumps([type(error).__name__, error.message, error.remedy, attempt.outcome, attempt.error]))
+    assert load_month(warehouse, small, force=True).changed  # the room was given back
+"""
+
+
+def test_a_servers_full_disk(flat_months: FlatMonths, large: FlatMonth) -> None:
+    home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
+    disk = home / "disk"
+    disk.mkdir()
+    script = 'mount -t tmpfs -o size=14m tmpfs "$1" && exec "$2" -c "$3" "$4" "$1"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(disk), sys.executable, FULL_DISK, str(home)]
+    flats = (flat_months(points=(1, 2)), large)
+    try:
+        done = subprocess.run(
+            command,
+            input="\n".join(json.dumps(flat.to_json()) for flat in flats),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "unshare:" in done.stderr or "mount:" in done.stderr:
+            pytest.skip("needs the right to mount a small disk")
+        assert done.returncode == 0, done.stderr
+        kind, message, remedy, outcome, noted = json.loads(done.stdout)
+    except FileNotFoundError:
+        pytest.skip("needs unshare, of Linux")
+    finally:
+        EmbeddedServer(home).stop(force=True)
+        shutil.rmtree(home, ignore_errors=True)
+    assert (kind, outcome) == ("WarehouseError", "failed")
+    assert message.startswith("loading 2023-07: could not extend file")
+    assert message == noted
+    assert "No space left on device" in message
+    assert "No month is left half replaced. Free space on the database server's disk" in remedy
+
+
+def test_two_loads_of_one_month(warehouse: Warehouse, large: FlatMonth) -> None:
+    with loading(warehouse, large, pause=True) as first:
+        (pid,) = copying_sessions(warehouse)
+        with loading(warehouse, large) as second:
+            wait_until(lambda: bool(second.said))
+            assert f"2023-07 is being loaded by session {pid} of postgres" in second.said[0]
+            assert second.is_running()
+            first.resume()
+            assert first.result().changed
+            assert not second.result().changed
+    assert rows_in(warehouse) == large.rows
+    assert ask(warehouse.url, "SELECT count(*) FROM era5.load_attempt") == 1
+
+
+def test_two_months_at_once_do_not_wait_for_each_other(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    # The neighbours share chunks where these are of 31 days.
+    before, after = flat_months("2023-06"), flat_months("2023-08")
+    with loading(warehouse, large, pause=True) as load:
+        for flat in (before, after):
+            for force in (False, True):
+                began = time.monotonic()
+                assert load_month(warehouse, flat, force=force).changed
+                assert time.monotonic() - began < SECONDS_OF_A_SMALL_LOAD
+        assert_holds(warehouse, before, after)
+        assert copying_sessions(warehouse)
+        load.resume()
+        assert load.result().changed
+    assert rows_in(warehouse) == before.rows + large.rows + after.rows
+    assert set(states(warehouse).values()) == {"loaded"}
+
+
+def test_two_first_loads_at_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Nothing is there yet: extension, schema and table are made once."""
+    flats = [flat_months(month) for month in ("2023-06", "2023-07", "2023-08", "2023-10")]
+    loads = []
+    for flat in flats:
+        context = loading(warehouse, flat)
+        loads.append((context, context.__enter__()))
+    for context, load in loads:
+        assert load.result().changed
+        context.__exit__(None, None, None)
+    assert_holds(warehouse, *flats)
+
+
+class Reader:
+    """Counts the month's rows every 20 ms, as long as it is told to."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.counts: set[int] = set()
+        self.waits: list[float] = []
+        self.error: Exception | None = None
+        self._stop = False
+        self._warehouse = warehouse
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        wait_until(lambda: bool(self.waits))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with psycopg.connect(self._warehouse.url, autocommit=True) as connection:
+                while not self._stop:
+                    began = time.monotonic()
+                    row = connection.execute(
+                        "SELECT count(*) FROM weather WHERE time >= '2023-07-01Z' AND time < '2023-08-01Z'"
+                    ).fetchone()
+                    self.waits.append(time.monotonic() - began)
+                    assert row is not None
+                    self.counts.add(row[0])
+                    time.sleep(0.02)
+        except psycopg.Error as error:
+            self.error = error
+
+
+def test_readers_see_the_old_month_or_the_new_one(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    small = flat_months(points=(3, 5))
+    load_month(warehouse, small)
+    with Reader(warehouse) as reader:
+        for flat in (large, small, large, small):
+            load_month(warehouse, flat)
+        loads: Any = reader.counts.copy()
+    assert reader.error is None
+    assert loads <= {small.rows, large.rows}
+    assert small.rows in loads
+    assert max(reader.waits) < 2.0

@@ -1,0 +1,127 @@
+"""One load of a month at a time: who waits, for whom, and how long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.errors import MonthLockedError
+from era5_pipeline.months import Month
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.locks import month_lock
+from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.warehouse.loads import ask, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JULY = Month(2023, 7)
+
+
+@pytest.fixture
+def on_embedded(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+def never(text: str) -> None:
+    raise AssertionError(text)
+
+
+@pytest.fixture
+def held(on_embedded: Warehouse) -> Iterator[psycopg.Connection]:
+    """A session that holds July."""
+    with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+        yield connection
+
+
+def test_a_held_month_is_refused_with_its_holder(held: psycopg.Connection, on_embedded: Warehouse) -> None:
+    expected = (
+        rf"^2023-07 is being loaded by session {held.info.backend_pid} of postgres from the server itself "
+        r"\(connected since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\)\n"
+    )
+    with on_embedded.connect() as connection:
+        with pytest.raises(MonthLockedError, match=expected):  # noqa: SIM117
+            with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+                pass
+        # Other months are free, and the session is of use.
+        with month_lock(connection, Month(2023, 8), timeout_seconds=0, on_wait=never):
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_waiting_has_an_end(held: psycopg.Connection, on_embedded: Warehouse) -> None:
+    said: list[str] = []
+    began = time.monotonic()
+    with on_embedded.connect() as connection:
+        with pytest.raises(MonthLockedError, match=f"session {held.info.backend_pid}"):  # noqa: SIM117
+            with month_lock(connection, JULY, timeout_seconds=1, on_wait=said.append):
+                pass
+        assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
+    assert 0.9 < time.monotonic() - began < 5
+    assert len(said) == 1
+    assert said[0].endswith(": waiting up to 1 s")
+
+
+def test_it_is_released_at_the_end_and_with_the_session(on_embedded: Warehouse) -> None:
+    for _ in range(2):
+        with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+            pass
+    with on_embedded.connect() as connection:
+        with pytest.raises(KeyError), month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+            raise KeyError
+        with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+            connection.close()
+    with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+        pass
+
+
+def test_whoever_waits_is_next(on_embedded: Warehouse) -> None:
+    waiting, done = threading.Event(), []
+
+    def wait() -> None:
+        with (
+            on_embedded.connect() as other,
+            month_lock(other, JULY, timeout_seconds=20, on_wait=lambda _: waiting.set()),
+        ):
+            done.append(1)
+
+    thread = threading.Thread(target=wait)
+    with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+        thread.start()
+        assert waiting.wait(20)
+        wait_until(lambda: ask(on_embedded.url, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 1)
+        assert done == []
+    thread.join(20)
+    assert done == [1]
+
+
+def test_the_same_month_of_another_database_is_another(
+    held: psycopg.Connection, on_embedded: Warehouse, server_url: str
+) -> None:
+    with fresh_database(server_url) as url:
+        other = Warehouse(url)
+        with (
+            other.connect() as first,
+            other.connect() as second,
+            month_lock(first, JULY, timeout_seconds=0, on_wait=never),
+        ):
+            expected = f"session {first.info.backend_pid} of"
+            with pytest.raises(MonthLockedError, match=expected):  # noqa: SIM117
+                with month_lock(second, JULY, timeout_seconds=0, on_wait=never):
+                    pass
+
+
+def test_an_ordinary_user_learns_the_holders_number(
+    held: psycopg.Connection, on_embedded: Warehouse, server_url: str
+) -> None:
+    with fresh_role(server_url) as role:
+        url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
+        with Warehouse(url).connect() as connection:
+            with pytest.raises(MonthLockedError) as refused:  # noqa: SIM117
+                with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
+                    pass
+    assert refused.value.message == f"2023-07 is being loaded by session {held.info.backend_pid} of postgres"
