@@ -125,7 +125,7 @@ def test_neighbours_stay_untouched(warehouse: Warehouse, flat_months: FlatMonths
         load_month(warehouse, flats[number])
     assert_holds(warehouse, *flats)
     middle = flat_months("2024-01", points=(1, 1), seed=2)
-    outside = {row for row in versions_of_rows(warehouse)}
+    outside = set(versions_of_rows(warehouse))
     load_month(warehouse, middle)
     assert_holds(warehouse, flats[0], middle, flats[2])
     kept = outside & set(versions_of_rows(warehouse))
@@ -205,7 +205,7 @@ def test_rows_and_ledger_are_committed_together(warehouse: Warehouse, flat_month
     load_month(warehouse, old)
     before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
     refuse_ledger_rows(warehouse)
-    with pytest.raises(WarehouseError, match="^loading 2023-07: the ledger is closed\nNo month is left half replaced"):
+    with pytest.raises(WarehouseError, match=r"^loading 2023-07: the ledger is closed\nNo month is left half replaced"):
         load_month(warehouse, new)
     assert versions_of_rows(warehouse) == before
     assert replace(entry_of(warehouse, "2023-07"), last_attempt=entry.last_attempt) == entry

@@ -73,7 +73,7 @@ def test_a_cut_connection_is_transient(warehouse: Warehouse, flat_months: FlatMo
         (pid,) = copying_sessions(warehouse)
         assert ask(warehouse.url, "SELECT pg_terminate_backend(%s, 5000)", pid)
         load.resume()
-        with pytest.raises(TransientError, match="^loading 2023-07: .*\nNo month is left half replaced"):
+        with pytest.raises(TransientError, match=r"^loading 2023-07: .*\nNo month is left half replaced"):
             load.result()
     assert versions_of_rows(warehouse) == before
     assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
@@ -153,7 +153,7 @@ def test_ctrl_c_in_mid_copy(warehouse: Warehouse, flat_months: FlatMonths, large
 
 # A small disk for a tablespace, in a mount namespace of its own, which goes with the process.
 FULL_DISK = """
-import json, os, pwd, sys
+import json, os, shutil, sys
 from pathlib import Path
 import psycopg
 from era5_pipeline.errors import Era5Error
@@ -173,6 +173,10 @@ with server.lease() as url:
         connection.execute("CREATE DATABASE full_up TABLESPACE small")
     warehouse = Warehouse(server.url("full_up"))
     load_month(warehouse, small)
+    with warehouse.connect() as connection:
+        connection.execute("CHECKPOINT")
+    with (disk / "ballast").open("wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, shutil.disk_usage(disk).free - 5_000_000)
     try:
         load_month(warehouse, large)
     except Era5Error as error:
@@ -188,7 +192,7 @@ def test_a_servers_full_disk(flat_months: FlatMonths, large: FlatMonth) -> None:
     home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
     disk = home / "disk"
     disk.mkdir()
-    script = 'mount -t tmpfs -o size=14m tmpfs "$1" && exec "$2" -c "$3" "$4" "$1"'
+    script = 'mount -t tmpfs -o size=64m tmpfs "$1" && exec "$2" -c "$3" "$4" "$1"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(disk), sys.executable, FULL_DISK, str(home)]
     flats = (flat_months(points=(1, 2)), large)
     try:

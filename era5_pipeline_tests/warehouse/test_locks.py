@@ -6,7 +6,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from era5_pipeline.errors import MonthLockedError
@@ -19,6 +18,8 @@ from era5_pipeline_tests.warehouse.loads import ask, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import psycopg
 
 JULY = Month(2023, 7)
 
@@ -45,9 +46,8 @@ def test_a_held_month_is_refused_with_its_holder(held: psycopg.Connection, on_em
         r"\(connected since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\)\n"
     )
     with on_embedded.connect() as connection:
-        with pytest.raises(MonthLockedError, match=expected):  # noqa: SIM117
-            with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
-                pass
+        with pytest.raises(MonthLockedError, match=expected):
+            month_lock(connection, JULY, timeout_seconds=0, on_wait=never).__enter__()
         # Other months are free, and the session is of use.
         with month_lock(connection, Month(2023, 8), timeout_seconds=0, on_wait=never):
             assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -57,9 +57,8 @@ def test_waiting_has_an_end(held: psycopg.Connection, on_embedded: Warehouse) ->
     said: list[str] = []
     began = time.monotonic()
     with on_embedded.connect() as connection:
-        with pytest.raises(MonthLockedError, match=f"session {held.info.backend_pid}"):  # noqa: SIM117
-            with month_lock(connection, JULY, timeout_seconds=1, on_wait=said.append):
-                pass
+        with pytest.raises(MonthLockedError, match=f"session {held.info.backend_pid}"):
+            month_lock(connection, JULY, timeout_seconds=1, on_wait=said.append).__enter__()
         assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
     assert 0.9 < time.monotonic() - began < 5
     assert len(said) == 1
@@ -110,9 +109,8 @@ def test_the_same_month_of_another_database_is_another(
             month_lock(first, JULY, timeout_seconds=0, on_wait=never),
         ):
             expected = f"session {first.info.backend_pid} of"
-            with pytest.raises(MonthLockedError, match=expected):  # noqa: SIM117
-                with month_lock(second, JULY, timeout_seconds=0, on_wait=never):
-                    pass
+            with pytest.raises(MonthLockedError, match=expected):
+                month_lock(second, JULY, timeout_seconds=0, on_wait=never).__enter__()
 
 
 def test_an_ordinary_user_learns_the_holders_number(
@@ -120,8 +118,6 @@ def test_an_ordinary_user_learns_the_holders_number(
 ) -> None:
     with fresh_role(server_url) as role:
         url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
-        with Warehouse(url).connect() as connection:
-            with pytest.raises(MonthLockedError) as refused:  # noqa: SIM117
-                with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
-                    pass
+        with Warehouse(url).connect() as connection, pytest.raises(MonthLockedError) as refused:
+            month_lock(connection, JULY, timeout_seconds=0, on_wait=never).__enter__()
     assert refused.value.message == f"2023-07 is being loaded by session {held.info.backend_pid} of postgres"
