@@ -26,7 +26,7 @@ from dask.base import compute
 
 from era5_pipeline import progress
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
-from era5_pipeline.errors import BadFileError, RefusedError
+from era5_pipeline.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.facts import ColumnFacts, FlatMonth, checksum_of
 from era5_pipeline.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
 from era5_pipeline.grid import latitudes_of, location_ids, longitudes_of
@@ -124,7 +124,7 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     """The flat month in `folder`; None if there is none, or its file is gone or not the one that was written."""
     try:
         flat = FlatMonth.from_json(read_json(facts_file(folder, month)))
-    except (TypeError, KeyError, AttributeError, ValueError):
+    except (TypeError, KeyError, AttributeError, ValueError, UsageError):
         return None  # none there, or one of another form
     if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None

@@ -85,7 +85,7 @@ def rows_of_file(flat: FlatMonth) -> list[Row]:
 
 def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]:
     """Every row and column of the table (of `month`), by location and time."""
-    where = sql.SQL("")
+    where: sql.Composable = sql.SQL("")
     if month is not None:
         where = sql.SQL("WHERE time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))
     with warehouse.connect() as connection:

@@ -155,7 +155,7 @@ def fresh_role(server_url: str, attributes: str = "", *, name: str | None = None
     name = name or f"era5_test_{os.getpid()}_{next(_numbers)}"
     quoted = sql.Identifier(name)
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN {}").format(quoted, sql.SQL(attributes)))  # type: ignore[arg-type]
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN {}").format(quoted, sql.SQL(attributes)))
     try:
         yield name
     finally:

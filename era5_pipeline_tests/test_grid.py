@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, reject
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from era5_pipeline.errors import UsageError
@@ -117,6 +117,7 @@ def test_an_area_holds_the_grid_points_within_its_borders(area: Area) -> None:
 
 
 @given(areas())
+@example(Area(45.2499999, -179.7500001, 10.0000001, 123.4567891))
 def test_an_area_is_the_same_after_it_was_written_down(area: Area) -> None:
     assert Area.parse(str(area)) == area
 

@@ -117,7 +117,7 @@ def test_files_that_contradict_each_other_are_named_with_the_first_place(
 
 def test_the_two_that_contradict_are_named_and_not_a_third(tmp_path: Path) -> None:
     of = weather(HOURS, names=["u10"])
-    elsewhere = replace(of, latitudes=of.latitudes + 10)
+    elsewhere = replace(of, hours=of.hours + 10)
     contents = {"a.nc": of, "b.nc": elsewhere, "c.nc": same_with(of, 1.0)}
     paths = [write_netcdf(tmp_path / name, content) for name, content in contents.items()]
     with pytest.raises(InputError, match=r"a\.nc and .*c\.nc contradict") as raised:
@@ -244,7 +244,7 @@ def files_of(draw: st.DrawFn) -> list[Weather]:
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(files_of())
 def test_any_files_over_each_other_give_final_first_then_preliminary_then_null(
     tmp_path_factory: pytest.TempPathFactory, held: list[Weather]

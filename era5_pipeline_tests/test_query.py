@@ -17,8 +17,6 @@ from era5_pipeline import grid, query
 from era5_pipeline.errors import Era5Error, NoDataError, UsageError
 from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.variables import BY_COLUMN, VARIABLES
-from era5_pipeline.warehouse.urls import with_database
-from era5_pipeline.warehouse.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,20 +47,6 @@ SNOWFALL = BY_COLUMN["snowfall"]
 def temperature_of(location: grid.Location, hour: int) -> float:
     """What the table holds: different at each place and hour, exact in float32."""
     return location.location_id % 1000 / 8 + hour / 1024
-
-
-@pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with EmbeddedServer(tmp_path_factory.mktemp("server")).lease() as url:
-        yield url
-
-
-@pytest.fixture
-def database_url(server_url: str) -> Iterator[str]:
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE asked")
-        yield with_database(server_url, "asked")
-        connection.execute("DROP DATABASE asked WITH (FORCE)")
 
 
 @pytest.fixture

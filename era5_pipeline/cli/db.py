@@ -22,7 +22,12 @@ def url() -> None:
 
 @db.command("start")
 def start() -> None:
-    """Start the embedded server, and let it run until `era5 db stop`."""
+    """Start the embedded server, and let it run until `era5 db stop`.
+
+    \b
+    Example:
+      era5 db start
+    """  # noqa: D301
     from era5_pipeline.settings import read_settings
     from era5_pipeline.warehouse.connect import start_warehouse
 
@@ -31,7 +36,13 @@ def start() -> None:
 
 @db.command("stop")
 def stop(*, force: bool = typer.Option(False, "--force", help="Also where commands are still using it.")) -> None:
-    """Stop the embedded server."""
+    """Stop the embedded server.
+
+    \b
+    Examples:
+      era5 db stop
+      era5 db stop --force
+    """  # noqa: D301
     from era5_pipeline.errors import UsageError
     from era5_pipeline.settings import read_settings
     from era5_pipeline.warehouse.embedded import EmbeddedServer
@@ -48,7 +59,13 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Also where comman
 
 @db.command("init")
 def init() -> None:
-    """Make the table, the ledger and Dagster's database, where they are missing; a load does so by itself."""
+    """Make the table, the ledger and Dagster's database, where they are missing; a load does so by itself.
+
+    \b
+    Examples:
+      era5 db init
+      ERA5_DATABASE_URL=postgresql://user:password@host:5432/era5 era5 db init
+    """  # noqa: D301
     from era5_pipeline.settings import read_settings
     from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
     from era5_pipeline.warehouse.schema import ensure_schema

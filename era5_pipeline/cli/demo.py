@@ -19,7 +19,12 @@ def demo(
     """Take two generated months (around Jakarta) from netCDF to the table, then show ledger, series and two pictures.
 
     Generated data: plausible, not ERA5. It never replaces real months.
-    """
+
+    \b
+    Examples:
+      era5 demo
+      era5 demo --out pictures
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.cli.load import load
     from era5_pipeline.cli.map import map_
     from era5_pipeline.cli.series import series

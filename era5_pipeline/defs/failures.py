@@ -61,7 +61,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt lies beneath: what is cleaned up on one may fail in turn, as a COPY that was cut off does."""
+    """Whether an interrupt lies beneath: cleaning up after one may fail in turn, as a COPY that was cut off does."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
             return True

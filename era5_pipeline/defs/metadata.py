@@ -19,19 +19,14 @@ if TYPE_CHECKING:
 
 Metadata = dict[str, dg.MetadataValue]
 
-_KEY_COLUMNS = (
-    ("time", "timestamptz", "Valid time, UTC"),
-    ("location_id", "integer", "Number of the grid point: latitude_index * 1440 + longitude_index + 1"),
-    ("latitude", "real", "Degrees north"),
-    ("longitude", "real", "Degrees east, in (-180, 180]"),
-)
+_LOCATION_ID = "Number of the grid point: latitude_index * 1440 + longitude_index + 1"
 
 COLUMN_SCHEMA = dg.TableSchema(
     columns=[
-        *(
-            dg.TableColumn(name, kind, text, constraints=dg.TableColumnConstraints(nullable=False))
-            for name, kind, text in _KEY_COLUMNS
-        ),
+        dg.TableColumn("time", "timestamptz", "Valid time, UTC", constraints=dg.TableColumnConstraints(nullable=False)),
+        dg.TableColumn("location_id", "integer", _LOCATION_ID),
+        dg.TableColumn("latitude", "real", "Degrees north"),
+        dg.TableColumn("longitude", "real", "Degrees east, in (-180, 180]"),
         *(
             dg.TableColumn(
                 v.column,

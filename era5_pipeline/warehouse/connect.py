@@ -29,6 +29,7 @@ DAGSTER_SUFFIX = "_dagster"
 # The oldest that is still maintained (14 ended in November 2026), and the oldest that was tried.
 OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
+_PING_SECONDS = 2
 # libpq gives no SQLSTATE of a connection that failed, only the server's words.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
@@ -102,7 +103,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
     what = f"{without_password(url)}: {said}"
     if any(words in said for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
-    ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_CONNECT_SECONDS).encode())
+    ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
     if ping == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
     return ServerUnreachableError(

@@ -71,8 +71,12 @@ def with_database(url: str, database: str) -> str:
         place = f"[{host}]" if ":" in host else host
         if "port" in rest:
             place += f":{rest.pop('port')}"
+    path = database
+    if quote(database, safe="") != database:
+        # SQLAlchemy unescapes parameters, and not the path.
+        path, rest = "", {"dbname": database} | rest
     query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
-    return f"postgresql://{credentials}{place}/{quote(database, safe='')}" + (f"?{query}" if query else "")
+    return f"postgresql://{credentials}{place}/{path}" + (f"?{query}" if query else "")
 
 
 def database_of(url: str) -> str:

@@ -113,7 +113,7 @@ def test_both_fill_values_mean_missing(tmp_path: Path) -> None:
 positions = st.sets(st.integers(0, 11), min_size=1).map(sorted)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hours=positions, latitudes=positions, longitudes=positions)
 def test_any_positions_can_be_chosen(
     tmp_path: Path, hours: list[int], latitudes: list[int], longitudes: list[int]
@@ -157,3 +157,9 @@ def test_pieces_end_where_chunks_of_the_file_do(tmp_path: Path, monkeypatch: pyt
         assert np.asarray(lazy).shape == (30, 3, 4)
     finally:
         reader.close()
+
+
+def test_hdf5_keeps_no_chunks_for_itself(tmp_path: Path) -> None:
+    """64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
+    read(write_netcdf(tmp_path / "x.nc", weather(HOURS)))
+    assert netCDF4.get_chunk_cache()[0] <= 1 << 20

@@ -32,7 +32,7 @@ FORMATS: tuple[FlatFormat, ...] = ("parquet", "csv")
 def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """To a database with a plain table."""
     with Warehouse(database_url).connect() as connection:
-        connection.execute(sql.SQL(read_sql("weather")).format(partitioning=sql.SQL("")))  # type: ignore[arg-type,unused-ignore]
+        connection.execute(sql.SQL(read_sql("weather")).format(partitioning=sql.SQL("")))
         yield connection
 
 
@@ -61,7 +61,11 @@ def test_frozen_rows(connection: psycopg.Connection[Any], flat_months: FlatMonth
         connection.execute("TRUNCATE weather")
         copy_flat(flat, connection, WEATHER, freeze=True)
     connection.execute("ANALYZE weather")
-    row = connection.execute("SELECT relallfrozen, relpages FROM pg_class WHERE oid = 'weather'::regclass").fetchone()
+    # The file may have grown by more pages than rows are in.
+    row = connection.execute(
+        "SELECT relallfrozen, (SELECT count(DISTINCT (ctid::text::point)[0]) FROM weather) "
+        "FROM pg_class WHERE oid = 'weather'::regclass"
+    ).fetchone()
     assert row is not None
     assert row[0] == row[1] > 0
 

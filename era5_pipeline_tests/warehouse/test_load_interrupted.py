@@ -30,6 +30,7 @@ from era5_pipeline_tests.warehouse.test_load import last_attempt, states, versio
 
 if TYPE_CHECKING:
     from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.progress import Stage
     from era5_pipeline_tests.flat_months import FlatMonths
 
 
@@ -141,7 +142,7 @@ def test_ctrl_c_in_mid_copy(warehouse: Warehouse, flat_months: FlatMonths, large
     load_month(warehouse, old)
     before = versions_of_rows(warehouse)
 
-    def interrupt(*_: object) -> None:
+    def interrupt(stage: Stage, done: int, total: int, unit: str) -> None:
         raise KeyboardInterrupt
 
     with listening(interrupt), pytest.raises(KeyboardInterrupt):

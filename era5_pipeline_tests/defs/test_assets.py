@@ -1,0 +1,187 @@
+"""The three assets on real and generated months: what they record, and what their checks stop."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ALL_CHECKS = {
+    *("grid_aligned", "variables_present", "hours_complete"),
+    *("values_within_bounds", "no_missing_values"),
+    *("rows_equal", "columns_equal"),
+}
+WHOLE = {"rows", "hours", "bytes", "seconds", "rows_per_second", "sha256", "expver", "hours_expected"}
+
+
+@pytest.fixture(scope="module")
+def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    with new_pipeline(server_url, tmp_path_factory.mktemp("assets")) as pipeline:
+        yield pipeline
+
+
+def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    run = pipeline.run(month, **overrides)
+    assert run.trouble == []
+    facts = pipeline.materialized(run)
+    assert facts == run.facts
+    assert set(facts) == {"raw", "flat", "weather"}
+    for stage, metadata in facts.items():
+        assert set(metadata) >= WHOLE, stage
+        assert metadata["rows"] == rows
+        assert metadata["bytes"] > 0
+        assert metadata["seconds"] > 0
+        assert metadata["rows_per_second"] == pytest.approx(rows / metadata["seconds"], rel=0.1)
+        assert metadata["hours"] == metadata["hours_expected"]
+    for stage in ("flat", "weather"):
+        assert facts[stage]["dagster/partition_row_count"] == rows
+        assert len(facts[stage]["sha256"]) == 64
+        assert_picture(facts[stage]["preview"])
+    assert pipeline.checks(run) == dict.fromkeys(ALL_CHECKS, True)
+    assert pipeline.rows(month) == rows
+    assert [pipeline.attempts(run, stage) for stage in ("raw", "flat", "weather")] == [1, 1, 1]
+    return facts
+
+
+def assert_picture(markdown: str) -> None:
+    before, _, encoded = markdown.partition("data:image/png;base64,")
+    assert before == "![preview]("
+    with Image.open(io.BytesIO(base64.b64decode(encoded.removesuffix(")"), validate=True))) as picture:
+        picture.load()
+        assert picture.format == "PNG"
+        assert picture.convert("L").getextrema() != (255, 255)
+
+
+def test_generated_month(pipeline: Pipeline) -> None:
+    facts = assert_loaded(pipeline, "2024-02", 696 * 9, SMALL)
+    assert facts["raw"]["source"] == facts["weather"]["source"] == "sample"
+    assert facts["weather"]["state"] == "loaded"
+    assert facts["weather"]["changed"] is True
+    assert facts["weather"]["replaced_rows"] == 0
+    assert facts["weather"]["layout"] == "partitions"
+    assert set(facts["flat"]["expver"]) == set(era5_files.COLUMNS)
+    again = pipeline.run("2024-02", **SMALL)
+    assert again.facts["flat"]["reused"] is True
+    assert (again.facts["weather"]["changed"], again.facts["weather"]["rows"]) == (False, 696 * 9)
+
+
+@pytest.mark.parametrize(
+    ("folder", "month", "rows", "columns"),
+    [
+        pytest.param("gulf-2023", "2023-02", 672 * 63, {"temperature_2m"}, id="current layout"),
+        pytest.param("norway-2018-10-packed", "2018-10", 744 * 70, None, id="legacy packed, eleven variables"),
+        pytest.param("telangana-2023-jja", "2023-06", 720 * 441, {"total_precipitation"}, id="accumulated"),
+    ],
+)
+def test_real_month(
+    pipeline: Pipeline, era5_samples: Path, folder: str, month: str, rows: int, columns: set[str] | None
+) -> None:
+    facts = assert_loaded(pipeline, month, rows, {"source": "files", "files_dir": str(era5_samples / folder)})
+    assert columns is None or set(facts["weather"]["expver"]) == columns
+    (file,) = facts["raw"]["sha256"]
+    assert file.startswith(str(era5_samples / folder))
+
+
+def test_incomplete_month_is_refused_unless_allowed(pipeline: Pipeline, era5_samples: Path) -> None:
+    files = {"source": "files", "files_dir": str(era5_samples / "telangana-2023-09")}
+    run = pipeline.run("2023-09", **files)
+    assert set(pipeline.materialized(run)) == {"raw"}
+    assert pipeline.checks(run) == {"grid_aligned": True, "variables_present": True, "hours_complete": False}
+    assert (pipeline.rows("2023-09"), pipeline.entry("2023-09")) == (0, None)
+    (trouble,) = run.trouble
+    assert trouble.exit_code == 4
+    assert "2023-09 is incomplete: 168 of 720 hours" in trouble.message
+    assert "--allow-incomplete" in trouble.remedy
+
+    run = pipeline.run("2023-09", **files, allow_incomplete=True)
+    assert run.trouble == []
+    assert pipeline.checks(run) == dict.fromkeys(ALL_CHECKS, True)
+    assert run.facts["weather"]["state"] == "incomplete"
+    entry = pipeline.entry("2023-09")
+    assert entry is not None
+    assert (entry.state, entry.hours, entry.hours_expected, entry.rows) == ("incomplete", 168, 720, 168 * 441)
+    assert pipeline.rows("2023-09") == 168 * 441
+
+
+def test_off_grid_month_is_refused(pipeline: Pipeline, era5_samples: Path) -> None:
+    files = {"source": "files", "files_dir": str(era5_samples / "delhi-2018-offgrid")}
+    run = pipeline.run("2018-01", **files, allow_incomplete=True, force=True)
+    assert pipeline.checks(run)["grid_aligned"] is False
+    assert set(pipeline.materialized(run)) == {"raw"}
+    assert pipeline.rows("2018-01") == 0
+    assert "is not on ERA5's 0.25 degree grid" in run.trouble[0].message
+
+
+def test_impossible_values_are_refused(pipeline: Pipeline, tmp_path: Path) -> None:
+    of = era5_files.weather(era5_files.hours_from("2021-06-01T00", 720), names=("t2m", "tcc"))
+    wrong = of.fields["tcc"].copy()
+    wrong[100, 1, 2] = 3.5
+    era5_files.write(tmp_path, replace(of, fields={**of.fields, "tcc": wrong}))
+    run = pipeline.run("2021-06", source="files", files_dir=str(tmp_path), allow_incomplete=True)
+    assert set(pipeline.materialized(run)) == {"raw", "flat"}
+    assert pipeline.checks(run) == {
+        **dict.fromkeys(("grid_aligned", "variables_present", "hours_complete", "no_missing_values"), True),
+        "values_within_bounds": False,
+    }
+    assert pipeline.rows("2021-06") == 0
+    (trouble,) = run.trouble
+    assert trouble.exit_code == 4
+    assert "total_cloud_cover has 1 values outside" in trouble.message
+    assert "2021-06-05" in trouble.message
+
+
+def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path: Path) -> None:
+    of = era5_files.weather(era5_files.hours_from("2021-07-01T00", 744), names=("t2m",))
+    of.fields["t2m"][5, 1, 1] = np.nan
+    era5_files.write(tmp_path, of)
+    run = pipeline.run("2021-07", source="files", files_dir=str(tmp_path))
+    assert pipeline.checks(run)["no_missing_values"] is False
+    assert set(pipeline.materialized(run)) == {"raw", "flat"}
+    assert pipeline.rows("2021-07") == 0
+    assert run.trouble[0].exit_code == 4
+
+    run = pipeline.run("2021-07", source="files", files_dir=str(tmp_path), allow_incomplete=True)
+    assert run.trouble == []
+    # All hours are there, and yet it is not whole: here and in the ledger.
+    assert (run.facts["weather"]["hours"], run.facts["weather"]["state"]) == (744, "incomplete")
+    entry = pipeline.entry("2021-07")
+    assert entry is not None
+    assert entry.state == "incomplete"
+    assert pipeline.rows("2021-07") == 744 * 12
+
+
+def test_variables_asked_for_must_be_there(pipeline: Pipeline, era5_samples: Path) -> None:
+    files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
+    run = pipeline.run("2023-05", **files, variables="t2m,tp")
+    assert pipeline.checks(run)["variables_present"] is False
+    assert "total_precipitation" in run.trouble[0].message
+    assert pipeline.rows("2023-05") == 0
+
+
+def test_generated_months_never_replace_real_ones(pipeline: Pipeline, era5_samples: Path) -> None:
+    files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
+    assert pipeline.run("2023-04", **files).trouble == []
+    run = pipeline.run("2023-04", **SMALL)
+    assert [trouble.exit_code for trouble in run.trouble] == [4]
+    assert "the table holds real data" in run.trouble[0].message
+    assert pipeline.attempts(run, "weather") == 1
+    assert pipeline.rows("2023-04") == 720 * 63
+
+
+def test_month_without_files_names_what_there_is(pipeline: Pipeline, era5_samples: Path) -> None:
+    run = pipeline.run("2022-12", source="files", files_dir=str(era5_samples / "gulf-2023"))
+    assert [trouble.exit_code for trouble in run.trouble] == [3]
+    assert "2023-01 to 2023-12" in run.trouble[0].remedy
+    assert pipeline.attempts(run, "raw") == 1

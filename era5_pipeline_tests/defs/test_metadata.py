@@ -1,0 +1,85 @@
+"""Facts as Dagster shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.defs import metadata
+from era5_pipeline.defs.assets import FLAT
+from era5_pipeline.flatten import preview_file
+from era5_pipeline.quality import FLAT_CHECKS, Outcome
+from era5_pipeline.stages import FlatResult, LoadResult
+from era5_pipeline.warehouse.load import Loaded
+
+if TYPE_CHECKING:
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+
+@pytest.fixture
+def flat(flat_months: FlatMonths) -> FlatMonth:
+    return flat_months()
+
+
+def loaded(flat: FlatMonth, *, changed: bool = True, seconds: float = 2.0) -> LoadResult:
+    result = Loaded(
+        rows=flat.rows,
+        changed=changed,
+        replaced_rows=0,
+        replaced_source=None,
+        seconds=seconds,
+        layout="partitions",
+        server="PostgreSQL",
+    )
+    return LoadResult(flat, result, (), 0.5)
+
+
+def values(of: metadata.Metadata) -> dict[str, object]:
+    return {name: value.value for name, value in of.items()}
+
+
+def test_rates_are_of_the_stage_itself(flat: FlatMonth) -> None:
+    facts = values(metadata.weather_metadata(loaded(flat)))
+    assert facts["rows_per_second"] == flat.rows / 2.0
+    assert facts["verify_seconds"] == 0.5
+    # Nothing was loaded: there is no rate.
+    unchanged = values(metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0)))
+    assert unchanged["rows_per_second"] == 0.0
+
+
+def test_state_is_that_of_the_ledger(flat: FlatMonth) -> None:
+    assert values(metadata.weather_metadata(loaded(flat)))["state"] == "loaded"
+    short = replace(flat, missing_hours=("2023-07-01T00",))
+    assert values(metadata.weather_metadata(loaded(short)))["state"] == "incomplete"
+    holes = replace(flat, columns=(replace(flat.columns[0], missing=1), *flat.columns[1:]))
+    assert values(metadata.weather_metadata(loaded(holes)))["state"] == "incomplete"
+
+
+def test_month_without_a_preview_goes_on(flat: FlatMonth) -> None:
+    preview = preview_file(flat.path.parent, flat.month)
+    with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
+    assert str(with_picture["preview"].value).startswith("![preview](data:image/png;base64,")
+    without = metadata.flat_metadata(FlatResult(flat, (), preview.with_name("none.png"), reused=False))
+    assert without["preview"].value is None
+
+
+def test_checks_say_what_to_do_where_they_fail() -> None:
+    specs = metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True)
+    assert [(spec.name, spec.blocking, bool(spec.description)) for spec in specs] == [
+        ("values_within_bounds", True, True),
+        ("no_missing_values", True, True),
+    ]
+    good, bad = metadata.check_results(
+        FLAT,
+        (
+            Outcome("values_within_bounds", passed=True, description="0 to 1"),
+            Outcome("no_missing_values", passed=False, description="a hole", remedy="Download it again."),
+        ),
+    )
+    assert (good.passed, good.description, good.metadata) == (True, "0 to 1", {})
+    assert (bad.passed, bad.check_name, bad.asset_key) == (False, "no_missing_values", FLAT)
+    assert bad.metadata == {"remedy": dg.MetadataValue.text("Download it again.")}

@@ -1,0 +1,194 @@
+"""Runs in this process: recorded like any other, with what was asked and nothing that is secret."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import psycopg
+import pytest
+from psycopg import sql
+
+from era5_pipeline.defs import failures
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.progress import listening
+from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, dagster_dropped, new_pipeline, settings_of
+from era5_pipeline_tests.servers import fresh_database, fresh_role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.progress import Stage
+
+SECRET = "correct-horse"
+
+
+@pytest.fixture(scope="module")
+def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """As an ordinary user with a password, which the embedded server does not ask for."""
+    home = tmp_path_factory.mktemp("runner")
+    with fresh_role(server_url, "CREATEDB") as role, fresh_database(server_url) as url:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            owner = sql.SQL("ALTER DATABASE {} OWNER TO {}")
+            connection.execute(owner.format(sql.Identifier(database_of(url)), sql.Identifier(role)))
+        users_url = url.replace("postgres@", f"{role}:{SECRET}@")
+        with dagster_dropped(url), settings_of(home, users_url), open_instance(home) as instance:
+            yield Pipeline(home, users_url, instance)
+
+
+def test_run_is_recorded_with_its_overrides(pipeline: Pipeline) -> None:
+    run = pipeline.run("2020-02", **SMALL)
+    assert run.trouble == []
+    record = pipeline.instance.get_run_record_by_id(run.run_id)
+    assert record is not None
+    recorded = record.dagster_run
+    assert recorded.status is dg.DagsterRunStatus.SUCCESS
+    assert recorded.job_name == "load_month"
+    assert recorded.tags["dagster/partition"] == "2020-02-01"
+    config: Any = recorded.run_config
+    assert config["resources"]["era5"]["config"] == SMALL
+    # In PostgreSQL, and nowhere else.
+    name = database_of(pipeline.url) + "_dagster"
+    with psycopg.connect(with_database(pipeline.url, name)) as connection:
+        row = connection.execute("SELECT status FROM runs WHERE run_id = %s", (run.run_id,)).fetchone()
+    assert row == ("SUCCESS",)
+    assert not list(pipeline.home.rglob("*.db"))
+
+
+def test_password_is_nowhere(pipeline: Pipeline) -> None:
+    run = pipeline.run("2020-03", **SMALL)
+    assert SECRET in pipeline.url
+    name = database_of(pipeline.url) + "_dagster"
+    with psycopg.connect(with_database(pipeline.url, name)) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert ("event_logs",) in tables
+        for (table,) in tables:
+            held = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table))).fetchall()
+            assert not any(SECRET in row[0] for row in held), table
+    assert SECRET not in repr(run.facts)
+    assert SECRET not in str(pipeline.instance.get_ref().to_dict())
+    for path in pipeline.home.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_unknown_override_is_no_run(pipeline: Pipeline) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="colour"):
+        pipeline.run("2020-02", colour="red")
+
+
+def test_setting_that_cannot_be_meant_is_usage(pipeline: Pipeline) -> None:
+    run = pipeline.run("2020-02", source="sample", area="1/2/3")
+    assert [trouble.exit_code for trouble in run.trouble] == [2]
+    assert "'1/2/3' is not an area" in run.trouble[0].message
+    assert pipeline.attempts(run, "raw") == 1
+
+
+def test_defect_is_told_apart_and_not_tried_again(pipeline: Pipeline) -> None:
+    def listener(stage: Stage, done: int, total: int, unit: str) -> None:
+        raise ZeroDivisionError("one\ntwo")
+
+    with listening(listener):
+        run = pipeline.run("2020-04", **SMALL)
+    (trouble,) = run.trouble
+    assert trouble.exit_code == 1
+    assert "ZeroDivisionError: one two" in trouble.message
+    assert trouble.message.startswith("2020-04: ")
+    assert "defect" in trouble.remedy
+    assert run.run_id in trouble.remedy
+    assert pipeline.attempts(run, "raw") == 1
+
+
+@pytest.mark.parametrize("at", ["raw", "flat", "load"])
+def test_ctrl_c_ends_the_run_at_once(pipeline: Pipeline, at: Stage) -> None:
+    area = {**SMALL, "area": "10/100/0/110", "sample_hours": 48, "allow_incomplete": True, "force": True}
+    told: list[int] = []
+
+    def listener(stage: Stage, done: int, total: int, unit: str) -> None:
+        if stage == at and not told:
+            told.append(done)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with listening(listener), pytest.raises(KeyboardInterrupt):
+        pipeline.run("2020-05", **area)
+    assert told
+    run = pipeline.instance.get_runs(limit=1)[0]
+    assert run.tags["dagster/partition"] == "2020-05-01"
+    assert run.status is dg.DagsterRunStatus.FAILURE
+    assert run.tags["dagster/will_retry"] == "false"
+    step = {"load": "weather"}.get(at, at)
+    steps = pipeline.instance.get_run_step_stats(run.run_id)
+    assert [s.attempts for s in steps if s.step_key == f"era5__{step}"] == [1]
+    assert pipeline.rows("2020-05") == 0
+
+
+def test_ctrl_c_after_the_last_step_is_not_forgotten(pipeline: Pipeline) -> None:
+    """Between the steps it is Dagster's own code that runs, which holds interrupts back."""
+    seen: list[str] = []
+
+    def watch() -> None:
+        with psycopg.connect(with_database(pipeline.url, database_of(pipeline.url) + "_dagster")) as connection:
+            query = "SELECT FROM event_logs WHERE dagster_event_type = 'STEP_SUCCESS' AND step_key = 'era5__weather' "
+            while not done.wait(0.001):
+                connection.rollback()
+                if connection.execute(query + "AND partition IS NULL AND id > %s", (last,)).fetchone() is not None:
+                    seen.append("end")
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+
+    with psycopg.connect(with_database(pipeline.url, database_of(pipeline.url) + "_dagster")) as connection:
+        row = connection.execute("SELECT max(id) FROM event_logs").fetchone()
+        last = row[0] if row else 0
+    done = threading.Event()
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.run("2020-06", **SMALL)
+    finally:
+        done.set()
+        thread.join()
+    assert seen
+    assert pipeline.rows("2020-06") == 720 * 9
+
+
+def test_transient_error_is_tried_again(
+    server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that has no connection free at first, and then has."""
+    monkeypatch.setattr(failures, "RETRIES", dg.RetryPolicy(max_retries=3, delay=0.3))
+    with fresh_role(server_url) as role, new_pipeline(server_url, tmp_path) as pipeline:
+        with psycopg.connect(server_url, autocommit=True) as admin:
+            owner = sql.SQL("ALTER DATABASE {} OWNER TO {}")
+            admin.execute(owner.format(sql.Identifier(database_of(pipeline.url)), sql.Identifier(role)))
+            admin.execute(sql.SQL("ALTER ROLE {} CONNECTION LIMIT 1").format(sql.Identifier(role)))
+        users_url = pipeline.url.replace("postgres@", f"{role}@")
+        monkeypatch.setenv("ERA5_DATABASE_URL", users_url)
+        with psycopg.connect(users_url) as holder:
+            release = threading.Timer(0.0, lambda: None)
+
+            def listener(stage: Stage, done: int, total: int, unit: str) -> None:
+                nonlocal release
+                if stage == "flat" and not release.is_alive():
+                    release = threading.Timer(0.8, holder.close)
+                    release.start()
+
+            with listening(listener):
+                run = pipeline.run("2020-02", **SMALL)
+            release.join()
+        assert run.trouble == []
+        assert pipeline.attempts(run, "raw") == pipeline.attempts(run, "flat") == 1
+        assert 2 <= pipeline.attempts(run, "weather") <= 4
+        assert pipeline.rows("2020-02") == 696 * 9
+        assert any("trying again in" in message for message in caplog.messages)
+
+        # And where it stays so: as often as that, then the user is told.
+        with psycopg.connect(users_url):
+            run = pipeline.run("2020-03", **SMALL)
+        assert [trouble.exit_code for trouble in run.trouble] == [7]
+        assert "too many connections" in run.trouble[0].message
+        assert pipeline.attempts(run, "weather") == 4

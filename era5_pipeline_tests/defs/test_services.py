@@ -1,0 +1,96 @@
+"""What `era5 up` is made of; that it runs is `cli/test_up.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.defs.services import LOCATION, dagster_services, socket_path, sole_services
+from era5_pipeline.errors import LocalDiskError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files: one of ours, with a short path."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_services_share_one_code_server(tmp_path: Path) -> None:
+    path = socket_path(tmp_path)
+    path.touch()
+    services = dagster_services(tmp_path, 3210)
+    assert [service.name for service in services] == ["code-server", "webserver", "daemon"]
+    assert not path.exists()  # a killed server's, which a new one could not bind
+    (location,) = json.loads((tmp_path / "workspace.yaml").read_text())["load_from"]
+    # The same at every start: schedules and backfills are kept by it.
+    assert location == {"grpc_server": {"host": "localhost", "socket": str(path), "location_name": LOCATION}}
+    code_server, webserver, daemon = services
+    assert str(path) in code_server.argv
+    assert {"127.0.0.1", "3210"} < set(webserver.argv)
+    for service in (webserver, daemon):
+        assert str(tmp_path / "workspace.yaml") in service.argv
+    # Nothing listens yet.
+    assert code_server.ready is not None
+    assert webserver.ready is not None
+    assert not code_server.ready()
+    assert daemon.ready is None
+
+
+def test_webserver_is_ready_when_it_answers(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        ready = dagster_services(tmp_path, port)[1].ready
+    assert ready is not None
+    assert not ready()
+
+
+def test_long_path_gets_a_private_socket(temporary: Path) -> None:
+    folder = temporary / ("long" * 40)
+    path = socket_path(folder)
+    assert path == socket_path(folder)
+    assert path != socket_path(folder / "other")
+    assert len(os.fsencode(path)) <= 107
+    assert path.parent.parent == temporary
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_anothers_folder_is_refused(temporary: Path) -> None:
+    folder = temporary / ("long" * 40)
+    os.chown(socket_path(folder).parent, 12345, -1)
+    with pytest.raises(LocalDiskError, match="belongs to another user"):
+        socket_path(folder)
+
+
+def test_only_one_at_a_time(tmp_path: Path) -> None:
+    program = "import sys; from pathlib import Path; from era5_pipeline.defs.services import sole_services\n"
+    program += "with sole_services(Path(sys.argv[1])): print('has it', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "has it\n"
+        with pytest.raises(UsageError, match="runs already in"), sole_services(tmp_path):
+            pass
+        other.kill()
+    with sole_services(tmp_path):
+        pass
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    tmp_path.chmod(0o500)
+    with pytest.raises(LocalDiskError, match=str(tmp_path)), sole_services(tmp_path):
+        pass

@@ -1,0 +1,83 @@
+"""Dagster's storage: PostgreSQL, beside the warehouse, found by the pipeline's own settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import dagster as dg
+import psycopg
+import pytest
+from dagster_postgres import PostgresEventLogStorage, PostgresRunStorage, PostgresScheduleStorage
+
+from era5_pipeline.defs.instance import dagster_home, open_instance
+from era5_pipeline.errors import ServerUnreachableError
+from era5_pipeline.warehouse.urls import database_of
+from era5_pipeline_tests.pipelines import dagster_dropped, settings_of
+from era5_pipeline_tests.servers import fresh_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def url_of(instance: dg.DagsterInstance) -> str:
+    return str(cast("PostgresRunStorage", instance.run_storage).postgres_url)
+
+
+def databases(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        return {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
+
+
+def test_is_beside_the_warehouse(server_url: str, tmp_path: Path) -> None:
+    with fresh_database(server_url) as url, dagster_dropped(url), settings_of(tmp_path, url):
+        name = f"{database_of(url)}_dagster"
+        assert name not in databases(url)
+        with open_instance(tmp_path) as instance:
+            assert isinstance(instance.run_storage, PostgresRunStorage)
+            assert isinstance(instance.event_log_storage, PostgresEventLogStorage)
+            assert isinstance(instance.schedule_storage, PostgresScheduleStorage)
+            assert database_of(url_of(instance)) == name
+            assert instance.get_runs_count() == 0
+            # Elsewhere it is made again of this, which holds no URL.
+            reference = instance.get_ref()
+            assert "postgresql" not in str(reference.to_dict())
+        assert name in databases(url)
+        with dg.DagsterInstance.from_ref(reference) as again:
+            assert again.get_runs_count() == 0
+        # As `dg` and the daemon open it.
+        with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as theirs:
+            assert database_of(url_of(theirs)) == name
+            assert theirs.run_retries_enabled
+            assert not theirs.run_retries_retry_on_asset_or_op_failure
+            assert not theirs.telemetry_enabled
+            assert not theirs.nux_enabled
+        # Another warehouse has another history, in the same process too.
+        with (
+            fresh_database(server_url) as other,
+            dagster_dropped(other),
+            settings_of(tmp_path, other),
+            open_instance(tmp_path) as instance,
+        ):
+            assert database_of(url_of(instance)) == f"{database_of(other)}_dagster"
+
+
+def test_may_be_elsewhere(server_url: str, tmp_path: Path) -> None:
+    with (
+        fresh_database(server_url) as url,
+        fresh_database(server_url) as other,
+        settings_of(tmp_path, url, ERA5_DAGSTER_DATABASE_URL=other),
+        open_instance(tmp_path) as instance,
+    ):
+        assert database_of(url_of(instance)) == database_of(other)
+        assert f"{database_of(url)}_dagster" not in databases(url)
+
+
+def test_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    url = "postgresql://me:correct-horse@127.0.0.1:9/nowhere"
+    with (
+        settings_of(tmp_path, url),
+        pytest.raises(ServerUnreachableError, match=r"127\.0\.0\.1") as raised,
+        open_instance(tmp_path),
+    ):
+        pass
+    assert "correct-horse" not in str(raised.value)

@@ -1,0 +1,114 @@
+"""Months through the real assets, recorded by a real Dagster instance, in databases of their own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import psycopg
+import pytest
+from psycopg import sql
+
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.runner import MonthRun, run_month
+from era5_pipeline.months import Month
+from era5_pipeline.warehouse.connect import DAGSTER_SUFFIX, Warehouse
+from era5_pipeline.warehouse.ledger import Entry, read_ledger
+from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline_tests.servers import fresh_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Small, and quick: 3 x 3 points.
+SMALL = {"source": "sample", "area": "-6/106/-6.5/106.5"}
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A warehouse, and the Dagster instance beside it."""
+
+    home: Path
+    url: str
+    instance: dg.DagsterInstance
+
+    def run(self, month: str, **overrides: object) -> MonthRun:
+        return run_month(self.instance, Month.parse(month), overrides=overrides)
+
+    def events(self, run: MonthRun, kind: dg.DagsterEventType) -> list[dg.DagsterEvent]:
+        entries = self.instance.all_logs(run.run_id, of_type=kind)
+        return [entry.dagster_event for entry in entries if entry.dagster_event is not None]
+
+    def materialized(self, run: MonthRun) -> dict[str, dict[str, Any]]:
+        """Metadata by the last part of the asset's key, as Dagster has stored them."""
+        found = {}
+        for event in self.events(run, dg.DagsterEventType.ASSET_MATERIALIZATION):
+            assert event.asset_key is not None
+            metadata = event.step_materialization_data.materialization.metadata
+            found[event.asset_key.path[-1]] = {name: value.value for name, value in metadata.items()}
+        return found
+
+    def checks(self, run: MonthRun) -> dict[str, bool]:
+        """Whether they passed, by name."""
+        evaluations = [
+            event.asset_check_evaluation_data for event in self.events(run, dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        ]
+        return {evaluation.check_name: evaluation.passed for evaluation in evaluations}
+
+    def attempts(self, run: MonthRun, stage: str) -> int:
+        """How often the step was begun."""
+        kinds = (dg.DagsterEventType.STEP_START, dg.DagsterEventType.STEP_RESTARTED)
+        return sum(event.step_key == f"era5__{stage}" for kind in kinds for event in self.events(run, kind))
+
+    def rows(self, month: str) -> int:
+        """Rows of the month in the table, 0 where there is no table."""
+        begin = Month.parse(month)
+        with Warehouse(self.url).connect() as connection:
+            if connection.execute("SELECT to_regclass('weather')").fetchone() == (None,):
+                return 0
+            query = "SELECT count(*) FROM weather WHERE time >= %s AND time < %s"
+            row = connection.execute(query, (begin.start, begin.end)).fetchone()
+            return int(row[0]) if row else 0
+
+    def entry(self, month: str) -> Entry | None:
+        with Warehouse(self.url).connect() as connection:
+            return next((entry for entry in read_ledger(connection) if str(entry.month) == month), None)
+
+
+@contextmanager
+def dagster_dropped(url: str) -> Iterator[None]:
+    """Afterwards Dagster's database beside the one of the URL is gone, too."""
+    try:
+        yield
+    finally:
+        name = database_of(url) + DAGSTER_SUFFIX
+        with psycopg.connect(with_database(url, "postgres"), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def settings_of(home: Path, url: str, **env: str) -> Iterator[None]:
+    """The environment of a person who has set the home and the warehouse, and `env`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("ERA5_", "DAGSTER_"))]:
+            patch.delenv(name)
+        for name, value in {"ERA5_HOME": str(home), "ERA5_DATABASE_URL": url, **env}.items():
+            patch.setenv(name, value)
+        patch.chdir(home)
+        yield
+
+
+@contextmanager
+def new_pipeline(server_url: str, home: Path, **env: str) -> Iterator[Pipeline]:
+    """A pipeline on a new database of the server."""
+    with (
+        fresh_database(server_url) as url,
+        dagster_dropped(url),
+        settings_of(home, url, **env),
+        open_instance(home) as instance,
+    ):
+        yield Pipeline(home, url, instance)

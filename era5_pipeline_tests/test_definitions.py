@@ -1,0 +1,210 @@
+"""What Dagster sees, as a whole: keys, groups, checks, jobs, partitions; and who may know of Dagster at all."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.definitions import defs
+from era5_pipeline.defs.metadata import COLUMN_SCHEMA
+from era5_pipeline.sqlfiles import read_sql
+from era5_pipeline.variables import VARIABLES
+from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGE = ROOT / "era5_pipeline"
+# By asset: what it is made of, group, kinds, and its checks with whether they block.
+ASSETS = {
+    "era5/raw": (
+        set(),
+        "acquire",
+        {"netcdf"},
+        {"grid_aligned": True, "variables_present": True, "hours_complete": True},
+    ),
+    "era5/flat": (
+        {"era5/raw"},
+        "transform",
+        {"xarray", "dask", "parquet"},
+        {"values_within_bounds": True, "no_missing_values": True},
+    ),
+    "era5/weather": (
+        {"era5/flat"},
+        "warehouse",
+        {"postgres", "timescaledb"},
+        {"rows_equal": False, "columns_equal": False},
+    ),
+}
+
+
+def test_assets() -> None:
+    graph = defs.resolve_asset_graph()
+    found = {}
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        checks = {check.name: graph.get_check_spec(check).blocking for check in node.check_keys}
+        kinds = {tag.removeprefix("dagster/kind/") for tag in node.tags if tag.startswith("dagster/kind/")}
+        parents = {parent.to_user_string() for parent in node.parent_keys}
+        found[key.to_user_string()] = (parents, node.group_name, kinds, checks)
+        assert list(node.owners) == ["team:era5"]
+        assert node.description
+    assert found == ASSETS
+    assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)
+
+
+def test_jobs_and_schedules() -> None:
+    (job,) = [job for job in defs.jobs or () if job.name == "load_month"]
+    assert job.description
+    resolved = defs.resolve_job_def("load_month")
+    assert {key.to_user_string() for key in resolved.asset_layer.executable_asset_keys} == set(ASSETS)
+    assert resolved.executor_def is dg.in_process_executor
+    assert set(defs.resources or {}) == {"era5"}
+
+
+def test_partitions_are_the_months_of_era5() -> None:
+    partitions = defs.resolve_job_def("load_month").partitions_def
+    assert isinstance(partitions, dg.MonthlyPartitionsDefinition)
+    keys = partitions.get_partition_keys()
+    now = datetime.now(tz=UTC)
+    assert keys[0] == "1940-01-01"
+    assert keys[-1] == f"{now:%Y-%m}-01"
+    assert len(keys) == (now.year - 1940) * 12 + now.month
+    for node in defs.resolve_asset_graph().asset_nodes:
+        assert node.partitions_def == partitions
+
+
+def test_assets_try_nothing_again_by_themselves() -> None:
+    """Under a retry policy Dagster repeats defects, and steps that were told to stop."""
+    for op in defs.resolve_job_def("load_month").nodes:
+        assert op.definition.retry_policy is None  # type: ignore[attr-defined]
+
+
+def test_column_schema_is_that_of_the_table() -> None:
+    ddl = read_sql("weather")
+    body = ddl[ddl.index("(") + 1 : ddl.rindex(")")]
+    wanted = re.findall(r"^\s*(\w+)\s+(\w+)( NOT NULL)?,?$", body, flags=re.MULTILINE)
+    columns = [(c.name, c.type, " NOT NULL" if not c.constraints.nullable else "") for c in COLUMN_SCHEMA.columns]
+    assert columns == wanted
+    assert len(columns) == 10
+    assert all(column.description for column in COLUMN_SCHEMA.columns)
+    for variable, column in zip(VARIABLES, COLUMN_SCHEMA.columns[4:], strict=True):
+        assert column.name == variable.column
+        assert f"[{variable.unit}]" in (column.description or "")
+        assert column.constraints.other == [f"{variable.minimum:g} <= value <= {variable.maximum:g}"]
+    graph = defs.resolve_asset_graph()
+    for name in ("flat", "weather"):
+        metadata = graph.get(dg.AssetKey(["era5", name])).metadata
+        assert metadata["dagster/column_schema"] == dg.MetadataValue.table_schema(COLUMN_SCHEMA)
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that the file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): imports_of(path)
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+
+def is_below(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+# Who may not import what.
+BOUNDS = {
+    "Dagster stays in defs": (
+        lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
+        ("dagster", "dagster_postgres", "dagster_webserver", "dagster_docker", "dagster_graphql"),
+    ),
+    "the work does not know who calls it": (
+        lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
+        ("era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
+    ),
+    "Dagster's part does not know the command line": (
+        lambda module: is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
+        ("era5_pipeline.cli", "typer", "rich"),
+    ),
+    "files do not know the database": (
+        lambda module: is_below(module, "era5_pipeline.netcdf", "era5_pipeline.sources", "era5_pipeline.flatten"),
+        ("era5_pipeline.warehouse", "psycopg"),
+    ),
+    "the database does not know netCDF": (
+        lambda module: is_below(module, "era5_pipeline.warehouse"),
+        ("era5_pipeline.netcdf", "era5_pipeline.flatten", "xarray", "netCDF4"),
+    ),
+}
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_modules_keep_their_bounds(bound: str) -> None:
+    concerns, forbidden = BOUNDS[bound]
+    concerned = [module for module in MODULES if concerns(module)]
+    assert concerned
+    offences = [f"{m} imports {i}" for m in concerned for i in MODULES[m] if is_below(i, *forbidden)]
+    assert offences == []
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        yield home
+
+
+def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The project's files in a folder of their own, for what Dagster leaves where it is called."""
+    project = home.path / "project"
+    project.mkdir(exist_ok=True)
+    for name in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
+        shutil.copy(ROOT / name, project / name)
+    if not (project / "era5_pipeline").exists():
+        (project / "era5_pipeline").symlink_to(PACKAGE)
+    return subprocess.run(
+        [BIN / "dg", *arguments],
+        cwd=project,
+        env=environment(home.path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_dg_finds_nothing_to_say(home: Home) -> None:
+    checked = dg_command(home, "check", "defs")
+    assert checked.returncode == 0, checked
+    said = checked.stdout + checked.stderr
+    assert "All definitions loaded successfully" in said
+    assert "warning" not in said.lower()
+
+
+def test_dg_launches_a_month(home: Home) -> None:
+    launched = dg_command(home, "launch", "--assets", "*", "--partition", "2023-07-01")
+    assert launched.returncode == 0, launched.stderr
+    log = launched.stdout + launched.stderr
+    assert log.count("ASSET_MATERIALIZATION - ") == 3
+    assert "RUN_SUCCESS" in log
+    entry = home.months()["2023-07"]
+    assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 744 * 121)
+    assert not home.server.is_running()
+    # Found as any other run, without any setting but the home.
+    with home.server.lease():
+        assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'SUCCESS'") == 1

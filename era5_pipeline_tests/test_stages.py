@@ -1,0 +1,337 @@
+"""A month's way from files to the table, without Dagster: what each stage leaves, takes up again, and refuses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.errors import (
+    BadFileError,
+    InputError,
+    MonthLockedError,
+    NoDataError,
+    RefusedError,
+    UsageError,
+    WarehouseError,
+)
+from era5_pipeline.months import Month
+from era5_pipeline.quality import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.settings import Settings
+from era5_pipeline.sources.files import FilesSource
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.stages import (
+    run_flat,
+    run_load,
+    run_raw,
+    source_of,
+    stray_problems,
+    unchanged_months,
+)
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.locks import month_lock
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
+from era5_pipeline_tests.warehouse.loads import ask, rows_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from era5_pipeline.quality import Outcome
+    from era5_pipeline.stages import LoadResult
+
+    Making = Callable[..., Settings]
+
+JULY = Month(2023, 7)
+SMALL = "10.25/20/10/20.25"
+
+
+@pytest.fixture
+def warehouse(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+    """Makes settings of a home of the test's own; nothing is taken from the environment."""
+    for name in [name for name in os.environ if name.startswith("ERA5_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def make(**values: Any) -> Settings:
+        return Settings(home=tmp_path / "home", **values)
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files of July 2023, 3 x 4 points of temperature."""
+    write_july(tmp_path / "files")
+    return tmp_path / "files"
+
+
+def write_july(folder: Path, hours: int = 744, *, seed: int = 1, names: tuple[str, ...] = ("t2m",)) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", hours), names=names, seed=seed))
+
+
+def run(settings: Settings, warehouse: Warehouse, month: Month = JULY) -> LoadResult:
+    run_raw(settings, month)
+    run_flat(settings, month)
+    return run_load(settings, warehouse, month)
+
+
+def passed(outcomes: Iterable[Outcome]) -> dict[str, bool]:
+    return {outcome.name: outcome.passed for outcome in outcomes}
+
+
+def state_of(warehouse: Warehouse) -> str:
+    with warehouse.connect() as connection:
+        return read_ledger(connection)[0].state
+
+
+@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+def test_a_generated_month_comes_to_the_table(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
+    chosen = settings(area=SMALL, format=flat_format)
+    assert isinstance(source_of(chosen), SampleSource)
+    raw = run_raw(chosen, JULY)
+    assert passed(raw.outcomes) == dict.fromkeys(RAW_CHECKS, True)
+    assert (raw.hours, raw.rows, len(raw.columns)) == (744, 4 * 744, 6)
+    assert raw.raw.source == "sample"
+    assert raw.seconds > 0
+    flat = run_flat(chosen, JULY)
+    assert passed(flat.outcomes) == dict.fromkeys(FLAT_CHECKS, True)
+    assert not flat.reused
+    assert flat.flat.format == flat_format
+    assert flat.flat.raw_seconds == pytest.approx(raw.seconds)
+    assert flat.preview.read_bytes().startswith(b"\x89PNG")
+    loaded = run_load(chosen, warehouse, JULY)
+    assert passed(loaded.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
+    assert loaded.loaded.changed
+    assert loaded.flat == flat.flat
+    assert loaded.verify_seconds > 0
+    assert_holds(warehouse, flat.flat)
+
+
+def test_files_come_to_the_table(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    assert isinstance(source_of(chosen), FilesSource)
+    result = run(chosen, warehouse)
+    assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
+    assert result.flat.rows == 12 * 744
+    assert_holds(warehouse, result.flat)
+
+
+def test_a_real_month_comes_to_the_table(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
+    chosen = settings(files_dir=str(era5_samples / "gulf-2023"))
+    result = run(chosen, warehouse, Month(2023, 2))
+    assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
+    assert result.flat.rows == 672 * 9 * 7
+    assert_holds(warehouse, result.flat)
+    assert state_of(warehouse) == "loaded"
+
+
+def test_a_stage_says_which_one_it_needs(settings: Making, warehouse: Warehouse) -> None:
+    with pytest.raises(InputError, match="2023-07 has no raw files yet\nMaterialize era5/raw"):
+        run_flat(settings(), JULY)
+    with pytest.raises(InputError, match="2023-07 has no flat file\nMaterialize era5/flat"):
+        run_load(settings(), warehouse, JULY)
+
+
+def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    first = run_flat(chosen, JULY)
+    before = first.flat.path.stat()
+    again = run_flat(chosen, JULY)
+    assert again.reused
+    assert again.flat == first.flat
+    assert again.outcomes == first.outcomes
+    assert again.flat.path.stat() == before
+    assert not run_flat(settings(files_dir=str(folder), force=True), JULY).reused
+
+
+@pytest.mark.parametrize("harm", ["a changed byte", "cut", "gone", "facts gone"])
+def test_a_flat_file_that_was_harmed_is_made_again(
+    settings: Making, warehouse: Warehouse, folder: Path, harm: str
+) -> None:
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    made = run_flat(chosen, JULY).flat
+    content = made.path.read_bytes()
+    if harm == "a changed byte":
+        made.path.write_bytes(content[:1000] + bytes([content[1000] ^ 1]) + content[1001:])
+    elif harm == "cut":
+        made.path.write_bytes(content[:-1])
+    elif harm == "gone":
+        made.path.unlink()
+    else:
+        made.path.with_name("2023-07.json").unlink()
+    again = run_flat(chosen, JULY)
+    assert not again.reused
+    assert again.flat.path.read_bytes() == content
+    assert run_load(chosen, warehouse, JULY).loaded.changed
+    assert_holds(warehouse, made)
+
+
+def test_other_files_or_wishes_make_another_flat_file(settings: Making, folder: Path) -> None:
+    made = []
+    for wishes in ({}, {"format": "csv"}, {"area": SMALL}, {"variables": "t2m"}):
+        chosen = settings(files_dir=str(folder), **wishes)
+        run_raw(chosen, JULY)
+        made.append(run_flat(chosen, JULY))
+    write_july(folder, seed=2)
+    run_raw(settings(files_dir=str(folder)), JULY)
+    made.append(run_flat(settings(files_dir=str(folder)), JULY))
+    assert [result.reused for result in made] == [False] * 5
+    assert len({result.flat.fingerprint for result in made}) == 4  # the format is no matter of the rows
+
+
+def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    assert unchanged_months(chosen, warehouse, (JULY,)) == frozenset()
+    assert run(chosen, warehouse).loaded.changed
+    assert unchanged_months(chosen, warehouse, (Month(2023, 6), JULY, Month(2023, 8))) == {JULY}
+    assert not run(chosen, warehouse).loaded.changed
+    # Under other names, and elsewhere: the same files.
+    moved = folder.rename(folder.with_name("moved"))
+    for file in moved.iterdir():
+        file.rename(file.with_name(f"renamed-{file.name}"))
+    assert unchanged_months(settings(files_dir=str(moved)), warehouse, (JULY,)) == {JULY}
+    assert unchanged_months(settings(files_dir=str(moved), force=True), warehouse, (JULY,)) == frozenset()
+    assert unchanged_months(settings(files_dir=str(moved), area=SMALL), warehouse, (JULY,)) == frozenset()
+    write_july(moved, seed=2)
+    assert unchanged_months(settings(files_dir=str(moved)), warehouse, (JULY,)) == frozenset()
+    assert run(settings(files_dir=str(moved)), warehouse).loaded.changed
+
+
+def test_months_that_the_source_cannot_give_are_not_unchanged(
+    settings: Making, warehouse: Warehouse, folder: Path
+) -> None:
+    chosen = settings(files_dir=str(folder))
+    run(chosen, warehouse)
+    for file in folder.iterdir():
+        file.write_bytes(b"CDF\x01 cut off")
+    assert unchanged_months(chosen, warehouse, (JULY,)) == frozenset()
+
+
+def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    write_july(folder, hours=168)
+    chosen = settings(files_dir=str(folder))
+    raw = run_raw(chosen, JULY)
+    assert passed(raw.outcomes) == {"grid_aligned": True, "variables_present": True, "hours_complete": False}
+    (outcome,) = (outcome for outcome in raw.outcomes if not outcome.passed)
+    assert outcome.description == ("2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23")
+    assert "--allow-incomplete" in outcome.remedy
+    allowed = settings(files_dir=str(folder), allow_incomplete=True)
+    raw = run_raw(allowed, JULY)
+    assert passed(raw.outcomes) == dict.fromkeys(RAW_CHECKS, True)
+    assert any("is incomplete" in outcome.description for outcome in raw.outcomes)
+    result = run(allowed, warehouse)
+    assert (result.flat.hours, result.flat.rows) == (168, 12 * 168)
+    assert_holds(warehouse, result.flat)
+    assert state_of(warehouse) == "incomplete"
+    # When the rest comes, it is loaded without being told to.
+    write_july(folder)
+    assert unchanged_months(chosen, warehouse, (JULY,)) == frozenset()
+    run(chosen, warehouse)
+    assert state_of(warehouse) == "loaded"
+
+
+def test_a_table_that_was_changed_is_noticed(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    run(chosen, warehouse)
+    with warehouse.connect() as connection:
+        connection.execute("DELETE FROM weather WHERE time = '2023-07-15 12:00Z'")
+        connection.execute("UPDATE weather SET temperature_2m = 0 WHERE time = '2023-07-16 12:00Z'")
+    result = run(chosen, warehouse)
+    assert not result.loaded.changed
+    assert passed(result.outcomes) == {"rows_equal": False, "columns_equal": False}
+    assert "--force" in result.outcomes[0].remedy
+    repaired = run(settings(files_dir=str(folder), force=True), warehouse)
+    assert passed(repaired.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
+    assert_holds(warehouse, repaired.flat)
+
+
+def test_generated_months_leave_real_ones_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    run(settings(files_dir=str(folder)), warehouse)
+    real = rows_of_table(warehouse)
+    with pytest.raises(RefusedError, match=r"the table holds real data \(source files\)"):
+        run(settings(source="sample", area=SMALL), warehouse)
+    assert rows_of_table(warehouse) == real
+    run(settings(source="sample", area=SMALL, force=True), warehouse)
+    assert rows_in(warehouse) == 4 * 744
+
+
+def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
+    later = Month.from_number(Month.of(datetime.now(tz=UTC)).number + 1)
+    with pytest.raises(UsageError, match=f"{later} lies in the future"):
+        run_raw(settings(), later)
+    with pytest.raises(UsageError, match="before ERA5 begins"):
+        Month.parse("1939-12")
+    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has anything of it\nThe files there hold 2023-07"):
+        run_raw(settings(files_dir=str(folder)), Month(2023, 8))
+    with pytest.raises(UsageError, match="does not exist"):
+        run_raw(settings(files_dir=str(folder / "nowhere")), JULY)
+    with pytest.raises(UsageError, match="without a folder"):
+        run_raw(settings(source="files"), JULY)
+
+
+def test_files_that_change_between_the_stages(settings: Making, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    (file,) = folder.iterdir()
+    with file.open("ab") as grown:
+        grown.write(b"more")
+    with pytest.raises(BadFileError, match="has changed since the month was looked for"):
+        run_flat(chosen, JULY)
+    file.unlink()
+    with pytest.raises(BadFileError, match="cannot be opened"):
+        run_flat(chosen, JULY)
+
+
+def test_strays_are_told_of(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    (folder / "cut.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    chosen = settings(files_dir=str(folder))
+    result = run(chosen, warehouse)
+    assert result.flat.rows == 12 * 744
+    (problem,) = stray_problems(chosen)
+    assert problem.file == str(folder / "cut.nc")
+    (warning,) = result.flat.raw.warnings
+    assert warning.startswith(f"passed over: {folder / 'cut.nc'}")
+    assert ask(warehouse.url, "SELECT warnings FROM era5.ledger") == [warning]
+    assert stray_problems(settings(source="sample")) == ()
+
+
+def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    flat = run_flat(chosen, JULY)
+    with warehouse.connect() as connection:
+        connection.execute("CREATE TABLE weather (city text)")
+    with pytest.raises(WarehouseError, match="another table weather"):
+        run_load(chosen, warehouse, JULY)
+    with warehouse.connect() as connection:
+        connection.execute("DROP TABLE weather")
+    assert run_load(chosen, warehouse, JULY).loaded.changed
+    assert_holds(warehouse, flat.flat)
+
+
+def test_waiting_is_told(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+    chosen = settings(files_dir=str(folder), lock_timeout_seconds=1)
+    run(chosen, warehouse)
+    said: list[str] = []
+    with (
+        warehouse.connect() as connection,
+        month_lock(connection, JULY, timeout_seconds=0, on_wait=said.append),
+        pytest.raises(MonthLockedError),
+    ):
+        run_load(chosen, warehouse, JULY, said.append)
+    assert len(said) == 1
+    assert said[0].startswith("2023-07 is being loaded by session")

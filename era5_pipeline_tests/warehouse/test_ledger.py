@@ -1,0 +1,173 @@
+"""What the ledger says of months and of attempts to load them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline import __version__
+from era5_pipeline.errors import ServerUnsuitableError
+from era5_pipeline.facts import month_fingerprint
+from era5_pipeline.months import Month
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_entry, read_ledger
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline_tests.servers import fresh_role
+from era5_pipeline_tests.warehouse.loads import loading, wait_until
+
+if TYPE_CHECKING:
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.warehouse.ledger import Attempt, Entry
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+JULY = Month(2023, 7)
+
+
+@pytest.fixture
+def on_embedded(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+def ledger(warehouse: Warehouse) -> list[Entry]:
+    with warehouse.connect() as connection:
+        return read_ledger(connection)
+
+
+def attempt_of(entry: Entry) -> Attempt:
+    assert entry.last_attempt is not None
+    return entry.last_attempt
+
+
+def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    flat = flat_months(names=("t2m", "tp"), missing=0.01)
+    flat = replace(
+        flat,
+        raw=replace(flat.raw, area="11/19/9/22", warnings=("passed over: a.grib",), variables=("temperature_2m",)),
+        raw_seconds=1.5,
+    )
+    begun = datetime.now(tz=UTC)
+    loaded = load_month(warehouse, flat)
+    (entry,) = ledger(warehouse)
+    assert (entry.month, entry.state) == (JULY, "incomplete")  # values are missing
+    assert (entry.rows, entry.locations, entry.hours, entry.hours_expected) == (flat.rows, 6, 744, 744)
+    assert entry.missing_hours == ()
+    assert (entry.source, entry.area, entry.warnings) == ("files", "11/19/9/22", ("passed over: a.grib",))
+    assert entry.expver == {"temperature_2m": {"0001": 744}, "total_precipitation": {"0001": 744}}
+    assert [facts["column"] for facts in entry.columns] == ["temperature_2m", "total_precipitation"]
+    assert entry.columns[0] == {
+        "column": "temperature_2m",
+        "values": flat.columns[0].values,
+        "minimum": flat.columns[0].minimum,
+        "maximum": flat.columns[0].maximum,
+        "mean": flat.columns[0].mean,
+        "checksum": flat.columns[0].checksum,
+        "hours": 744,
+        "locations": 6,
+        "expver": {"0001": 744},
+        "missing": flat.columns[0].missing,
+        "first_missing": flat.columns[0].first_missing,
+        "out_of_bounds": 0,
+        "first_out_of_bounds": None,
+    }
+    (file,) = flat.raw.files
+    assert entry.files == ({"path": str(file.path), "sha256": file.sha256, "bytes": file.bytes},)
+    assert (entry.raw_bytes, entry.flat_bytes) == (file.bytes, flat.bytes)
+    assert entry.seconds["raw"] == 1.5
+    assert entry.seconds["flat"] == flat.seconds
+    assert 0 < entry.seconds["load"] <= loaded.seconds
+    assert entry.versions["era5-pipeline"] == __version__
+    assert entry.versions["server"] == loaded.server
+    assert {name: entry.versions[name] for name in ("numpy", "pgpq")} == {
+        name: version(name) for name in ("numpy", "pgpq")
+    }
+    assert entry.fingerprint == flat.fingerprint == month_fingerprint(flat.raw)
+    assert entry.loaded_at is not None
+    assert begun - timedelta(seconds=5) < entry.loaded_at < begun + timedelta(seconds=60)
+    attempt = attempt_of(entry)
+    assert (attempt.outcome, attempt.error) == ("loaded", None)
+    assert attempt.finished_at is not None
+    assert attempt.started_at < attempt.finished_at
+
+
+def test_it_prints_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months(hours=24))
+    (entry,) = ledger(warehouse)
+    value = json.loads(json.dumps(entry.to_json()))
+    assert value["month"] == "2023-07"
+    assert value["state"] == "incomplete"
+    assert value["missing_hours"] == ["2023-07-02T00 to 2023-07-31T23"]
+    assert datetime.fromisoformat(value["loaded_at"]) == entry.loaded_at
+    assert value["last_attempt"]["outcome"] == "loaded"
+
+
+def test_a_database_without_a_ledger_has_no_months(warehouse: Warehouse) -> None:
+    assert ledger(warehouse) == []
+
+
+def test_months_come_in_order(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+    for month in ("2023-07", "1999-12", "2023-06"):
+        load_month(on_embedded, flat_months(month, points=(1, 1)))
+    assert [str(entry.month) for entry in ledger(on_embedded)] == ["1999-12", "2023-06", "2023-07"]
+    with on_embedded.connect() as connection:
+        entry = read_entry(connection, Month(1999, 12))
+        assert entry is not None
+        assert entry.rows == 744
+        assert read_entry(connection, Month(1999, 11)) is None
+
+
+def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
+    with on_embedded.connect() as connection:
+        ensure_schema(connection)
+        begin_attempt(connection, JULY)
+        (entry,) = ledger(on_embedded)
+        assert (entry.state, entry.rows, attempt_of(entry).outcome) == ("loading", 0, "running")
+        end_attempt(connection, begin_attempt(connection, JULY), error="why not")
+        (entry,) = ledger(on_embedded)
+        assert (entry.state, attempt_of(entry).outcome, attempt_of(entry).error) == ("failed", "failed", "why not")
+        assert json.loads(json.dumps(entry.to_json()))["loaded_at"] is None
+        begin_attempt(connection, JULY)
+    wait_until(lambda: attempt_of(ledger(on_embedded)[0]).outcome == "interrupted")
+    (entry,) = ledger(on_embedded)
+    assert (entry.state, attempt_of(entry).finished_at) == ("failed", None)
+
+
+def test_a_load_in_progress_is_seen_by_everyone(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
+    """Of another user's sessions, the server tells the number alone."""
+    with loading(on_embedded, large, pause=True), fresh_role(server_url) as role:
+        with on_embedded.connect() as connection:
+            connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
+            connection.execute(f"GRANT SELECT ON era5.ledger, era5.load_attempt TO {role}")
+        theirs = Warehouse(with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@"))
+        (entry,) = ledger(theirs)
+        assert (entry.state, attempt_of(entry).outcome) == ("loading", "running")
+        with on_embedded.connect() as connection:
+            connection.execute(f"DROP OWNED BY {role}")
+
+
+def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) -> None:
+    with on_embedded.connect() as connection:
+        ensure_schema(connection)
+    with fresh_role(server_url) as role:
+        url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
+        with pytest.raises(ServerUnsuitableError, match="reading the ledger: permission denied"):
+            ledger(Warehouse(url))
+
+
+def test_files_may_have_any_name(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+    """Linux lets a name be bytes that are no text."""
+    flat = flat_months(points=(1, 1))
+    odd = replace(flat.raw.files[0], path=Path("/data/M\udce4rz 'quoted\" ünï.nc"))
+    load_month(on_embedded, replace(flat, raw=replace(flat.raw, files=(odd,), warnings=("passed over: M\udce4rz",))))
+    (entry,) = ledger(on_embedded)
+    assert entry.files[0]["path"] == "/data/M\\udce4rz 'quoted\" ünï.nc"
+    assert entry.warnings == ("passed over: M\\udce4rz",)

@@ -1,0 +1,112 @@
+"""Whether the table holds what the file has: every kind of difference, made by SQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, LiteralString
+
+import pytest
+
+from era5_pipeline.errors import WarehouseError
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.verify import verify_month
+
+if TYPE_CHECKING:
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+ONE_ROW = "location_id = (SELECT min(location_id) FROM weather) AND time = '2023-07-15 12:00Z'"
+
+
+def test_a_loaded_month_is_as_its_file(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    for flat in (
+        flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf")),
+        flat_months("2024-02", missing=0.1, flat_format="csv"),
+        flat_months("1940-01"),
+        flat_months("2023-06", hours=5, points=(1, 1)),
+        flat_months("2023-05", hours=5, points=(1, 1), missing=1.0),
+    ):
+        load_month(warehouse, flat)
+        assert verify_month(warehouse, flat) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        pytest.param(
+            "UPDATE weather SET temperature_2m = temperature_2m + 0.001 WHERE " + ONE_ROW,
+            {"checksum of temperature_2m"},
+            id="a changed value",
+        ),
+        pytest.param(
+            "UPDATE weather SET temperature_2m = 99 WHERE " + ONE_ROW,
+            {"maximum of temperature_2m", "checksum of temperature_2m"},
+            id="a new maximum",
+        ),
+        pytest.param(
+            "UPDATE weather SET temperature_2m = 'NaN' WHERE " + ONE_ROW,
+            {"maximum of temperature_2m", "checksum of temperature_2m"},
+            id="not a number",
+        ),
+        pytest.param(
+            "UPDATE weather SET temperature_2m = '-Infinity' WHERE " + ONE_ROW,
+            {"minimum of temperature_2m", "checksum of temperature_2m"},
+            id="minus infinity",
+        ),
+        pytest.param(
+            "UPDATE weather SET temperature_2m = 1e30 WHERE " + ONE_ROW,
+            {"maximum of temperature_2m", "checksum of temperature_2m"},
+            id="a huge value",
+        ),
+        pytest.param(
+            "UPDATE weather SET total_precipitation = NULL WHERE " + ONE_ROW,
+            {"values of total_precipitation", "checksum of total_precipitation"},
+            id="a value less",
+        ),
+        pytest.param(
+            "UPDATE weather SET snowfall = 0 WHERE " + ONE_ROW, {"values of snowfall"}, id="a value from nowhere"
+        ),
+        pytest.param(
+            "UPDATE weather SET location_id = location_id + 1 WHERE " + ONE_ROW,
+            {"sum of location_id"},
+            id="another location",
+        ),
+        pytest.param("DELETE FROM weather WHERE " + ONE_ROW, {"rows", "sum of location_id"}, id="a missing row"),
+        pytest.param(
+            "INSERT INTO weather SELECT * FROM weather WHERE " + ONE_ROW,
+            {"rows", "sum of location_id"},
+            id="a row twice",
+        ),
+        pytest.param(
+            "WITH gone AS (DELETE FROM weather WHERE " + ONE_ROW + " RETURNING location_id) "
+            "INSERT INTO weather (time, location_id) SELECT '2023-08-01Z', location_id FROM gone",
+            {"rows", "sum of location_id"},
+            id="a row in another month",
+        ),
+        pytest.param("DELETE FROM weather", {"rows", "sum of location_id", "minimum of temperature_2m"}, id="no row"),
+    ],
+)
+def test_a_difference_is_found(
+    warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
+) -> None:
+    flat = flat_months(points=(1, 2))
+    load_month(warehouse, flat)
+    load_month(warehouse, flat_months("2023-08", points=(1, 2)))
+    with warehouse.connect() as connection:
+        connection.execute(change)
+    differences = verify_month(warehouse, flat)
+    assert found <= {text.partition(":")[0] for text in differences}
+    assert all(" in the table, " in text and text.endswith(" in the file") for text in differences)
+
+
+def test_words_name_both_sides(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load_month(warehouse, flat)
+    assert verify_month(warehouse, replace(flat, rows=flat.rows - 1)) == (
+        f"rows: {flat.rows} in the table, {flat.rows - 1} in the file",
+    )
+
+
+def test_without_a_table(database_url: str, flat_months: FlatMonths) -> None:
+    with pytest.raises(WarehouseError, match='verifying 2023-07: relation "weather" does not exist'):
+        verify_month(Warehouse(database_url), flat_months())
