@@ -99,7 +99,7 @@ class Home:
         for process in psutil.process_iter(["cmdline", "cwd", "status"]):
             words = " ".join(process.info["cmdline"] or ())
             at_home = str(self.path) in words or str(process.info["cwd"]).startswith(str(self.path))
-            if at_home and process.info["status"] != psutil.STATUS_ZOMBIE:
+            if at_home and process.pid != os.getpid() and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid}: {words}")
         return found
 

@@ -109,7 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 "pytest --test-dsn postgresql://user@host:port/database"
             )
             params.append(pytest.param(None, id=layout, marks=pytest.mark.skip(reason=reason)))
-    metafunc.parametrize("host", params, indirect=True)
+    metafunc.parametrize("host", params, indirect=True, scope="module")
 
 
 def _host(url: str) -> Host:
@@ -192,14 +192,14 @@ def database_url(server_url: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def host(request: pytest.FixtureRequest) -> Host:
     """The server that `warehouse` is on."""
     found: Host = request.param
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def host_url(host: Host, request: pytest.FixtureRequest) -> str:
     """Its URL, of a database for administration."""
     return host.url or str(request.getfixturevalue("server_url"))
@@ -210,3 +210,17 @@ def warehouse(host_url: str) -> Iterator[Warehouse]:
     """A new, empty database on each of the servers, one after the other: ids are layouts."""
     with fresh_database(host_url) as url:
         yield Warehouse(url)
+
+
+@pytest.fixture(scope="module")
+def shared_warehouse(host_url: str) -> Iterator[Warehouse]:
+    """As `warehouse`, one for all tests of a module: for those that leave it as they find it."""
+    with fresh_database(host_url) as url:
+        yield Warehouse(url)
+
+
+@pytest.fixture(scope="module")
+def shared_database_url(server_url: str) -> Iterator[str]:
+    """As `database_url`, one for all tests of a module."""
+    with fresh_database(server_url) as url:
+        yield url

@@ -19,7 +19,7 @@ from era5_pipeline.variables import VARIABLES
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
@@ -103,7 +103,7 @@ def test_column_schema_is_that_of_the_table() -> None:
     graph = defs.resolve_asset_graph()
     for name in ("flat", "weather"):
         metadata = graph.get(dg.AssetKey(["era5", name])).metadata
-        assert metadata["dagster/column_schema"] == dg.MetadataValue.table_schema(COLUMN_SCHEMA)
+        assert metadata["dagster/column_schema"] == COLUMN_SCHEMA
 
 
 def imports_of(path: Path) -> set[str]:
@@ -129,7 +129,7 @@ def is_below(module: str, *packages: str) -> bool:
 
 
 # Who may not import what.
-BOUNDS = {
+BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
     "Dagster stays in defs": (
         lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
         ("dagster", "dagster_postgres", "dagster_webserver", "dagster_docker", "dagster_graphql"),

@@ -29,9 +29,10 @@ FORMATS: tuple[FlatFormat, ...] = ("parquet", "csv")
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """To a database with a plain table."""
-    with Warehouse(database_url).connect() as connection:
+def connection(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """To a database with a plain table, which is empty."""
+    with Warehouse(shared_database_url).connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS weather")
         connection.execute(sql.SQL(read_sql("weather")).format(partitioning=sql.SQL("")))
         yield connection
 
@@ -44,11 +45,11 @@ def count(connection: psycopg.Connection[Any]) -> int:
 
 @pytest.mark.parametrize("flat_format", FORMATS)
 def test_every_row_in_the_order_of_the_file(
-    connection: psycopg.Connection[Any], database_url: str, flat_months: FlatMonths, flat_format: FlatFormat
+    connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, flat_format: FlatFormat
 ) -> None:
     flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"), missing=0.05, flat_format=flat_format)
     assert copy_flat(flat, connection, WEATHER, freeze=False) == flat.rows
-    assert_holds(Warehouse(database_url), flat)
+    assert_holds(Warehouse(shared_database_url), flat)
     # As they lie on disk: all hours of a location, then the next; the index depends on it.
     lying = connection.execute("SELECT location_id, time FROM weather ORDER BY ctid").fetchall()
     assert lying == sorted(lying)
@@ -84,7 +85,7 @@ def test_progress_ends_with_all_rows(
 
 
 def test_a_month_of_several_row_groups(
-    connection: psycopg.Connection[Any], database_url: str, flat_months: FlatMonths, tmp_path: Path
+    connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, tmp_path: Path
 ) -> None:
     import pyarrow.parquet
 
@@ -92,7 +93,7 @@ def test_a_month_of_several_row_groups(
     regrouped = replace(flat, path=tmp_path / "regrouped.parquet")
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(flat.path), regrouped.path, row_group_size=1000)
     assert copy_flat(regrouped, connection, WEATHER, freeze=False) == flat.rows
-    assert_holds(Warehouse(database_url), flat)
+    assert_holds(Warehouse(shared_database_url), flat)
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)

@@ -268,9 +268,9 @@ def test_many_at_once_on_a_new_home(scratch: Path) -> None:
     with ExitStack() as stack:
         started = [
             stack.enter_context(subprocess.Popen([sys.executable, "-c", LEASE, str(home)], stdin=subprocess.DEVNULL))
-            for _ in range(5)
+            for _ in range(3)
         ]
-    assert [process.returncode for process in started] == [0] * 5
+    assert [process.returncode for process in started] == [0] * 3
     assert processes(home) == []
     assert (home / "postgres/PG_VERSION").exists()
 
@@ -299,7 +299,7 @@ def swallow_operational_error(connection: psycopg.Connection[Any]) -> None:
 
 
 def test_again_and_again_right_after_kill_9(home: Path) -> None:
-    for _ in range(5):
+    for _ in range(3):
         with EmbeddedServer(home).lease() as url:
             assert ask(url, "SELECT 1") == 1
             os.kill(postmaster(home), signal.SIGKILL)
@@ -319,7 +319,7 @@ def test_after_kill_9_of_its_user_the_next_lease_stops_it(home: Path) -> None:
 
 
 def test_after_kill_9_of_who_starts_it(home: Path) -> None:
-    for delay in (0.2, 0.25, 0.3, 0.35):
+    for delay in (0.2, 0.3):
         with subprocess.Popen([sys.executable, "-c", LEASE, str(home)], stdin=subprocess.PIPE) as starting:
             time.sleep(delay)
             starting.kill()

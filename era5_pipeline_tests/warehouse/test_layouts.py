@@ -178,7 +178,7 @@ def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Ware
             pid = reader.info.backend_pid
             assert f"2023-07 is ready, and the table weather in use by session {pid} of postgres" in load.said[0]
             waits = []
-            for _ in range(20):
+            for _ in range(14):
                 began = time.monotonic()
                 assert rows_in(partitions) == old.rows
                 waits.append(time.monotonic() - began)

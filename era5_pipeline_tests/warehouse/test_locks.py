@@ -25,8 +25,8 @@ JULY = Month(2023, 7)
 
 
 @pytest.fixture
-def on_embedded(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
+def on_embedded(shared_database_url: str) -> Warehouse:
+    return Warehouse(shared_database_url)
 
 
 def never(text: str) -> None:

@@ -15,10 +15,11 @@ from era5_pipeline.warehouse.verify import verify_month
 if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
-ONE_ROW = "location_id = (SELECT min(location_id) FROM weather) AND time = '2023-07-15 12:00Z'"
+NOON = "time = '2023-07-15 12:00Z'"
+ONE_ROW: LiteralString = f"{NOON} AND location_id = (SELECT min(location_id) FROM weather WHERE {NOON})"
 
 
-def test_a_loaded_month_is_as_its_file(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_loaded_month_is_as_its_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     for flat in (
         flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf")),
         flat_months("2024-02", missing=0.1, flat_format="csv"),
@@ -26,8 +27,8 @@ def test_a_loaded_month_is_as_its_file(warehouse: Warehouse, flat_months: FlatMo
         flat_months("2023-06", hours=5, points=(1, 1)),
         flat_months("2023-05", hours=5, points=(1, 1), missing=1.0),
     ):
-        load_month(warehouse, flat)
-        assert verify_month(warehouse, flat) == ()
+        load_month(shared_warehouse, flat)
+        assert verify_month(shared_warehouse, flat) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,22 +88,22 @@ def test_a_loaded_month_is_as_its_file(warehouse: Warehouse, flat_months: FlatMo
     ],
 )
 def test_a_difference_is_found(
-    warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
+    shared_warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
 ) -> None:
-    flat = flat_months(points=(1, 2))
-    load_month(warehouse, flat)
-    load_month(warehouse, flat_months("2023-08", points=(1, 2)))
-    with warehouse.connect() as connection:
+    flat, neighbour = flat_months(points=(1, 2)), flat_months("2023-08", points=(1, 2))
+    load_month(shared_warehouse, flat, force=True)
+    load_month(shared_warehouse, neighbour)
+    with shared_warehouse.connect() as connection:
         connection.execute(change)
-    differences = verify_month(warehouse, flat)
+    differences = verify_month(shared_warehouse, flat)
     assert found <= {text.partition(":")[0] for text in differences}
     assert all(" in the table, " in text and text.endswith(" in the file") for text in differences)
 
 
-def test_words_name_both_sides(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_words_name_both_sides(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
-    load_month(warehouse, flat)
-    assert verify_month(warehouse, replace(flat, rows=flat.rows - 1)) == (
+    load_month(shared_warehouse, flat, force=True)
+    assert verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1)) == (
         f"rows: {flat.rows} in the table, {flat.rows - 1} in the file",
     )
 

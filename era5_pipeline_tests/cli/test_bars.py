@@ -1,0 +1,82 @@
+"""Progress bars: where a person looks, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from era5_pipeline.cli.bars import stage_bars
+from era5_pipeline.progress import report
+from era5_pipeline_tests.commands import ERA5, environment
+from era5_pipeline_tests.pipelines import dagster_dropped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_nothing_without_a_terminal() -> None:
+    file = io.StringIO()
+    with stage_bars(Console(file=file), "2023-07"):
+        report("load", 1, 2, "rows")
+    assert file.getvalue() == ""
+
+
+def test_a_bar_a_stage() -> None:
+    file = io.StringIO()
+    with stage_bars(Console(file=file, force_terminal=True, width=120), "2023-07"):
+        for stage, unit in (("raw", "hours"), ("flat", "rows"), ("load", "rows"), ("verify", "rows")):
+            report(stage, 1, 2_000_000, unit)  # type: ignore[arg-type]
+            report(stage, 2_000_000, 2_000_000, unit)  # type: ignore[arg-type]
+    said = file.getvalue()
+    for name in ("raw files", "flatten", "load", "verify"):
+        assert f"2023-07 {name}" in said
+    assert "2,000,000/2,000,000 rows" in said
+    # Outside, nobody listens, and a report costs nothing.
+    report("load", 1, 2, "rows")
+    assert file.getvalue() == said
+
+
+def test_bars_move_while_a_month_is_loaded(database_url: str, tmp_path: Path) -> None:
+    """Standard error is a terminal, standard output a pipe: as in `era5 load ... | tee log`."""
+    reader, writer = pty.openpty()
+    arguments = ("--from", "2020-02", "--source", "sample", "--area", "50/0/-50/90", "--sample-hours", "8")
+    with (
+        dagster_dropped(database_url),
+        subprocess.Popen(
+            [ERA5, "load", *arguments, "--allow-incomplete"],
+            env=environment(tmp_path, ERA5_DATABASE_URL=database_url, TERM="xterm", COLUMNS="140"),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=writer,
+        ) as process,
+    ):
+        os.close(writer)
+        frames = b""
+        while chunk := _read(reader):
+            frames += chunk
+        assert process.stdout
+        out = process.stdout.read().decode()
+    os.close(reader)
+    assert process.returncode == 0
+    assert b"\x1b[" in frames
+    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames.decode(errors="replace"))
+    for name in ("raw files", "flatten", "load"):
+        done = {int(n.replace(",", "")) for n in re.findall(rf"2020-02 {name} +\S+ ([\d,]+)/", said)}
+        assert len(done) > 1, f"the bar {name} does not move"
+        assert re.search(rf"2020-02 {name} [^\r\n]* [\d,]+ (?:hours|rows)/s", said), f"the bar {name} has no rate"
+    assert "\x1b" not in out
+    assert [line.split()[:2] for line in out.splitlines()] == [["month", "state"], ["2020-02", "incomplete"]]
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:  # the other end was closed
+        return b""

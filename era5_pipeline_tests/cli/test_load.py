@@ -1,0 +1,205 @@
+"""`era5 load`: what is printed, what is loaded, and how it fails."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.warehouse.locks import LOCK_CLASS
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.commands import Here, Home, assert_explained, new_home
+from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BAD = ("csv-named-nc.nc", "latlon-allfill.nc", "lfs-pointer.nc", "sf-is-streamfunction.nc", "truncated-hdf5.nc")
+SMALL_SAMPLE = ("--source", "sample", "--area", SMALL["area"])
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        yield home
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+    return Here(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def on_server(here: Here, database_url: str) -> Iterator[Here]:
+    """With a database of its own on a server that runs already."""
+    here.set(ERA5_DATABASE_URL=database_url)
+    with dagster_dropped(database_url):
+        yield here
+
+
+def table_of(out: str) -> dict[str, list[str]]:
+    """What is printed of each month, by month."""
+    return {words[0]: words[1:] for words in map(str.split, out.splitlines()) if re.match(r"\d{4}-\d\d$", words[0])}
+
+
+def runs_of(home: Home) -> int:
+    return int(home.ask("era5_dagster", "SELECT count(*) FROM runs"))
+
+
+def test_a_year_of_real_months(home: Home, here: Here, era5_samples: Path) -> None:
+    gulf = ("load", "--files-dir", str(era5_samples / "gulf-2023"))
+    with home.server.lease():
+        first = home.run(*gulf)
+        months = table_of(first.out)
+        assert list(months) == [f"2023-{number:02d}" for number in range(1, 13)]
+        assert {words[0] for words in months.values()} == {"loaded"}
+        assert sum(int(words[1].replace(",", "")) for words in months.values()) == 551_880
+        assert home.ask("era5", "SELECT count(*) FROM weather") == 551_880
+        assert months["2023-02"][2] == "672/672"
+        assert not re.search(r"[\x00-\x08\x0b-\x1f]", first.out + first.err)
+        assert runs_of(home) == 12
+
+        here.set(ERA5_HOME=str(home.path), ERA5_DATABASE_URL=home.server.url("era5"))
+        second = here.run(*gulf)
+        assert {tuple(words) for words in table_of(second.out).values()} == {("unchanged",)}
+        assert len(table_of(second.out)) == 12
+        assert "nothing changed" in second.out
+        assert runs_of(home) == 12
+
+        third = here.run(*gulf, "--force", "--from", "2023-01", "--to", "2023-02", "--json")
+        january, february = third.json()
+        assert january["month"] == "2023-01"
+        assert (february["state"], february["rows"], february["hours"]) == ("loaded", 42_336, 672)
+        assert february["errors"] == []
+        assert set(february["seconds"]) == {"raw", "flat", "weather"}
+        assert runs_of(home) == 14
+        config = home.ask("era5_dagster", f"SELECT run_body FROM runs WHERE run_id = '{february['run_id']}'")
+        assert '"force": true' in config
+        assert str(era5_samples / "gulf-2023") in config
+        assert here.run(*gulf, "--json").json()[0] == {"month": "2023-01", "state": "unchanged"}
+    assert not home.server.is_running()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        pytest.param(["--from", "1939-12"], "1939-12 is before ERA5 begins", id="before ERA5"),
+        pytest.param(["--from", "2999-01"], "2999-01 lies in the future", id="future"),
+        pytest.param(["--from", "2023-01", "--to", "2999-01"], "2999-01 lies in the future", id="to the future"),
+        pytest.param(["--from", "2023-12", "--to", "2023-01"], "the range 2023-12 to 2023-01 is empty", id="backwards"),
+        pytest.param(["--from", "2023-13"], "2023-13 is not a month", id="no month"),
+        pytest.param(["--from", "July"], "'July' is not a month", id="words"),
+        pytest.param(["--to", "2023-01"], "--to was given without --from", id="to alone"),
+        pytest.param([], "which months?", id="nothing"),
+        pytest.param(["--from", "2023-01", "--area", "1/2/3"], "'1/2/3' is not an area", id="area"),
+        pytest.param(["--from", "2023-01", "--variables", "t2m,foo"], "'foo' is not a variable", id="variable"),
+        pytest.param(["--files-dir", "nowhere"], "nowhere does not exist", id="no folder"),
+        pytest.param(["--source", "files"], "without a folder", id="files without a folder"),
+        pytest.param(["--from", "2023-01", "--sample-hours", "1000"], "ERA5_SAMPLE_HOURS", id="hours"),
+    ],
+)
+def test_what_cannot_be_meant(here: Here, arguments: list[str], what: str) -> None:
+    said = here.run("load", *arguments, code=2)
+    assert_explained(said, what)
+    assert said.out == ""
+    # Refused before anything is started.
+    assert not (here.home / "postgres").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--source", "cloud"], ["--sample-hours", "0"], ["--format", "xlsx"]])
+def test_choices_are_shown(here: Here, arguments: list[str]) -> None:
+    said = here.run("load", *arguments, code=2)
+    assert arguments[0] in said.err
+    assert arguments[1] in said.err
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_file_is_named(here: Here, era5_samples: Path, name: str) -> None:
+    said = here.run("load", "--files-dir", str(era5_samples / "bad" / name), code=3)
+    assert_explained(said, str(era5_samples / "bad" / name))
+    assert said.out == ""
+
+
+def test_folder_without_files(here: Here) -> None:
+    (here.home / "empty").mkdir()
+    assert_explained(here.run("load", "--files-dir", "empty", code=3), "no ERA5 file was found there")
+
+
+def test_bad_file_does_not_keep_good_ones_out(on_server: Here, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    month = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744))
+    era5_files.write(folder, month)
+    (folder / "broken.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\0" * 500)
+    said = on_server.run("load", "--files-dir", "mixed", code=3)
+    assert table_of(said.out)["2023-07"][:3] == ["loaded", "8,928", "744/744"]
+    assert_explained(said, str(folder / "broken.nc"))
+    # As long as it is there.
+    assert table_of(on_server.run("load", "--files-dir", "mixed", code=3).out) == {"2023-07": ["unchanged"]}
+    (folder / "broken.nc").unlink()
+    assert table_of(on_server.run("load", "--files-dir", "mixed").out) == {"2023-07": ["unchanged"]}
+
+
+def test_refused_month_goes_in_when_allowed(on_server: Here, era5_samples: Path) -> None:
+    files = ("load", "--files-dir", str(era5_samples / "telangana-2023-09"))
+    said = on_server.run(*files, code=4)
+    assert table_of(said.out) == {"2023-09": ["failed"]}
+    assert_explained(said, "2023-09 is incomplete: 168 of 720 hours", "--allow-incomplete")
+    (failed,) = on_server.run(*files, "--json", code=4).json()
+    assert (failed["state"], failed["rows"], failed["hours_expected"]) == ("failed", 0, 720)
+    assert [error["exit_code"] for error in failed["errors"]] == [4]
+    assert on_server.run("status", "--json").json() == []
+
+    said = on_server.run(*files, "--allow-incomplete")
+    assert table_of(said.out)["2023-09"][:3] == ["incomplete", "74,088", "168/720"]
+    (entry,) = on_server.run("status", "--json").json()
+    assert (entry["state"], entry["hours"], entry["hours_expected"]) == ("incomplete", 168, 720)
+
+
+def test_generated_data_are_called_so(on_server: Here) -> None:
+    said = on_server.run("load", "--from", "2020-02", "--to", "2020-03", *SMALL_SAMPLE, "--format", "csv")
+    assert "generated data, not ERA5" in said.err
+    assert [words[:2] for words in table_of(said.out).values()] == [["loaded", "6,264"], ["loaded", "6,696"]]
+    said = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force")
+    assert "replaced 6,264 rows" in said.out
+
+
+def test_server_that_is_not_there(here: Here) -> None:
+    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
+    said = here.run("load", "--from", "2020-02", *SMALL_SAMPLE, code=5)
+    assert_explained(said, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
+    assert "correct-horse" not in said.err
+
+
+def test_full_disk(on_server: Here) -> None:
+    with era5_files.full_disk(300_000) as folder:
+        on_server.set(ERA5_HOME=str(folder))
+        said = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
+        assert_explained(said, "No space left on device", "ERA5_HOME")
+        assert table_of(said.out) == {"2020-02": ["failed"]}
+        assert era5_files.left_behind(folder) == []
+
+
+def test_month_that_another_load_holds(on_server: Here, database_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE)
+    on_server.set(ERA5_LOCK_TIMEOUT_SECONDS="1")
+    with psycopg.connect(database_url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, 2020 * 12 + 1))
+        began = time.monotonic()
+        said = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force", code=5)
+        assert time.monotonic() - began > 1.0
+    assert_explained(said, "2020-02 is being loaded by session")
+    assert any("waiting up to 1 s" in message for message in caplog.messages)
+
+
+def test_files_that_cannot_be_read(on_server: Here, tmp_path: Path) -> None:
+    """A folder that goes away between two looks at it is the user's affair, not a defect."""
+    folder = tmp_path / "files"
+    era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", 744)))
+    on_server.run("load", "--files-dir", "files")
+    shutil.rmtree(folder)
+    assert_explained(on_server.run("load", "--files-dir", "files", code=2), "does not exist")

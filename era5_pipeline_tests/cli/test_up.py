@@ -1,0 +1,168 @@
+"""`era5 up`: database, web UI and daemon together; a month launched from the UI; all of it gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.warehouse.locks import LOCK_CLASS
+from era5_pipeline_tests.commands import Here, Home, assert_explained, ended, new_home
+from era5_pipeline_tests.pipelines import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LAUNCH = """
+mutation ($parameters: ExecutionParams!) {
+  launchRun(executionParams: $parameters) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}
+"""
+STATUS = "query ($run: ID!) { runOrError(runId: $run) { ... on Run { status } } }"
+TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename } }"
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        yield home
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> Here:
+    return Here(capsys, monkeypatch, home.path)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class WebUI:
+    """What a browser asks."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=20) as response:
+            assert response.status == 200
+            return json.load(response)
+
+    def ask(self, query: str, **variables: object) -> Any:
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as response:
+            answer = json.load(response)
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+    def launch(self, month: str, **config: object) -> str:
+        parameters = {
+            "selector": {
+                "repositoryLocationName": "era5_pipeline",
+                "repositoryName": "__repository__",
+                "jobName": "load_month",
+            },
+            "runConfigData": {"resources": {"era5": {"config": config}}},
+            "executionMetadata": {"tags": [{"key": "dagster/partition", "value": month}]},
+        }
+        launched = self.ask(LAUNCH, parameters=parameters)["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def wait(self, run: str, *statuses: str) -> str:
+        deadline = time.monotonic() + 60
+        while True:
+            status = str(self.ask(STATUS, run=run)["runOrError"]["status"])
+            if status in statuses:
+                return status
+            assert time.monotonic() < deadline, status
+            time.sleep(0.2)
+
+
+@contextmanager
+def everything_up(home: Home, port: int) -> Iterator[WebUI]:
+    process = home.start("up", "--port", str(port))
+    try:
+        assert process.stdout
+        said: list[str] = []
+        while not said or not said[-1].startswith("Ctrl-C"):
+            said.append(process.stdout.readline())
+            assert said[-1], ended(process)
+        assert f"web UI    http://127.0.0.1:{port}\n" in said
+        assert any(line.startswith("database  ") and str(home.path) in line for line in said)
+        yield WebUI(f"http://127.0.0.1:{port}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        last = ended(process, 60)
+    assert (last.code, last.out) == (0, "stopped\n"), last
+
+
+def test_from_start_to_stop(home: Home, here: Here) -> None:
+    port = free_port()
+    with everything_up(home, port) as web:
+        assert web.get("/server_info")["dagster_version"].startswith("1.13")
+        assets = web.ask("{ assetNodes { assetKey { path } groupName isPartitioned } }")["assetNodes"]
+        assert {("/".join(a["assetKey"]["path"]), a["groupName"], a["isPartitioned"]) for a in assets} == {
+            ("era5/raw", "acquire", True),
+            ("era5/flat", "transform", True),
+            ("era5/weather", "warehouse", True),
+        }
+
+        # A second one is refused: on the same port, and on another.
+        assert_explained(here.run("up", "--port", str(port), code=2), f"port {port} is in use", "--port")
+        assert_explained(here.run("up", "--port", str(free_port()), code=2), "runs already", "stop it first")
+
+        run = web.launch("2020-02-01", **SMALL)
+        assert web.wait(run, "SUCCESS", "FAILURE") == "SUCCESS"
+        entry = home.months()["2020-02"]
+        assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 696 * 9)
+
+        # Told to stop in the middle, a run stops: it waits for a month that is locked, and would for minutes.
+        with locked_month(home, 2020 * 12 + 2):
+            run = web.launch("2020-03-01", **SMALL)
+            wait_until_it_waits(home)
+            assert web.ask(TERMINATE, run=run)["terminateRun"]["__typename"] == "TerminateRunSuccess"
+            assert web.wait(run, "SUCCESS", "FAILURE", "CANCELED") == "CANCELED"
+        assert "2020-03" not in home.months()
+    assert home.processes() == []
+    assert not home.server.is_running()
+
+
+@contextmanager
+def locked_month(home: Home, number: int) -> Iterator[None]:
+    with psycopg.connect(home.server.url("era5"), autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, number))
+        yield
+
+
+def wait_until_it_waits(home: Home) -> None:
+    deadline = time.monotonic() + 60
+    while not home.ask("era5", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_busy_port_is_refused(here: Here) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        said = here.run("up", "--port", str(port), code=2)
+    assert_explained(said, f"port {port} is in use", "era5 up --port N")
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "web"])
+def test_port_that_is_none(here: Here, port: str) -> None:
+    assert "--port" in here.run("up", "--port", port, code=2).err
