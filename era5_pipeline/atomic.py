@@ -5,38 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.errors import disk_errors
+from era5_pipeline.scratch import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _READ_BYTES = 1 << 20
+# Beside the file, for a rename does not cross disks; hidden, so that nobody takes it for the file.
+_UNFINISHED = ".unfinished-"
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it becomes `path` in one step, on failure it is removed.
+    """Yield a temporary path near `path`; on success it becomes `path` in one step, on failure it is removed.
+
+    What processes that were killed left in the folder is removed too.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
     """
-    # Not by process number: two containers that share the folder may have the same.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with disk_errors(f"writing {path.name}", path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.replace(path)
-            _sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with disk_errors(f"writing {path.name}", path.parent), own_folder(path.parent, _UNFINISHED) as folder:
+        temporary = folder / path.name
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

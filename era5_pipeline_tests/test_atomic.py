@@ -3,6 +3,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 def test_the_file_is_there_when_all_of_it_is(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
     with replacing(target) as temporary:
-        assert temporary.parent == target.parent
         temporary.write_text("half")
         assert not target.exists()
         temporary.write_text("whole")
@@ -101,3 +103,29 @@ def test_digests_are_those_of_sha256_and_do_not_depend_on_order(tmp_path: Path) 
     assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
     assert digest_of({"a": 1, "b": [1, 2]}) == digest_of(json.loads('{"b": [1, 2], "a": 1}'))
     assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from era5_pipeline.atomic import replacing\n"
+        "with replacing(Path(sys.argv[1])) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "month.json")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name != "month.json"
+    with replacing(tmp_path / "another.json") as temporary:
+        temporary.write_text("whole")
+        assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["another.json"]
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    with replacing(tmp_path / "one") as one, replacing(tmp_path / "two") as two:
+        one.write_text("1")
+        two.write_text("2")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"one": "1", "two": "2"}

@@ -6,18 +6,18 @@ Members are streamed into files named by their position, so a member's name can 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 import zipfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from era5_pipeline.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.recognise import describe_other, kind_of
+from era5_pipeline.scratch import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,53 +43,17 @@ class NetcdfFile:
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
-    """A folder below `home` that is gone afterwards; also removes what killed processes left there.
+    """A folder below `home` that is gone afterwards.
 
-    Who uses a folder holds a lock on it, which ends with the process: process numbers would not do, since containers
-    that share `home` do not see each other's.
+    Raises:
+        LocalDiskError: if the disk is full or not writable.
     """
     parent = home / "scratch"
-    with disk_errors("making a scratch folder", parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        with _locked(parent, fcntl.LOCK_EX):
-            _remove_abandoned(parent)
-            folder = Path(tempfile.mkdtemp(dir=parent))
-            held = os.open(folder, os.O_RDONLY)
-            _lock(held, fcntl.LOCK_EX)
-    try:
+    with disk_errors("making a scratch folder", parent), ExitStack() as stack:
+        folder = stack.enter_context(own_folder(parent, "unpacked-"))
+        kept = stack.pop_all()
+    with kept:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    for left in parent.iterdir():
-        with _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_abandoned:
-            if is_abandoned:
-                shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path, operation: int) -> Iterator[bool]:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
-        yield _lock(descriptor, operation)
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, operation: int) -> bool:
-    """Whether the lock was got; some network file systems have none for folders, and nothing is removed there."""
-    try:
-        fcntl.flock(descriptor, operation)
-    except OSError:
-        return False
-    return True
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:

@@ -249,9 +249,7 @@ def _write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None
     for name, size in zip(_DIMENSIONS, sizes, strict=True):
         dataset.createDimension(name, size)
     number = dataset.createVariable("number", "i8", ())
-    number.setncatts(
-        {"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"}
-    )
+    number.setncatts({"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"})
     number[...] = 0
     valid_time = dataset.createVariable("valid_time", "i8", ("valid_time",))
     valid_time.setncatts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class FilesSource:
     """ERA5 files below `folders` (or files named one by one). What it has of a month is used where it lies.
 
-    `home` is where the catalogue of the files is kept.
+    `home` is where the catalogue of the files is kept. The folders are looked at once, on first use: a source is for
+    one command.
     """
 
     folders: tuple[Path, ...]
@@ -49,7 +51,7 @@ class FilesSource:
             BadFileError: if a file of this month cannot be used.
             NoDataError: if no file has anything of the month.
         """
-        entries = [entry for entry in self._entries() if str(month) in entry.months]
+        entries = [entry for entry in self._entries if str(month) in entry.months]
         strays = [problem for problem in self.problems() if not problem.months]
         wanted = self.request.columns
         serving = [
@@ -89,17 +91,22 @@ class FilesSource:
 
     def problems(self) -> tuple[Problem, ...]:
         """Everything in the folders that calls itself data and cannot be used, whatever month it was for."""
-        return tuple(problem for entry in self._entries() for problem in entry.problems)
+        return tuple(problem for entry in self._entries for problem in entry.problems)
 
     def months(self) -> tuple[Month, ...]:
         """The months that the folders have something of, ascending."""
-        return tuple(sorted({Month.parse(month) for entry in self._entries() for month in entry.columns}))
+        return tuple(sorted({Month.parse(month) for entry in self._entries for month in entry.columns}))
 
     @property
     def _catalogue(self) -> Catalogue:
         return Catalogue(self.home)
 
-    def _entries(self) -> Iterator[Entry]:
+    @cached_property
+    def _entries(self) -> tuple[Entry, ...]:
+        """What lies in the folders, looked at once: a thousand months do not list a thousand files each."""
+        return tuple(self._look())
+
+    def _look(self) -> Iterator[Entry]:
         for path in self._paths():
             try:
                 entry = self._catalogue.entry(path)

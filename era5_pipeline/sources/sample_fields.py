@@ -103,9 +103,7 @@ class SampleWeather:
         self._rain_per_hour = (8e-3 * (0.15 + 0.85 * np.cos(latitude) ** 2)).astype(np.float32)
         climate = _climate(latitude, self._daily)
         wave_terms = _wave_terms(latitude, waves)
-        self._by_latitude = {
-            name: np.hstack([wave_terms[name], climate[name]]).astype(np.float32) for name in climate
-        }
+        self._by_latitude = {name: np.hstack([wave_terms[name], climate[name]]).astype(np.float32) for name in climate}
 
     @property
     def hours_at_once(self) -> int:
@@ -268,8 +266,7 @@ def _wave_terms(latitude: Float64, waves: _Waves) -> dict[str, Float64]:
     quarter = np.pi / 2
     return {
         "t": _shifted(0.9 * sine * northward, phase + quarter + 0.9),
-        "u": _shifted(-height * slope, phase)
-        + _shifted(height * waves.meridional * bell * taper, phase - quarter),
+        "u": _shifted(-height * slope, phase) + _shifted(height * waves.meridional * bell * taper, phase - quarter),
         "v": _shifted(northward, phase + quarter),
         "c": _shifted(waves.cloud * bell * taper, phase + waves.cloud_lead),
     }

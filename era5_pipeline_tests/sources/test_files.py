@@ -159,10 +159,9 @@ def test_a_changed_file_changes_the_fingerprint_of_its_month_alone(folder: Path)
 
 
 def test_a_file_under_another_name_is_the_same_month(folder: Path) -> None:
-    source = source_of(folder)
-    before = source.fetch(JULY).fingerprint
+    before = source_of(folder).fetch(JULY).fingerprint
     (folder / "t2m" / "july.nc").rename(folder / "anything")
-    assert source.fetch(JULY).fingerprint == before
+    assert source_of(folder).fetch(JULY).fingerprint == before
 
 
 # ---- what is not there
@@ -360,12 +359,12 @@ def test_a_file_that_may_not_be_read_is_passed_over_with_a_warning(open_folder: 
             write_netcdf(open_folder / "era5" / name, weather(OF_JULY))
         secret = open_folder / "era5" / "secret.nc"
         secret.chmod(0)
-        source = FilesSource((open_folder / "era5",), open_folder / "home")
-        raw = source.fetch(JULY)
+        folders, home = (open_folder / "era5",), open_folder / "home"
+        raw = FilesSource(folders, home).fetch(JULY)
         assert [file.path.name for file in raw.files] == ["good.nc"]
         assert raw.warnings == (f"passed over: {secret}: cannot be opened (Permission denied)",)
         secret.chmod(0o600)
-        assert [file.path.name for file in source.fetch(JULY).files] == ["good.nc", "secret.nc"]
+        assert [file.path.name for file in FilesSource(folders, home).fetch(JULY).files] == ["good.nc", "secret.nc"]
 
 
 def test_a_file_that_was_looked_into_and_may_not_be_read_any_more_is_named(open_folder: Path) -> None:
