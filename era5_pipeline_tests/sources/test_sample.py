@@ -359,7 +359,8 @@ def test_a_place_has_its_weather_whatever_the_area(
     for column, values in here.items():
         step = float(np.ptp(there[column])) / 32768 + 1e-5 * (1 + float(np.abs(values).max()) * 0.1)
         if column in ("total_precipitation", "snowfall"):
-            step = float(there[column].max()) / 32768 + 1e-8
+            # And a ten-thousandth of a millimetre: thresholds in the formulae magnify float32's rounding.
+            step = float(there[column].max()) / 32768 + 1e-7
         sub = there[column][:, np.sort(rows)][:, :, columns]
         np.testing.assert_allclose(sub, values, rtol=0, atol=step, err_msg=column)
 
