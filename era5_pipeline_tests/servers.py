@@ -115,6 +115,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _host(url: str) -> Host:
     """Look at a server whose URL was given, in a database of its own."""
     try:
+        without_password(url)  # before libpq sees it, which would repeat what it does not understand
         with fresh_database(url) as database, psycopg.connect(database, autocommit=True) as connection:
             offered = connection.execute(
                 "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' "

@@ -163,6 +163,8 @@ def _create_database(url: str) -> None:
             maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         return  # another process was quicker
+    except psycopg.errors.ObjectInUse as error:  # someone visits the database that new ones are copied from
+        raise translated(error, f"creating {without_password(url)}") from error
     except psycopg.Error as error:
         raise ServerUnsuitableError(
             f"{without_password(url)}: the database does not exist and could not be created "

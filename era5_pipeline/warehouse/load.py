@@ -56,7 +56,7 @@ def load_month(
 
     Raises:
         RefusedError: if generated data would replace real data (unless `force`).
-        MonthLockedError: if another load of the month did not finish in time.
+        MonthLockedError: if another load of the month, or a reader in the way, did not finish in time.
         TransientError: if the connection was lost; the month is as it was.
         WarehouseError: if the server refused; the month is as it was.
     """

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import dagster as dg
+import psycopg
 import pytest
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from sqlalchemy import text
@@ -114,6 +115,21 @@ def test_lost_database_is_worth_another_try(server_url: str, tmp_path: Path) -> 
         connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
     assert "SELECT" not in str(raised.value)
     assert "left alone" in raised.value.remedy
+
+
+def test_connections_are_kept_and_tried_before_use(pipeline: Pipeline, server_url: str) -> None:
+    storage = cast("PostgresRunStorage", pipeline.instance.run_storage)
+
+    def backend() -> int:
+        with storage.connect() as connection:
+            return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+    first = backend()
+    assert backend() == first
+    # As after a restart of the server.
+    with psycopg.connect(server_url, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(%s, 5000)", (first,))
+    assert backend() != first
 
 
 def test_database_that_refuses_tables_is_told(server_url: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline import __version__
-from era5_pipeline.errors import ServerUnsuitableError
+from era5_pipeline.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.facts import month_fingerprint
 from era5_pipeline.months import Month
 from era5_pipeline.warehouse.connect import Warehouse
@@ -21,7 +21,7 @@ from era5_pipeline.warehouse.load import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.urls import database_of, with_database
 from era5_pipeline_tests.servers import fresh_role
-from era5_pipeline_tests.warehouse.loads import loading, wait_until
+from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
 if TYPE_CHECKING:
     from era5_pipeline.facts import FlatMonth
@@ -161,6 +161,18 @@ def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) 
         url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
         with pytest.raises(ServerUnsuitableError, match="reading the ledger: permission denied"):
             ledger(Warehouse(url))
+
+
+def test_no_password_gets_into_the_ledger(database_url: str, flat_months: FlatMonths) -> None:
+    warehouse = Warehouse(database_url.replace("//postgres@", "//postgres:hunter2@"))
+    load_month(warehouse, flat_months())
+    with pytest.raises(WarehouseError) as failed:
+        load_month(warehouse, replace(flat_months("2023-08"), rows=1))
+    assert "hunter2" not in repr(failed.value) + str(failed.value)
+    for table in ("SELECT l::text FROM era5.ledger l", "SELECT string_agg(a::text, '') FROM era5.load_attempt a"):
+        text = ask(database_url, table)
+        assert "2023-07-01" in text
+        assert "hunter2" not in text
 
 
 def test_files_may_have_any_name(on_embedded: Warehouse, flat_months: FlatMonths) -> None:

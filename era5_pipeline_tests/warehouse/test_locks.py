@@ -92,7 +92,11 @@ def test_whoever_waits_is_next(on_embedded: Warehouse) -> None:
     with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
         thread.start()
         assert waiting.wait(20)
-        wait_until(lambda: ask(on_embedded.url, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 1)
+        wait_until(
+            lambda: (
+                ask(on_embedded.url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
+            )
+        )
         assert done == []
     thread.join(20)
     assert done == [1]

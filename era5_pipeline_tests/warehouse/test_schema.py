@@ -64,7 +64,8 @@ def test_it_is_made_once(warehouse: Warehouse) -> None:
             "SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass AND attnum > 0 ORDER BY attnum"
         ).fetchall()
         assert tuple(name for (name,) in columns) == COLUMNS
-        assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
+        locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        assert connection.execute(locks).fetchone() == (0,)
 
 
 def test_many_at_once(warehouse: Warehouse) -> None:
@@ -181,9 +182,10 @@ def test_an_ordinary_owner_of_a_database_can_load(
         release(warehouse, role)
 
 
-def test_a_user_called_era5(warehouse: Warehouse, host_url: str, flat_months: FlatMonths) -> None:
+def test_a_user_called_era5(database_url: str, server_url: str, flat_months: FlatMonths) -> None:
     """Whose search path begins with the schema of the ledger."""
-    with fresh_role(host_url, name="era5") as role:
+    warehouse = Warehouse(database_url)
+    with fresh_role(server_url, name="era5") as role:
         own(warehouse, role)
         theirs = Warehouse(as_role(warehouse.url, role))
         for flat in (flat_months(), flat_months(seed=2)):

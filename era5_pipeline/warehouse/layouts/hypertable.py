@@ -5,9 +5,9 @@ intervals are fixed widths, so chunks of 31 days. Measured on the Apache edition
 loading and reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7 and
 5.2; 85 years are 1,000 chunks instead of 31,000.
 
-A month is replaced by DELETE and COPY in one transaction: readers see the old rows until commit, and wait for no lock but
-that of the VACUUM afterwards, some milliseconds, where it gives room back. Meanwhile a location takes them longer to find,
-for new pages are in the index only after that VACUUM.
+A month is replaced by DELETE and COPY in one transaction: readers see the old rows until commit. They wait for no lock
+but that of the VACUUM afterwards, for milliseconds, where it gives room back; and until that VACUUM, which puts new
+pages into the index, a location takes longer to find.
 """
 
 from __future__ import annotations

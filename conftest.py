@@ -1,0 +1,5 @@
+"""The plugins of the tests. Here, because pytest looks for options (`--test-dsn`) before it looks into the folders."""
+
+from __future__ import annotations
+
+pytest_plugins = ("era5_pipeline_tests.servers", "era5_pipeline_tests.flat_months", "era5_pipeline_tests.samples")
