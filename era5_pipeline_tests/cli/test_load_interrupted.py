@@ -64,7 +64,7 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
 
     # The next one works, while another command looks on: they share the server.
     process = home.start(*LARGE, "--json")
-    assert home.months()["2020-02"]["state"] == "failed"
+    assert home.months()["2020-02"]["state"] in ("failed", "loading")
     said = ended(process)
     (month,) = said.json()
     assert (said.code, month["state"], month["rows"]) == (0, "incomplete", ROWS)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +17,15 @@ from era5_pipeline.defs.services import LOCATION, dagster_services, socket_path,
 from era5_pipeline.errors import LocalDiskError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary files: one of ours, with a short path."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files: one of ours, with a short path, wherever pytest has its own."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="e5-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
 
 
 def test_services_share_one_code_server(tmp_path: Path) -> None:
