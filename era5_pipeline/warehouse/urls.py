@@ -21,7 +21,7 @@ def url_parameters(url: str) -> dict[str, str]:
     """
     try:
         parsed = conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter of %E2 and the like, which are no character
         raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=f"{_REMEDY} {_ESCAPES}") from None
     parameters = {key: str(value) for key, value in parsed.items() if value is not None}
     ports = parameters.get("port", "").split(",")

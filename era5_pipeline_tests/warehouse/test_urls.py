@@ -69,6 +69,7 @@ def test_it_is_spelled_for_every_client(url: str, expected: str) -> None:
         "postgresql://u:hunter2@h/",
         "postgresql://u:hunter2@h/d?nonsense=hunter2",
         "postgresql://u:hunter2%zz@h/d",
+        "postgresql://u:hunter2%e2@h/d",
         # The password of these has what should be escaped: all of it is elsewhere, for libpq.
         "postgresql://u:hunter2/x@h/d",
         "postgresql://u:hunter/2@h:5432/d",
