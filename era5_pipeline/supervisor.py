@@ -81,6 +81,9 @@ class LogFile:
         return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (it wrote nothing)"
 
 
+_BY_SIGNAL = "ended by itself by signal"
+
+
 @dataclass(frozen=True)
 class Service:
     """A process to supervise.
@@ -132,7 +135,13 @@ def supervise(
 def _await_ready(child: _Child, children: Sequence[_Child], requests: _StopRequests) -> None:
     """Return when `child` is ready or a stop was asked for."""
     deadline = time.monotonic() + child.service.ready_seconds
+    tries = 1
     while not requests.first:
+        # gRPC aborts once in a while at its start (seen: SIGABRT, bad file descriptor): a crash is tried once more.
+        if tries == 1 and (child.ending() or "").startswith(_BY_SIGNAL):
+            child.stop()
+            child.start()
+            tries += 1
         _check_all_run(children)
         if child.service.ready is None or child.service.ready():
             return
@@ -217,8 +226,9 @@ class _Child:
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
-        how = "with exit code" if ended.si_code == os.CLD_EXITED else "by signal"
-        return f"ended by itself {how} {ended.si_status}"
+        if ended.si_code == os.CLD_EXITED:
+            return f"ended by itself with exit code {ended.si_status}"
+        return f"{_BY_SIGNAL} {ended.si_status}"
 
     def failure(self, problem: str) -> Era5Error:
         return Era5Error(
