@@ -329,3 +329,21 @@ def test_a_folder_for_logs_that_cannot_be_written(tmp_path: Path) -> None:
     services = [Service("sleeper", ("sleep", "60"))]
     with pytest.raises(LocalDiskError):
         supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
+
+
+def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) -> None:
+    crashed, ready = tmp_path / "crashed", tmp_path / "ready"
+    program = (
+        "import os, signal, time, pathlib\n"
+        f"crashed = pathlib.Path({str(crashed)!r})\n"
+        "if not crashed.exists():\n"
+        "    crashed.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGABRT)\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    service = Service("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
+    code = supervise(
+        [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert (code, crashed.exists(), ready.exists()) == (0, True, True)
