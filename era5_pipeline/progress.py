@@ -5,6 +5,7 @@ Here: the report that stages make. Not here: bars (the command line draws them) 
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -43,3 +44,21 @@ def listening(listener: Progress) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+class Counter:
+    """Counts what several threads do together, and reports it to whoever listens where the counter was made."""
+
+    def __init__(self, stage: Stage, total: int, unit: str) -> None:
+        self._listener = _listener.get()  # a thread that starts later has none of its own
+        self._lock = threading.Lock()
+        self._stage: Stage = stage
+        self._total = total
+        self._unit = unit
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        """Count so many more as done."""
+        with self._lock:
+            self._done += count
+            self._listener(self._stage, self._done, self._total, self._unit)

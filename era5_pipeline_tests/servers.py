@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Layout by what `SHOW timescaledb.license` says; None: no TimescaleDB.
-LAYOUTS = {None: "partitions", "apache": "hypertable", "timescale": "calendar hypertable"}
+LAYOUTS = {None: "partitions", "apache": "hypertable", "timescale": "columnstore"}
 EDITIONS = {"apache": "Apache", "timescale": "Community"}
 
 _numbers = itertools.count()

@@ -78,6 +78,8 @@ class Warehouse:
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="era5",
+                # Of a database without an encoding (SQL_ASCII), text would come as bytes.
+                client_encoding="UTF8",
                 # A session in local time would draw month borders elsewhere.
                 options=f"{own_options} -c TimeZone=UTC".strip(),
             )

@@ -9,28 +9,48 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pgpq
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from era5_pipeline import progress
 from era5_pipeline.errors import BadFileError
 from era5_pipeline.formats import COLUMNS, SCHEMA
+from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, LocationSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    import numpy.typing as npt
     import psycopg
 
     from era5_pipeline.facts import FlatMonth
 
+    # (row groups, 3): the first and the last location of each, and its rows.
+    Groups = npt.NDArray[np.int64]
+
 # Rows encoded at a time: 5 MB of COPY data, which stay in a core's cache.
 _BATCH_ROWS = 65_536
 _CSV_BYTES = 1 << 20
+# Below this a share is over before its connection is worth it.
+_SHARE_ROWS = 50_000
+_LOCATION_ID = COLUMNS.index("location_id")
 
 
-def copy_flat(flat: FlatMonth, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool) -> int:
-    """COPY the flat month's rows into `table`; gives the rows that the server took.
+def copy_flat(
+    flat: FlatMonth,
+    connection: psycopg.Connection[Any],
+    table: sql.Identifier,
+    *,
+    freeze: bool,
+    span: LocationSpan = EVERYWHERE,
+    on_rows: Callable[[int], None] = lambda _: None,
+) -> int:
+    """COPY the flat month's rows (those of the locations in `span`) into `table`; gives the rows that the server took.
+
+    `on_rows` is told, now and then, how many more rows were sent; what it raises ends the COPY.
 
     Raises:
         BadFileError: if the flat file is damaged.
@@ -42,7 +62,7 @@ def copy_flat(flat: FlatMonth, connection: psycopg.Connection[Any], table: sql.I
     statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
         table, sql.SQL(", ").join(map(sql.Identifier, COLUMNS)), sql.SQL(", ").join(options)
     )
-    chunks = _binary(flat) if flat.format == "parquet" else _csv(flat)
+    chunks = _binary(flat, span, on_rows) if flat.format == "parquet" else _csv(flat, on_rows)
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:
             for chunk in chunks:
@@ -50,41 +70,102 @@ def copy_flat(flat: FlatMonth, connection: psycopg.Connection[Any], table: sql.I
         return cursor.rowcount
 
 
-def _binary(flat: FlatMonth) -> Iterator[bytes]:
+def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
+    """The locations of the month in `shares` parts of about as many rows; fewer parts where the month is small.
+
+    A CSV file is one part: nothing in it says where a location begins.
+
+    Raises:
+        BadFileError: if the flat file is damaged.
+    """
+    shares = min(shares, flat.rows // _SHARE_ROWS)
+    if shares < 2 or flat.format != "parquet":
+        return (EVERYWHERE,)
+    try:
+        groups = _groups(pq.read_metadata(flat.path))
+    except (OSError, ValueError) as error:
+        raise _damaged(flat, error) from error
+    return spans_of(groups, shares)
+
+
+def spans_of(groups: Groups, shares: int) -> tuple[LocationSpan, ...]:
+    """The locations of these row groups in up to `shares` parts of about as many rows."""
+    first, last = groups[:, 0].min(), groups[:, 1].max()
+    ids = np.arange(first, last + 1)
+    # Rows up to each location, as if those of a group were spread evenly: tiles may lie within each other's locations.
+    upto = np.zeros(ids.size)
+    for low, high, rows in groups:
+        upto += rows * np.clip((ids - low + 1) / (high - low + 1), 0.0, 1.0)
+    borders = np.unique(ids[np.searchsorted(upto, upto[-1] * np.arange(1, shares) / shares)] + 1)
+    ends = [int(border) for border in borders if border <= last]
+    return tuple(LocationSpan(*span) for span in zip([None, *ends], [*ends, None], strict=True))
+
+
+def _groups(metadata: pq.FileMetaData) -> Groups:
+    found = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        statistics = group.column(_LOCATION_ID).statistics
+        found.append((statistics.min, statistics.max, group.num_rows))
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+
+def _binary(flat: FlatMonth, span: LocationSpan, on_rows: Callable[[int], None]) -> Iterator[bytes]:
     encoder = pgpq.ArrowToPostgresBinaryEncoder(SCHEMA)
     yield encoder.write_header()
-    done = 0
-    for batch in _batches(flat):
+    for batch in _batches(flat, span):
         yield encoder.write_batch(batch)
-        done += batch.num_rows
-        progress.report("load", done, flat.rows, "rows")
+        on_rows(batch.num_rows)
     yield encoder.finish()
 
 
-def _batches(flat: FlatMonth) -> Iterator[Any]:
+def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
     """Record batches of the Parquet file; the next row group is read while the server takes this one."""
     try:
         with pq.ParquetFile(flat.path) as file, ThreadPoolExecutor(max_workers=1) as reader:
-            ahead = reader.submit(file.read_row_group, 0) if file.num_row_groups else None
-            for group in range(1, file.num_row_groups + 1):
-                if ahead is None:
-                    break
-                table = ahead.result()
-                ahead = reader.submit(file.read_row_group, group) if group < file.num_row_groups else None
-                # One batch list a group: a column that is all NULL reads back as float32 NULLs, as in the schema.
-                yield from table.cast(SCHEMA).to_batches(max_chunksize=_BATCH_ROWS)
+            wanted = iter(_groups_within(file.metadata, span))
+            ahead = reader.submit(_read_group, file, next(wanted, None), span)
+            while (table := ahead.result()) is not None:
+                ahead = reader.submit(_read_group, file, next(wanted, None), span)
+                yield from table.to_batches(max_chunksize=_BATCH_ROWS)
     except (OSError, ValueError) as error:
         raise _damaged(flat, error) from error
 
 
-def _csv(flat: FlatMonth) -> Iterator[bytes]:
-    sent = 0
+def _groups_within(metadata: pq.FileMetaData, span: LocationSpan) -> list[int]:
+    if span == EVERYWHERE:
+        return list(range(metadata.num_row_groups))
+    return [
+        number
+        for number, (low, high, _) in enumerate(_groups(metadata))
+        if (span.end is None or low < span.end) and (span.first is None or high >= span.first)
+    ]
+
+
+def _read_group(file: pq.ParquetFile, number: int | None, span: LocationSpan) -> pa.Table | None:
+    if number is None:
+        return None
+    # A column that is all NULL reads back as float32 NULLs, as in the schema.
+    table = file.read_row_group(number).cast(SCHEMA)
+    locations = table.column("location_id")
+    if span.first is not None:
+        table = table.filter(pc.greater_equal(locations, span.first))
+        locations = table.column("location_id")
+    if span.end is not None:
+        table = table.filter(pc.less(locations, span.end))
+    return table
+
+
+def _csv(flat: FlatMonth, on_rows: Callable[[int], None]) -> Iterator[bytes]:
+    sent = told = 0
     try:
         with flat.path.open("rb") as file:
             while chunk := file.read(_CSV_BYTES):
                 yield chunk
                 sent += len(chunk)
-                progress.report("load", round(flat.rows * sent / flat.bytes), flat.rows, "rows")
+                rows = round(flat.rows * sent / flat.bytes)
+                on_rows(rows - told)
+                told = rows
     except OSError as error:
         raise _damaged(flat, error) from error
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from era5_pipeline.errors import Era5Error, RefusedError, WarehouseError
+from era5_pipeline.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.copying import copy_flat
+from era5_pipeline.warehouse.copying import copy_flat, location_spans
 from era5_pipeline.warehouse.failures import server_errors
-from era5_pipeline.warehouse.layouts.protocol import Replacement
+from era5_pipeline.warehouse.heartbeat import Heartbeat
+from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, Replacement
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.months import Month
     from era5_pipeline.warehouse.connect import Warehouse
 
 GENERATED_SOURCE = "sample"
@@ -32,7 +36,8 @@ class Loaded:
     """What a load did.
 
     `changed` is False where the table held this very month already; `replaced_rows` were there before. `seconds` is the
-    load alone, without waiting for another load of the month.
+    load alone, without waiting for another load of the month; `workers` the connections that copied; `notes` what the
+    user should know besides.
     """
 
     rows: int
@@ -42,6 +47,12 @@ class Loaded:
     seconds: float
     layout: str
     server: str
+    workers: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class _StoppedError(Exception):
+    """Another connection's share of the month has failed: this one need not go on."""
 
 
 def load_month(
@@ -49,10 +60,14 @@ def load_month(
     flat: FlatMonth,
     *,
     force: bool = False,
+    workers: int = 1,
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
     """Replace the month in `weather` by the flat month, unless it is there already (`force`: even then).
+
+    With several `workers` the month is shared out to as many connections, where the layout can still replace it as a
+    whole; elsewhere one loads it, and the result's notes say why.
 
     Raises:
         RefusedError: if generated data would replace real data (unless `force`).
@@ -72,29 +87,88 @@ def load_month(
                 _require_no_real_data_lost(flat, before)
             started = time.monotonic()
             attempt = ledger.begin_attempt(connection, flat.month)
+            connect = partial(_connect, warehouse, flat.month)
+            heartbeat = Heartbeat(connect, attempt)
 
             def finish(rows: int) -> None:
+                heartbeat.close()
                 _require_all_rows(flat, rows)
                 ledger.write_entry(connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started)
                 ledger.end_attempt(connection, attempt, rows=rows)
 
-            replacement = Replacement(flat.month, partial(copy_flat, flat), finish, on_wait, lock_timeout_seconds)
+            on_rows, stop = _counting(flat, heartbeat)
+            replacement = Replacement(
+                month=flat.month,
+                copy=partial(copy_flat, flat, on_rows=on_rows),
+                finish=finish,
+                on_wait=on_wait,
+                patience_seconds=lock_timeout_seconds,
+                spans=location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,),
+                connect=connect,
+                stop=stop,
+            )
             try:
-                with errors():
+                with errors(), heartbeat:
                     rows = schema.layout.replace(connection, replacement)
             except Era5Error as error:
                 # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
                 with suppress(psycopg.Error):
                     ledger.end_attempt(connection, attempt, error=error.message)
                 raise
+            notes = _notes(flat, schema, workers, len(replacement.spans))
             # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
             with suppress(psycopg.Error):
-                schema.layout.settle(connection, flat.month)
-            return _result(schema, rows, before, time.monotonic() - started, changed=True)
+                notes += schema.layout.settle(connection, flat.month, replaced=before is not None)
+            return replace(
+                _result(schema, rows, before, time.monotonic() - started, changed=True),
+                workers=len(replacement.spans),
+                notes=notes,
+            )
+
+
+def _counting(flat: FlatMonth, heartbeat: Heartbeat) -> tuple[Callable[[int], None], Callable[[], None]]:
+    """What is told of rows sent, by any connection; and what makes it raise, so that all of them end."""
+    counter = Counter("load", flat.rows, "rows")
+    stopped = threading.Event()
+
+    def on_rows(rows: int) -> None:
+        if stopped.is_set():
+            raise _StoppedError
+        counter.add(rows)
+        heartbeat.add(rows)
+
+    return on_rows, stopped.set
+
+
+def _connect(warehouse: Warehouse, month: Month, name: str) -> psycopg.Connection[Any]:
+    """Another connection for the month, which `era5 watch` and the server's own views tell by its name."""
+    connection = warehouse.connect()
+    connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
+    _take_time(connection)
+    return connection
+
+
+def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int) -> tuple[str, ...]:
+    if used >= wanted:
+        return ()
+    if not schema.layout.shares_months:
+        return (
+            f"{flat.month}: loaded by one connection, not {wanted}: in a hypertable each would commit its share by "
+            "itself, and readers would see parts of the month. Load several months at once instead.",
+        )
+    why = "its file is CSV" if flat.format == "csv" else f"it has {flat.rows:,} rows"
+    return (f"{flat.month}: loaded by {used} of {wanted} connections, because {why}",)
 
 
 def _take_time(connection: psycopg.Connection[Any]) -> None:
-    """Lift the limits that a user or database may have on the time of a statement or transaction, as pg_dump does."""
+    """Lift the limits that a user or database may have on the time of a statement or transaction, as pg_dump does.
+
+    And have commits wait for the disk, where they need not (`synchronous_commit = off` is advised for bulk loads): a
+    month that was called loaded is then never lost.
+    """
+    connection.execute(
+        "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
+    )
     connection.execute(
         "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
         "('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 
 from era5_pipeline.progress import listening
+from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable
 from era5_pipeline.warehouse.load import Loaded, load_month
 
 if TYPE_CHECKING:
@@ -44,13 +45,25 @@ def rows_in(warehouse: Warehouse) -> int:
     return int(ask(warehouse.url, "SELECT count(*) FROM weather"))
 
 
+def make_heap_hypertable(warehouse: Warehouse) -> None:
+    """On the Community edition: the table as it is where it was made before there was a columnstore."""
+    with warehouse.connect() as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
+        CalendarHypertable().create(connection)
+
+
 def copying_sessions(warehouse: Warehouse) -> list[int]:
-    """Who is in the middle of a COPY: the server has taken some of it (TimescaleDB counts no rows)."""
+    """Who is in the middle of a COPY: the server has taken some of it (TimescaleDB counts no rows).
+
+    Of a COPY into the columnstore the server tells no progress; but who waits for more has taken what was sent.
+    """
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         return [
             row[0]
             for row in connection.execute(
-                "SELECT pid FROM pg_stat_progress_copy WHERE datname = current_database() AND bytes_processed > 1000000"
+                "SELECT a.pid FROM pg_stat_activity a LEFT JOIN pg_stat_progress_copy p USING (pid) "
+                "WHERE a.datname = current_database() AND a.state = 'active' AND a.query LIKE 'COPY %' "
+                "AND (p.bytes_processed > 1000000 OR (p.pid IS NULL AND a.wait_event = 'ClientRead'))"
             )
         ]
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from psycopg import sql
 
 from era5_pipeline.errors import BadFileError
-from era5_pipeline.progress import listening
 from era5_pipeline.sqlfiles import read_sql
+from era5_pipeline.warehouse import copying
 from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.copying import copy_flat
+from era5_pipeline.warehouse.copying import copy_flat, location_spans, spans_of
+from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE
 from era5_pipeline_tests.flat_months import assert_holds
 
 if TYPE_CHECKING:
@@ -72,16 +77,57 @@ def test_frozen_rows(connection: psycopg.Connection[Any], flat_months: FlatMonth
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)
-def test_progress_ends_with_all_rows(
+def test_every_row_that_is_sent_is_told(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, flat_format: FlatFormat
 ) -> None:
     flat = flat_months(points=(10, 20), names=("t2m",), flat_format=flat_format)
-    said: list[tuple[str, int, int, str]] = []
-    with listening(lambda *told: said.append(told)):
-        copy_flat(flat, connection, WEATHER, freeze=False)
-    assert len(said) > 2
-    assert [done for _, done, _, _ in said] == sorted(done for _, done, _, _ in said)
-    assert said[-1] == ("load", flat.rows, flat.rows, "rows")
+    told: list[int] = []
+    copy_flat(flat, connection, WEATHER, freeze=False, on_rows=told.append)
+    assert len(told) > 2
+    assert min(told) >= 0
+    assert sum(told) == flat.rows
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3, 7])
+def test_shares_are_the_whole_month_and_nothing_twice(
+    connection: psycopg.Connection[Any], large: FlatMonth, shares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "_SHARE_ROWS", 10_000)  # else a test's month is too small to be shared out
+    spans = location_spans(large, shares)
+    assert len(spans) == shares
+    assert (spans[0].first, spans[-1].end) == (None, None)
+    assert [span.end for span in spans[:-1]] == [span.first for span in spans[1:]]
+    connection.execute("TRUNCATE weather")
+    rows = [copy_flat(large, connection, WEATHER, freeze=False, span=span) for span in spans]
+    assert sum(rows) == large.rows
+    assert max(rows) < 2 * large.rows / shares
+    assert connection.execute("SELECT count(DISTINCT (location_id, time)), count(*) FROM weather").fetchone() == (
+        large.rows,
+        large.rows,
+    )
+
+
+def test_small_months_and_csv_are_not_shared_out(flat_months: FlatMonths, large: FlatMonth) -> None:
+    assert location_spans(flat_months(), 8) == (EVERYWHERE,)
+    assert len(location_spans(large, 8)) == 2  # of 148,800 rows
+    assert location_spans(flat_months(points=(10, 20), names=("t2m",), flat_format="csv"), 8) == (EVERYWHERE,)
+
+
+TILES = st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 300), st.integers(1, 50_000)), min_size=1, max_size=20)
+
+
+@given(tiles=TILES, shares=st.integers(2, 16))
+def test_tiles_that_lie_within_each_other_are_shared_out(tiles: list[tuple[int, int, int]], shares: int) -> None:
+    """Row groups whose locations overlap, in any order: every location is in exactly one share."""
+    groups = np.array([(first, first + width, rows) for first, width, rows in tiles])
+    spans = spans_of(groups, shares)
+    assert 1 <= len(spans) <= shares
+    assert (spans[0].first, spans[-1].end) == (None, None)
+    borders = [span.end for span in spans[:-1]]
+    assert borders == [span.first for span in spans[1:]]
+    inside = range(int(groups[:, 0].min()) + 1, int(groups[:, 1].max()) + 1)
+    assert all(border in inside for border in borders)
+    assert all(before < after for before, after in pairwise(border for border in borders if border is not None))
 
 
 def test_a_month_of_several_row_groups(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.protocol import Layout
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LAYOUTS", "Layout", "layout_for"]
 
 LAYOUTS: dict[str, Layout] = {
-    layout.name: layout for layout in (MonthPartitions(), ChunkedHypertable(), CalendarHypertable())
+    layout.name: layout for layout in (MonthPartitions(), ChunkedHypertable(), CalendarHypertable(), Columnstore())
 }
 
 
@@ -23,5 +24,5 @@ def layout_for(server: Server) -> Layout:
     if server.timescaledb is None:
         return LAYOUTS[MonthPartitions.name]
     if server.license == "timescale":
-        return LAYOUTS[CalendarHypertable.name]
+        return LAYOUTS[Columnstore.name]
     return LAYOUTS[ChunkedHypertable.name]

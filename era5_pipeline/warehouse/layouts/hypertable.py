@@ -1,23 +1,21 @@
-"""TimescaleDB: a hypertable; what a month can be depends on the edition.
+"""TimescaleDB, rows as rows: a hypertable of heap chunks, which is all that the Apache edition has.
 
-Community edition: a chunk for exactly each calendar month, made beforehand. Apache edition: no such function, and chunk
-intervals are fixed widths, so chunks of 31 days. Measured on the Apache edition with a month of 10,000 locations,
-loading and reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7 and
-5.2; 85 years are 1,000 chunks instead of 31,000.
+Chunk intervals are fixed widths there, so chunks are of 31 days. Measured with a month of 10,000 locations, loading and
+reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7 and 5.2; 85
+years are 1,000 chunks instead of 31,000. On the Community edition, a table that was made without a columnstore gets a
+chunk for exactly each calendar month.
 
-A month is replaced by DELETE and COPY in one transaction: readers see the old rows until commit. They wait for no lock
-but that of the VACUUM afterwards, for milliseconds, where it gives room back; and until that VACUUM, which puts new
-pages into the index, a location takes longer to find.
+A month is replaced by DELETE and COPY in one transaction: readers see the old rows until commit, and wait for no lock
+but that of the VACUUM afterwards, for milliseconds, where it gives room back.
 """
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
+from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, make_chunks_by_rows
 from era5_pipeline.warehouse.layouts.protocol import (
     WEATHER,
     create_location_index,
@@ -31,103 +29,96 @@ if TYPE_CHECKING:
     from era5_pipeline.months import Month
     from era5_pipeline.warehouse.layouts.protocol import Replacement
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_HOUR = timedelta(hours=1)
+
+def create_hypertable(connection: psycopg.Connection[Any]) -> None:
+    """Create `weather` as a hypertable without an index.
+
+    The interval is for rows that come without a chunk made for them.
+    """
+    create_weather(connection, sql.SQL(""))
+    connection.execute(
+        "SELECT create_hypertable('weather', by_range('time', INTERVAL '31 days'), create_default_indexes => false)"
+    )
 
 
-class _Hypertable:
+def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+    """Within a transaction: DELETE what is there, COPY what comes; gives the rows copied."""
+    connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(replacement.month)))
+    # FREEZE is refused on hypertables.
+    return replacement.copy(connection, WEATHER, freeze=False)
+
+
+def make_room(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Turn what failed loads left in the month's chunks into room for the next one.
+
+    A chunk that another session vacuums or analyzes is left to it. Cutting off free pages at the end would wait, for
+    five seconds, for other months' loads into the same chunk.
+    """
+    for chunk in chunks_of(connection, month):
+        connection.execute(sql.SQL("VACUUM (SKIP_LOCKED, TRUNCATE off) {}").format(chunk))
+
+
+class _HeapHypertable:
+    shares_months: ClassVar[bool] = False
+
     def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the hypertable and its index."""
         with connection.transaction():
-            create_weather(connection, sql.SQL(""))
-            connection.execute(
-                "SELECT create_hypertable('weather', by_range('time', INTERVAL '31 days'), "
-                "create_default_indexes => false)"
-            )
+            create_hypertable(connection)
             create_location_index(connection, WEATHER)
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """DELETE what is there, COPY what comes."""
         month = replacement.month
         self._make_chunks(connection, month)
+        make_room(connection, month)
         with connection.transaction():
-            connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(month)))
-            # FREEZE is refused on hypertables.
-            rows = replacement.copy(connection, WEATHER, freeze=False)
+            rows = delete_and_copy(connection, replacement)
+            _index_new_pages(connection, month)
             replacement.finish(rows)
         return rows
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
+    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
         """Vacuum and analyze the month's chunks: deleted rows become room for the next replacement."""
-        for chunk in _chunks(connection, month):
-            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+        del (
+            replaced
+        )  # a first load's rows are worth a VACUUM as well: readers then need not look whether they are visible
+        for chunk in chunks_of(connection, month):
+            connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(chunk))
+        return ()
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        """Create the month's chunks beforehand: a load that did so would lock the hypertable until its commit."""
+        """Create the month's chunks beforehand, in a short transaction of their own."""
         raise NotImplementedError
 
 
-class ChunkedHypertable(_Hypertable):
+class ChunkedHypertable(_HeapHypertable):
     """Apache edition: chunks of 31 days, which neighbouring months share."""
 
     name: ClassVar[str] = "hypertable"
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        _make_chunks_by_rows(connection, month)
+        make_chunks_by_rows(connection, month)
 
 
-class CalendarHypertable(_Hypertable):
-    """Community edition: a chunk for each calendar month."""
+class CalendarHypertable(_HeapHypertable):
+    """Community edition, a table without a columnstore: a chunk for each calendar month."""
 
     name: ClassVar[str] = "calendar hypertable"
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        if _chunks(connection, month):
-            # One that is not the month's alone is in the way (made under the Apache edition, or by rows from
-            # elsewhere): what it leaves free of the month gets chunks as there.
-            _make_chunks_by_rows(connection, month)
-            return
-        span = {"time": [_microseconds(month.start), _microseconds(month.end)]}
-        connection.execute(
-            "SELECT _timescaledb_functions.create_chunk('weather'::regclass, %s::jsonb)", (json.dumps(span),)
-        )
+        make_calendar_chunk(connection, month)
 
 
-def _make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Create the chunks by two rows, which come and go in one transaction: all that the Apache edition offers.
+def _index_new_pages(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Put the pages of this transaction into the BRIN indexes now; VACUUM would, but only after the commit.
 
-    A month is no longer than a chunk, so its first and last hour are in all chunks that it touches.
+    In between, a location's query would read every new page: half a second for a month of 5 million rows.
     """
-    ends = (month.start, month.end - _HOUR)
-    if all(_has_chunk(connection, time) for time in ends):
-        return
-    with connection.transaction():
-        for time in ends:
-            # No location: what makes these rows known from all others in the month.
-            connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
+    for chunk in chunks_of(connection, month):
         connection.execute(
-            sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
+            "SELECT brin_summarize_new_values(indexrelid) FROM pg_index "
+            "JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = c.relam "
+            "WHERE indrelid = %s::regclass AND amname = 'brin'",
+            (chunk.as_string(connection),),
         )
-
-
-def _microseconds(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def _has_chunk(connection: psycopg.Connection[Any], time: datetime) -> bool:
-    return bool(_chunks_between(connection, time, time + _HOUR))
-
-
-def _chunks(connection: psycopg.Connection[Any], month: Month) -> list[sql.Identifier]:
-    return _chunks_between(connection, month.start, month.end)
-
-
-def _chunks_between(connection: psycopg.Connection[Any], start: datetime, end: datetime) -> list[sql.Identifier]:
-    """The chunks that hold any time from `start` to before `end`."""
-    rows = connection.execute(
-        "SELECT chunk_schema, chunk_name FROM timescaledb_information.chunks "
-        "WHERE format('%%I.%%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass "
-        "AND range_start < %(end)s AND range_end > %(start)s",
-        {"start": start, "end": end},
-    ).fetchall()
-    return [sql.Identifier(schema, name) for schema, name in rows]

@@ -1,9 +1,9 @@
 """Plain PostgreSQL: a partition a month, loaded aside and attached in the old one's place.
 
-The new partition is filled in the transaction that empties it, so that COPY FREEZE applies: with `wal_level=minimal` it
-writes no WAL, and its rows never need vacuuming. That transaction ends, and the rows are on disk, before readers are
-asked to wait: that they do for the few milliseconds in which the two partitions change places, and for no more than
-`_READERS_WAIT_SECONDS` at a time where a reader holds the table and the exchange has to be tried again.
+The new partition is filled aside (`aside`), by several connections if asked. That is committed, and the rows are on
+disk, before readers are asked to wait: that they do for the few milliseconds in which the two partitions change places,
+and for no more than `_READERS_WAIT_SECONDS` at a time where a reader holds the table and the exchange has to be tried
+again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.errors import MonthLockedError, WarehouseError
-from era5_pipeline.warehouse.layouts.protocol import (
-    WEATHER,
-    create_location_index,
-    create_weather,
-    month_where,
+from era5_pipeline.warehouse.layouts.aside import (
+    drop_borders,
+    fill_aside,
+    move_aside_to,
+    partition_of,
+    remove_aside,
 )
+from era5_pipeline.warehouse.layouts.protocol import WEATHER, create_location_index, create_weather
 from era5_pipeline.warehouse.locks import describe_session
 
 if TYPE_CHECKING:
@@ -37,15 +39,11 @@ _READERS_WAIT_SECONDS = 0.5
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 
-def partition_of(month: Month) -> str:
-    """The name of the month's partition, `weather_2023_07`."""
-    return f"weather_{month.year:04d}_{month.month:02d}"
-
-
 class MonthPartitions:
     """A partition a month."""
 
     name: ClassVar[str] = "partitions"
+    shares_months: ClassVar[bool] = True
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the partitioned table and its index, which every partition then gets."""
@@ -55,46 +53,23 @@ class MonthPartitions:
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """Load aside, in the ledger's schema; then let the two change places."""
-        partition = partition_of(replacement.month)
-        aside = sql.Identifier("era5", partition)
-        remove = sql.SQL("DROP TABLE IF EXISTS {}").format(aside)
-        # What a load left that was killed between its two transactions.
-        connection.execute(remove)
+        remove_aside(connection, replacement.month)
         try:
-            rows = _fill(connection, aside, replacement)
-            _exchange_patiently(connection, aside, replacement, rows)
+            rows = fill_aside(connection, replacement)
+            _exchange_patiently(connection, replacement, rows)
         except BaseException:
             with suppress(psycopg.Error):
-                connection.execute(remove)
+                remove_aside(connection, replacement.month)
             raise
         return rows
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
+    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
         """Nothing is left to do: the rows are frozen and analyzed, and the old partition's space was given back."""
+        del connection, month, replaced
+        return ()
 
 
-def _fill(connection: psycopg.Connection[Any], aside: sql.Identifier, replacement: Replacement) -> int:
-    # A statement of its own: LIKE locks weather until the end of its transaction, and whoever replaces another month
-    # would wait for that, with all readers behind.
-    connection.execute(
-        sql.SQL(
-            "CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY, CONSTRAINT {} CHECK ({}))"
-        ).format(
-            # The same condition as a CHECK spares ATTACH a scan of the whole month.
-            *(aside, WEATHER, _is_the_month(replacement.month), month_where(replacement.month))
-        )
-    )
-    with connection.transaction():
-        connection.execute(sql.SQL("TRUNCATE {}").format(aside))  # what FREEZE asks for
-        rows = replacement.copy(connection, aside, freeze=True)
-        create_location_index(connection, aside)
-        connection.execute(sql.SQL("ANALYZE {}").format(aside))
-    return rows
-
-
-def _exchange_patiently(
-    connection: psycopg.Connection[Any], aside: sql.Identifier, replacement: Replacement, rows: int
-) -> None:
+def _exchange_patiently(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> None:
     month, patience = replacement.month, replacement.patience_seconds
     deadline = time.monotonic() + patience
     for pause in _pauses():
@@ -103,7 +78,7 @@ def _exchange_patiently(
                 connection.execute(
                     "SELECT set_config('lock_timeout', %s, true)", (f"{round(_READERS_WAIT_SECONDS * 1000)}ms",)
                 )
-                _exchange(connection, aside, month)
+                _exchange(connection, month)
                 replacement.finish(rows)
         except pg.LockNotAvailable:
             reader = _user_of_weather(connection)
@@ -128,7 +103,7 @@ def _pauses() -> Iterator[float]:
         yield _PAUSES_SECONDS[-1]
 
 
-def _exchange(connection: psycopg.Connection[Any], aside: sql.Identifier, month: Month) -> None:
+def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
     partition = partition_of(month)
     schema = _schema_of_weather(connection)
     within = sql.Identifier(schema, partition)
@@ -144,17 +119,13 @@ def _exchange(connection: psycopg.Connection[Any], aside: sql.Identifier, month:
         )
     if found is not None:
         connection.execute(sql.SQL("DROP TABLE {}").format(within))
-    connection.execute(sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(aside, sql.Identifier(schema)))
+    move_aside_to(connection, month, schema)
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
             WEATHER, within, sql.Literal(month.start), sql.Literal(month.end)
         )
     )
-    connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(within, _is_the_month(month)))
-
-
-def _is_the_month(month: Month) -> sql.Identifier:
-    return sql.Identifier(f"{partition_of(month)}_is_the_month")
+    drop_borders(connection, month, schema)
 
 
 def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
@@ -173,7 +144,7 @@ def _user_of_weather(connection: psycopg.Connection[Any]) -> str:
         "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
         "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
         "AND (l.relation = 'weather'::regclass "
-        "OR l.relation IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'weather'::regclass)) "
+        "OR l.relation IN (SELECT relid FROM pg_partition_tree('weather'))) "
         "ORDER BY a.xact_start LIMIT 1"
     ).fetchone()
     return "a session that has just ended" if row is None else describe_session(*row)

@@ -19,11 +19,29 @@ if TYPE_CHECKING:
 WEATHER = sql.Identifier("weather")
 
 
+@dataclass(frozen=True)
+class LocationSpan:
+    """Locations from `first` to before `end`; None: no border there."""
+
+    first: int | None = None
+    end: int | None = None
+
+
+EVERYWHERE = LocationSpan()
+
+
 class CopyInto(Protocol):
     """The flat month, to be copied into a table."""
 
-    def __call__(self, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool) -> int:
-        """Copy all rows; gives how many the server took."""
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        """Copy the rows of these locations; gives how many the server took."""
         ...
 
 
@@ -34,6 +52,9 @@ class Replacement:
     `finish` is called with the rows copied, in the very transaction that readers see the new rows by: what it writes
     is there with them, and what it raises undoes them. Where readers are in the way, `on_wait` is told whose session it
     is, and the load waits up to `patience_seconds`.
+
+    `spans` share the month out, one a connection: a layout that `shares_months` opens the others by `connect` (which is
+    told what to call them), and tells `stop` where one fails, so that the others end. Other layouts have one span.
     """
 
     month: Month
@@ -41,12 +62,17 @@ class Replacement:
     finish: Callable[[int], None]
     on_wait: Callable[[str], None]
     patience_seconds: float
+    spans: tuple[LocationSpan, ...]
+    connect: Callable[[str], psycopg.Connection[Any]]
+    stop: Callable[[], None]
 
 
 class Layout(Protocol):
     """What a kind of server offers for `weather`."""
 
     name: ClassVar[str]
+    # Whether several connections can load one month, which is then still replaced in one transaction.
+    shares_months: ClassVar[bool]
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the table, which does not exist yet."""
@@ -64,8 +90,8 @@ class Layout(Protocol):
         """
         ...
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        """After commit: statistics, and the space of what was replaced."""
+    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
+        """After commit: statistics, and the space of what was replaced; gives what the user should know."""
         ...
 
 
