@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     sample_hours: int | None = Field(
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )
+    workers: int = Field(
+        default=1, ge=1, le=64, description="Connections that share out one month, where the layout allows"
+    )
     lock_timeout_seconds: int = Field(
         default=600, ge=0, description="How long a load waits for another load of the same month"
     )

@@ -158,6 +158,7 @@ def run_load(
         warehouse,
         flat,
         force=settings.force,
+        workers=settings.workers,
         lock_timeout_seconds=settings.lock_timeout_seconds,
         on_wait=on_wait,
     )

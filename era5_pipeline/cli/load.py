@@ -68,6 +68,17 @@ def load(
         int | None,
         typer.Option("--sample-hours", metavar="N", min=1, help="Source sample: only the first N hours."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            max=64,
+            help="Connections that share out each month; hypertables take one.",
+            show_default="1",
+        ),
+    ] = None,
     allow_incomplete: Annotated[
         bool,
         typer.Option("--allow-incomplete", help="Load months that lack hours, variables or values in places."),
@@ -101,6 +112,7 @@ def load(
         "format": format_,
         "allow_incomplete": allow_incomplete or None,
         "force": force or None,
+        "workers": workers,
         "sample_hours": sample_hours,
     }
     overrides = {name: value for name, value in overrides.items() if value is not None}

@@ -74,14 +74,16 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Load the flat month, and compare the table with it."""
 
-    def on_wait(text: str) -> None:
+    def say(text: str) -> None:
         context.log.info(text)
         _log.warning(text)  # to the terminal, where Dagster's own log is silenced
 
     with as_failures(context.retry_number):
         settings = era5.settings()
         with open_warehouse(settings, create=True) as warehouse:
-            result = run_load(settings, warehouse, Month.parse(context.partition_key), on_wait)
+            result = run_load(settings, warehouse, Month.parse(context.partition_key), say)
+        for note in result.loaded.notes:
+            say(note)
         return dg.MaterializeResult(
             metadata=metadata.weather_metadata(result), check_results=metadata.check_results(WEATHER, result.outcomes)
         )

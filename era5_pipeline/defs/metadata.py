@@ -134,6 +134,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
         "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
         "rows_per_second": dg.MetadataValue.float(_per_second(loaded.rows, loaded.seconds)),
+        "workers": dg.MetadataValue.int(loaded.workers),
         "layout": dg.MetadataValue.text(loaded.layout),
         "server": dg.MetadataValue.text(loaded.server),
         "preview": _picture(preview_file(flat.path.parent, flat.month)),

@@ -21,6 +21,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     format: str | None = Field(default=None, description="parquet or csv")
     allow_incomplete: bool | None = Field(default=None, description="Load a month that lacks hours")
     force: bool | None = Field(default=None, description="Do the month again even where nothing changed")
+    workers: int | None = Field(default=None, description="Connections that share out one month")
     sample_hours: int | None = Field(default=None, description="Source sample: only the first hours of each month")
 
     def settings(self) -> Settings:

@@ -1,0 +1,142 @@
+"""One month by several connections: as whole, and as safe, as by one."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.errors import TransientError
+from era5_pipeline.progress import listening
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.warehouse.loads import ask, rows_in
+from era5_pipeline_tests.warehouse.test_load import last_attempt, states
+from era5_pipeline_tests.warehouse.test_load_interrupted import Reader, tables_aside
+
+if TYPE_CHECKING:
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.progress import Stage
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.servers import Host
+
+
+@pytest.fixture
+def partitions(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+def test_a_month_is_whole_and_the_result_says_by_how_many(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    neighbour = flat_months("2023-08")
+    load_month(warehouse, neighbour)
+    loaded = load_month(warehouse, large, workers=2)
+    assert loaded.rows == large.rows
+    assert_holds(warehouse, large, neighbour)
+    assert states(warehouse) == {"2023-07": "loaded", "2023-08": "loaded"}
+    if host.layout == "partitions":
+        assert (loaded.workers, loaded.notes) == (2, ())
+    else:
+        assert loaded.workers == 1
+        (note,) = loaded.notes
+        assert note.startswith("2023-07: loaded by one connection, not 2: in a hypertable")
+
+
+def test_shared_and_whole_months_take_each_others_place(
+    partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    small = flat_months(points=(1, 2))
+    for flat, workers, used in ((large, 2, 2), (small, 2, 1), (large, 1, 1), (large, 2, 2), (large, 2, 2)):
+        assert load_month(partitions, flat, workers=workers, force=True).workers == used
+        assert_holds(partitions, flat)
+        assert tables_aside(partitions) == 0
+    with partitions.connect() as connection:
+        left = connection.execute("SELECT relid::text FROM pg_partition_tree('weather') ORDER BY 1").fetchall()
+        assert left == [("weather",), ("weather_2023_07",), ("weather_2023_07_1",), ("weather_2023_07_2",)]
+        checks = connection.execute("SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'c'").fetchall()
+        assert [name for (name,) in checks if name.startswith("weather")] == []
+        # Each share is frozen, analyzed and indexed, and its index belongs to the table's.
+        rows = connection.execute(
+            "SELECT c.relname, c.reltuples::int > 0, c.relallvisible > 0, count(*) "
+            "FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid JOIN pg_class x ON x.oid = i.indexrelid "
+            "JOIN pg_am a ON a.oid = x.relam WHERE c.relname ~ '^weather_2023_07_[12]$' AND amname = 'brin' "
+            "AND x.relispartition GROUP BY 1, 2, 3 ORDER BY 1"
+        ).fetchall()
+        assert rows == [("weather_2023_07_1", True, True, 1), ("weather_2023_07_2", True, True, 1)]
+
+
+def test_a_location_is_looked_for_in_its_share_alone(partitions: Warehouse, large: FlatMonth) -> None:
+    load_month(partitions, large, workers=2)
+    location = ask(partitions.url, "SELECT max(location_id) FROM weather")
+    with partitions.connect() as connection:
+        plan = connection.execute(f"EXPLAIN SELECT * FROM weather WHERE location_id = {location}").fetchall()
+    text = "\n".join(line for (line,) in plan)
+    assert "weather_2023_07_2" in text
+    assert "weather_2023_07_1" not in text
+
+
+def test_readers_see_the_old_month_or_the_new_one(
+    partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    small = flat_months(points=(3, 5))
+    load_month(partitions, small)
+    with Reader(partitions) as reader:
+        for flat in (large, small, large):
+            load_month(partitions, flat, workers=2)
+    assert reader.error is None
+    assert reader.counts <= {small.rows, large.rows}
+
+
+def test_one_cut_connection_ends_all(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+    old = flat_months(points=(1, 2))
+    load_month(partitions, old)
+    cut = threading.Event()
+
+    def listen(stage: Stage, done: int, total: int, unit: str) -> None:
+        if not cut.is_set():
+            cut.set()
+            with psycopg.connect(partitions.url, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND application_name = 'era5 2023-07 worker 2'"
+                )
+
+    with listening(listen), pytest.raises(TransientError):
+        load_month(partitions, large, workers=2)
+    assert_holds(partitions, old)
+    assert last_attempt(partitions, "2023-07")[0] == "failed"
+    assert tables_aside(partitions) == 0
+    assert load_month(partitions, large, workers=2).workers == 2
+    assert rows_in(partitions) == large.rows
+
+
+def test_ctrl_c_ends_all(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+    load_month(partitions, flat_months())
+
+    def interrupt(stage: Stage, done: int, total: int, unit: str) -> None:
+        raise KeyboardInterrupt
+
+    with listening(interrupt), pytest.raises(KeyboardInterrupt):
+        load_month(partitions, large, workers=2)
+    assert_holds(partitions, flat_months())
+    assert tables_aside(partitions) == 0
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'era5 2023-07%%' AND datname = %s"
+    assert ask(partitions.url, sessions, ask(partitions.url, "SELECT current_database()")) == 0
+
+
+def test_what_a_killed_load_left_aside_is_removed(partitions: Warehouse, large: FlatMonth) -> None:
+    load_month(partitions, large)
+    with partitions.connect() as connection:
+        for name in ("weather_2023_07_1", "weather_2023_07_12", "weather_2023_071"):
+            connection.execute(f"CREATE TABLE era5.{name} (half integer)")
+    load_month(partitions, large, workers=2, force=True)
+    with partitions.connect() as connection:
+        left = connection.execute(
+            "SELECT relname FROM pg_class WHERE relname ~ '^weather' AND relnamespace = 'era5'::regnamespace"
+        ).fetchall()
+    assert left == [("weather_2023_071",)]  # not ours
+    assert rows_in(partitions) == large.rows
