@@ -1,24 +1,27 @@
-"""`era5 status`: the ledger, as a table or as JSON."""
+"""`era5 status`: the ledger and what the table takes on disk, as a table or as JSON."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from era5_pipeline.variables import VARIABLES
 
 if TYPE_CHECKING:
+    import psycopg
+
     from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.warehouse.space import MonthSpace, Space
 
 
 def status(
     *,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="A JSON list of months: month, state, rows, hours, source, expver and more."),
+        typer.Option("--json", help="A JSON list of months: month, state, rows, hours, source, bytes and more."),
     ] = False,
 ) -> None:
-    """Show which months the table holds, and what each was made of.
+    """Show which months the table holds, what each was made of, and what it takes on disk.
 
     \b
     Examples:
@@ -41,25 +44,33 @@ def status(
     ):
         entries = read_ledger(connection)
         server = describe_server(connection)
+        space = _space(connection) if entries else None
+    months = space.months if space else {}
     if as_json:
-        typer.echo(json.dumps([entry.to_json() for entry in entries], indent=1))
+        typer.echo(
+            json.dumps(
+                [entry.to_json() | _space_to_json(space, months.get(entry.month)) for entry in entries], indent=1
+            )
+        )
         return
     if not entries:
         typer.echo(f"no month is loaded yet in {warehouse.shown} ({server}); era5 load --help")
         return
     table = Table("month", "state", box=SIMPLE)
-    for name in ("rows", "hours", "locations"):
+    for name in ("rows", "hours", "locations", "bytes/row"):
         table.add_column(name, justify="right")
     for name in ("source", "expver", "columns", "loaded"):
         table.add_column(name)
     for entry in entries:
-        table.add_row(*_cells(entry))
+        table.add_row(*_cells(entry, months.get(entry.month)))
     console = Console()
     # Redirected, rich would fold the table to 80 columns.
     console = console if console.is_terminal else Console(width=160)
     console.print(table)
     rows = sum(entry.rows for entry in entries)
     typer.echo(f"{sum(e.rows > 0 for e in entries)} months, {rows:,} rows in {warehouse.shown} ({server})")
+    for line in _space_lines(space) if space else ():
+        typer.echo(line)
     for entry in entries:
         attempt = entry.last_attempt
         if attempt is not None and attempt.outcome in ("failed", "interrupted"):
@@ -68,7 +79,49 @@ def status(
             )
 
 
-def _cells(entry: "Entry") -> tuple[str, ...]:
+def _space(connection: "psycopg.Connection[Any]") -> "Space | None":
+    """What the table takes; where that cannot be told now, stderr says why: the ledger is worth showing without."""
+    from era5_pipeline.errors import WarehouseError
+    from era5_pipeline.warehouse.space import read_space
+
+    try:
+        return read_space(connection)
+    except WarehouseError as error:
+        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
+        return None
+
+
+def _space_to_json(space: "Space | None", month: "MonthSpace | None") -> dict[str, Any]:
+    return {
+        "layout": space.layout if space else None,
+        "chunks": month.chunks if month else None,
+        "bytes": month.bytes if month else None,
+        "bytes_per_row": month.bytes_per_row if month else None,
+    }
+
+
+def _space_lines(space: "Space") -> list[str]:
+    from rich.filesize import decimal
+
+    from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+
+    if space.layout is None:
+        return ["the table weather is not in this database any more: load the months again, with --force"]
+    kind = "partition" if space.layout == MonthPartitions.name else "chunk"
+    chunks = f"{space.chunks:,} {kind}{'' if space.chunks == 1 else 's'}"
+    if space.chunks_in_columnstore:
+        chunks += f" ({space.chunks_in_columnstore:,} in the columnstore)"
+    each = "" if space.bytes_per_row is None else f", {space.bytes_per_row:,.1f} bytes per row"
+    lines = [f"layout {space.layout}, {chunks}, {decimal(space.bytes)}{each}"]
+    if space.bytes_before_columnstore is not None and space.bytes_after_columnstore is not None:
+        before, after = decimal(space.bytes_before_columnstore), decimal(space.bytes_after_columnstore)
+        lines.append(f"converted to the columnstore after loading: {before} before, {after} after")
+    if any(month.is_sharing for month in space.months.values()):
+        lines.append("shared: the month lies in a chunk that holds another month too, and has no size of its own")
+    return lines
+
+
+def _cells(entry: "Entry", space: "MonthSpace | None") -> tuple[str, ...]:
     versions = sorted({version for counts in entry.expver.values() for version in counts})
     return (
         str(entry.month),
@@ -76,8 +129,15 @@ def _cells(entry: "Entry") -> tuple[str, ...]:
         f"{entry.rows:,}",
         f"{entry.hours} of {entry.hours_expected}",
         f"{entry.locations:,}",
+        _bytes_per_row(space),
         entry.source or "",
         "+".join(versions),
         "all" if len(entry.columns) == len(VARIABLES) else ", ".join(str(facts["column"]) for facts in entry.columns),
         f"{entry.loaded_at:%Y-%m-%d %H:%M} UTC" if entry.loaded_at else "",
     )
+
+
+def _bytes_per_row(space: "MonthSpace | None") -> str:
+    if space is None or space.bytes_per_row is None:
+        return "shared" if space is not None and space.is_sharing else ""
+    return f"{space.bytes_per_row:,.1f}"

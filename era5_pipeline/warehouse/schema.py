@@ -13,6 +13,7 @@ from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.warehouse.connect import Server, describe_server
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
+from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.locks import LOCK_CLASS
@@ -48,6 +49,18 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
         finally:
             if not connection.closed:
                 connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+
+
+def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
+    """The layout of the table `weather`, None where there is no such table. Creates nothing.
+
+    Raises:
+        ServerUnsuitableError: if it is another table of that name.
+    """
+    with server_errors("looking at the table weather"):
+        if not _exists(connection, "weather"):
+            return None
+        return _existing_layout(connection, describe_server(connection))
 
 
 def _ensure(connection: psycopg.Connection[Any]) -> Schema:
@@ -94,12 +107,14 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
         found = connection.execute(
-            "SELECT FROM timescaledb_information.hypertables "
-            "WHERE format('%I.%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass"
+            "SELECT compression_enabled FROM timescaledb_information.hypertables "
+            "WHERE (hypertable_schema, hypertable_name) = (SELECT n.nspname, c.relname FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = 'weather'::regclass)"
         ).fetchone()
         if found is not None:
-            name = CalendarHypertable.name if server.license == "timescale" else ChunkedHypertable.name
-            return LAYOUTS[name]
+            if server.license != "timescale":
+                return LAYOUTS[ChunkedHypertable.name]
+            return LAYOUTS[Columnstore.name if found == (True,) else CalendarHypertable.name]
     raise ServerUnsuitableError(
         "this database has a table weather that is neither partitioned by time nor a hypertable", remedy=_ANOTHER_TABLE
     )

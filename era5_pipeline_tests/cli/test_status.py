@@ -1,22 +1,28 @@
-"""`era5 status`: months that are there, that lack something, and that could not be loaded."""
+"""`era5 status`: months that are there, that lack something, that could not be loaded; and what they take on disk."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from era5_pipeline.errors import BadFileError
 from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.space import read_space
 from era5_pipeline_tests.commands import Here, assert_explained
-from era5_pipeline_tests.servers import fresh_database
+from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline.warehouse.space import Space
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.servers import Host
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +47,15 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return Here(capsys, monkeypatch, tmp_path)
 
 
+def space_of(warehouse: Warehouse) -> Space:
+    with warehouse.connect() as connection:
+        return read_space(connection)
+
+
+def lines_of(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
 def test_json_lists_every_month(here: Here, filled_url: str) -> None:
     here.set(ERA5_DATABASE_URL=filled_url)
     said = here.run("status", "--json")
@@ -62,12 +77,123 @@ def test_table_fits_and_says_what_failed(here: Here, filled_url: str) -> None:
     here.set(ERA5_DATABASE_URL=filled_url)
     said = here.run("status").out
     assert "\x1b" not in said
-    lines = [" ".join(line.split()) for line in said.splitlines()]
-    assert any(line.startswith("2023-07 loaded 4,464 744 of 744 6 files 0001") for line in lines)
-    assert any(line.startswith("2023-08 incomplete 600 100 of 744 6 files") for line in lines)
-    assert any(line.startswith("2023-09 failed 0 0 of 720") for line in lines)
+    lines = lines_of(said)
+    assert any(re.match(r"2023-07 loaded 4,464 744 of 744 6 \d+\.\d files 0001", line) for line in lines)
+    assert any(re.match(r"2023-08 incomplete 600 100 of 744 6 \d+\.\d files", line) for line in lines)
+    assert "2023-09 failed 0 0 of 720 0" in lines
     assert any(line.startswith("3 months, 9,528 rows in ") for line in lines)
     assert any(line.startswith("2023-09: the last load was failed") and "damaged" in line for line in lines)
+    size = ask(
+        filled_url,
+        "SELECT sum(pg_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'weather'::regclass",
+    )
+    assert f"layout partitions, 3 partitions, {size / 1e6:.1f} MB, {size / 9528:.1f} bytes per row" in lines
+
+
+def test_json_says_what_a_month_takes(here: Here, filled_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=filled_url)
+    entries = here.run("status", "--json").json()
+    assert {entry["layout"] for entry in entries} == {"partitions"}
+    for entry in entries:
+        size = ask(
+            filled_url, "SELECT pg_total_relation_size(to_regclass(%s))", f"weather_{entry['month'].replace('-', '_')}"
+        )
+        if entry["state"] == "failed":
+            assert (entry["chunks"], entry["bytes"], entry["bytes_per_row"]) == (None, None, None)
+        else:
+            assert (entry["chunks"], entry["bytes"], entry["bytes_per_row"]) == (1, size, size / entry["rows"])
+
+
+def test_every_layout_tells_its_space(here: Here, warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    for month in ("2023-06", "2023-07", "2024-07"):
+        layout = load_month(warehouse, flat_months(month)).layout
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    lines = lines_of(here.run("status").out)
+    chunks = "partitions" if host.license is None else "chunks"
+    shared = "shared: the month lies in a chunk that holds another month too, and has no size of its own"
+    entries = here.run("status", "--json").json()
+    assert {entry["layout"] for entry in entries} == {layout}
+    space = space_of(warehouse)
+    total = next(line for line in lines if line.startswith("layout "))
+    assert re.match(rf"layout {layout}, {space.chunks} {chunks}( \(3 in the columnstore\))?, \d+(\.\d)? [kM]B, ", total)
+    assert total.endswith(f", {space.bytes / (2208 * 6):.1f} bytes per row")
+    if host.layout == "hypertable":  # chunks of 31 days
+        assert [(e["bytes"], e["bytes_per_row"]) for e in entries[:2]] == [(None, None)] * 2
+        assert [e["chunks"] for e in entries] == [2, 2, 2]
+        assert any(re.match(r"2023-07 loaded 4,464 744 of 744 6 shared files", line) for line in lines)
+        assert shared in lines
+    else:
+        assert [e["chunks"] for e in entries] == [1, 1, 1]
+        assert all(e["bytes"] > 0 for e in entries)
+        assert shared not in lines
+    assert entries[2]["bytes_per_row"] == entries[2]["bytes"] / (744 * 6)
+    assert any(
+        line.startswith(f"2024-07 loaded 4,464 744 of 744 6 {entries[2]['bytes_per_row']:,.1f} files") for line in lines
+    )
+
+
+def test_chunks_in_the_columnstore_are_counted(
+    here: Here, warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
+    if host.license != "timescale":
+        return
+    make_heap_hypertable(warehouse)
+    load_month(warehouse, flat_months("2023-06", points=(10, 20)))
+    load_month(warehouse, flat_months("2023-07", points=(10, 20)))
+    with warehouse.connect() as connection:
+        connection.execute("ALTER TABLE weather SET (timescaledb.compress)")
+        connection.execute("SELECT compress_chunk(c) FROM show_chunks('weather') c ORDER BY c LIMIT 1")
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    lines = lines_of(here.run("status").out)
+    assert any(re.match(r"layout [a-z ]+, 2 chunks \(1 in the columnstore\), ", line) for line in lines)
+    assert any(
+        re.fullmatch(r"converted to the columnstore after loading: 1\d\.\d MB before, [\d.]+ [kM]B after", line)
+        for line in lines
+    )
+
+
+def test_who_may_only_read_is_told_all(here: Here, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    own = here.run("status")
+    with fresh_role(warehouse.url) as role:
+        with warehouse.connect() as connection:
+            connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
+            connection.execute(f"GRANT SELECT ON era5.ledger, era5.load_attempt TO {role}")
+        joint = "&" if "?" in warehouse.url else "?"
+        here.set(ERA5_DATABASE_URL=f"{warehouse.url}{joint}options=-c%20role%3D{role}")
+        said = here.run("status")
+    assert said.err == ""
+    assert lines_of(said.out)[:6] == lines_of(own.out)[:6]
+    assert lines_of(said.out)[-1] == lines_of(own.out)[-1]
+    assert "layout " in said.out
+
+
+def test_a_table_that_is_locked_leaves_the_ledger(here: Here, database_url: str, flat_months: FlatMonths) -> None:
+    load_month(Warehouse(database_url), flat_months())
+    here.set(ERA5_DATABASE_URL=database_url)
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE weather")
+        table, as_json = here.run("status"), here.run("status", "--json")
+    for said in (table, as_json):
+        assert_explained(said, "lock timeout")
+    assert any(line.startswith("2023-07 loaded 4,464 744 of 744 6 files") for line in lines_of(table.out))
+    (entry,) = as_json.json()
+    assert (entry["rows"], entry["layout"], entry["chunks"], entry["bytes"]) == (4464, None, None, None)
+    assert here.run("status").err == ""
+
+
+def test_a_table_that_was_dropped_is_missed(here: Here, database_url: str, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load_month(Warehouse(database_url), flat)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("DROP TABLE weather")
+    here.set(ERA5_DATABASE_URL=database_url)
+    assert "weather is not in this database any more: load the months again, with --force" in here.run("status").out
+    (entry,) = here.run("status", "--json").json()
+    assert (entry["layout"], entry["bytes"]) == (None, None)
+    load_month(Warehouse(database_url), flat, force=True)
+    assert "layout partitions, 1 partition, " in here.run("status").out
 
 
 def test_nothing_loaded_yet(here: Here, database_url: str) -> None:
