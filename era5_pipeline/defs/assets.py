@@ -4,7 +4,7 @@ import logging
 
 import dagster as dg
 
-from era5_pipeline.defs import metadata
+from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.partitions import MONTHS
 from era5_pipeline.defs.resources import Era5Resource
@@ -65,6 +65,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     partitions_def=MONTHS,
     deps=[FLAT],
     group_name="warehouse",
+    pool=pools.WAREHOUSE,
     kinds={"postgres", "timescaledb"},
     owners=_OWNERS,
     description="The month in the table weather: replaced in one transaction, together with its row in the ledger.",

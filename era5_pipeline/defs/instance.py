@@ -16,6 +16,7 @@ from dagster_postgres.utils import DagsterPostgresException, create_pg_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from era5_pipeline.atomic import replacing
+from era5_pipeline.defs.pools import ensure_pools
 from era5_pipeline.defs.services import socket_path
 from era5_pipeline.errors import Era5Error, TransientError, WarehouseError
 
@@ -80,6 +81,7 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
         dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=_NOTHING_CAPTURED)) as instance,
         _connections_held(instance),
     ):
+        ensure_pools(instance)
         _fail_lost_runs(instance, folder)
         yield instance
 
@@ -121,7 +123,7 @@ def _storage_errors() -> Iterator[None]:
 def _fail_lost_runs(instance: dg.DagsterInstance, folder: Path) -> None:
     """Fail runs of this machine whose process has ended without a word (kill -9, no memory, a power cut).
 
-    They would go on for ever, and count against `max_concurrent_runs`: two of them keep all others waiting.
+    They would go on for ever, and count against `max_concurrent_runs` and the pool of loads, until nothing runs.
     """
     ours = str(socket_path(folder))
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
@@ -129,6 +131,7 @@ def _fail_lost_runs(instance: dg.DagsterInstance, folder: Path) -> None:
         here = run.tags.get(_HOST) == OWN_PROCESS[_HOST] or ours in run.tags.get(_GRPC_INFO, "")
         if here and not _is_alive(instance, record):
             instance.report_run_failed(run, "The process of this run has ended without a word.")
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def _is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:

@@ -1,0 +1,112 @@
+"""The pool of loads, held by real runs in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.defs import pools
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MONTHS = ("2020-01", "2020-02", "2020-03")
+
+# Loads take their time, so that they would overlap.
+PROGRAM = """
+import sys, time
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.runner import run_month
+from era5_pipeline.months import Month
+from era5_pipeline.progress import listening
+from era5_pipeline.settings import read_settings
+def dawdle(stage, done, total, unit):
+    if stage == "load":
+        print("loading", flush=True)
+        time.sleep(float(sys.argv[2]))
+with open_instance(read_settings().home) as instance, listening(dawdle):
+    run = run_month(instance, Month.parse(sys.argv[1]), overrides={"source": "sample", "area": sys.argv[3]})
+    sys.exit(bool(run.trouble))
+"""
+
+
+def program(month: str, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, month, str(seconds), SMALL["area"]]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def pipeline(server_url: str, tmp_path: Path) -> Iterator[Pipeline]:
+    with new_pipeline(server_url, tmp_path) as pipeline:
+        yield pipeline
+
+
+def limit_of(pipeline: Pipeline) -> int:
+    return pipeline.instance.event_log_storage.get_concurrency_info(pools.WAREHOUSE).slot_count
+
+
+def test_the_pool_is_there_before_the_first_run(pipeline: Pipeline) -> None:
+    assert limit_of(pipeline) == 2
+
+
+def test_a_limit_that_was_set_stays(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 5)
+    with open_instance(pipeline.home):
+        assert limit_of(pipeline) == 5
+
+
+def test_pools_are_made_by_two_at_once(pipeline: Pipeline) -> None:
+    storage = pipeline.instance.event_log_storage
+    for _ in range(5):
+        storage.delete_concurrency_limit(pools.WAREHOUSE)
+        failures: list[BaseException] = []
+
+        def make() -> None:
+            try:
+                pools.ensure_pools(pipeline.instance)
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)  # noqa: B023  # joined within the turn
+
+        both = [threading.Thread(target=make) for _ in range(2)]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert failures == []
+        assert limit_of(pipeline) == 2
+
+
+def test_no_more_loads_at_once_than_the_limit(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 1)
+    running = [program(month, 1.0) for month in MONTHS]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
+    for process in running:
+        assert process.stdout
+        process.stdout.close()
+    with Warehouse(pipeline.url).connect() as connection:
+        overlaps = connection.execute(
+            "SELECT count(*) FROM era5.load_attempt a JOIN era5.load_attempt b ON a.id < b.id "
+            "AND a.started_at < b.finished_at AND b.started_at < a.finished_at"
+        ).fetchone()
+        loads = connection.execute("SELECT count(*) FROM era5.load_attempt WHERE outcome = 'loaded'").fetchone()
+    assert (loads, overlaps) == ((3,), (0,))
+
+
+def test_a_killed_load_gives_its_place_back(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 1)
+    with program("2020-01", 60) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "loading\n"
+        process.kill()
+    with open_instance(pipeline.home):
+        info = pipeline.instance.event_log_storage.get_concurrency_info(pools.WAREHOUSE)
+        assert info.active_slot_count == 0
+    assert pipeline.run("2020-02", **SMALL).trouble == []
