@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import resource
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 from dask.base import compute
 
 from era5_pipeline import progress
+from era5_pipeline.ahead import made_ahead
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
 from era5_pipeline.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.facts import ColumnFacts, FlatMonth, checksum_of
@@ -41,7 +41,7 @@ from era5_pipeline.tiles import Tile, cut_tiles
 from era5_pipeline.variables import BY_COLUMN, VARIABLES, Variable, in_table_order
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import dask.array as da
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
-
-_T = TypeVar("_T")
 
 # What netCDF4 and xarray raise for data that are damaged.
 _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
@@ -138,15 +136,6 @@ def describe_hours(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
     runs = np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1)
     names = [(run[0].astype("datetime64[h]"), run[-1].astype("datetime64[h]")) for run in runs]
     return tuple(str(first) if first == last else f"{first} to {last}" for first, last in names)
-
-
-def _one_ahead(items: Iterator[_T]) -> Generator[_T]:
-    """The same items, each made in a thread while the one before it is used: reading goes on beside writing."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        ahead = pool.submit(next, items, None)
-        while (item := ahead.result()) is not None:
-            ahead = pool.submit(next, items, None)
-            yield item
 
 
 def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
@@ -234,7 +223,7 @@ class _Flattening:
                     readers[piece.file] = FieldReader(piece.file)
                     stack.callback(readers[piece.file].close)
             # Closed before the files are, so that nothing reads them any more.
-            for tile, placed, values in stack.enter_context(closing(_one_ahead(self._tiles(parts, readers)))):
+            for tile, placed, values in stack.enter_context(closing(made_ahead(self._tiles(parts, readers)))):
                 self._write(self._tables(tile, placed, values))
                 del values  # before the next but one is read
 

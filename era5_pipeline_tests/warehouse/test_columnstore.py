@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.errors import BadFileError
-from era5_pipeline.warehouse.layouts import columnstore
+from era5_pipeline.warehouse.layouts import LAYOUTS, columnstore
 from era5_pipeline.warehouse.load import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.flat_months import assert_holds
@@ -50,8 +50,7 @@ def compressed_chunks(warehouse: Warehouse) -> int:
 
 def without_direct_compress(monkeypatch: pytest.MonkeyPatch) -> None:
     """As before version 2.21."""
-    settings = {name: value for name, value in columnstore._LOAD_SETTINGS.items() if "direct" not in name}
-    monkeypatch.setattr(columnstore, "_LOAD_SETTINGS", settings)
+    monkeypatch.setitem(LAYOUTS, columnstore.Columnstore.name, columnstore.Columnstore(direct=False))
 
 
 def test_a_month_goes_straight_into_batches(warehouse: Warehouse, large: FlatMonth) -> None:

@@ -12,6 +12,7 @@ afterwards.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import errors as pg
@@ -33,10 +34,12 @@ _COLUMNSTORE_VERSION = (2, 18)
 
 _OLD_NAMES = ("compress", "compress_segmentby", "compress_orderby")
 
-_LOAD_SETTINGS = {
+_DIRECT_SETTINGS = {
     "enable_direct_compress_copy": "on",
     # Sorting again what is sorted would cost a third of the rate; unsorted, each batch would hold one row.
     "enable_direct_compress_copy_client_sorted": "on",
+}
+_LOAD_SETTINGS = {
     # A chunk that months share may have batches of both: the DELETE then unpacks them.
     "max_tuples_decompressed_per_dml_transaction": "0",
 }
@@ -47,8 +50,11 @@ _COMPACTED_AT_ONCE_BYTES = 128 * (1 << 20)
 _COMPACT_WAITS_MS = 200
 
 
+@dataclass(frozen=True)
 class Columnstore:
-    """A compressed chunk for each calendar month."""
+    """A compressed chunk for each calendar month; `direct`: COPY compresses, where the server's version can."""
+
+    direct: bool = True
 
     name: ClassVar[str] = "columnstore"
     # Each connection would commit its share by itself: readers would see parts of the month.
@@ -73,7 +79,7 @@ class Columnstore:
         make_calendar_chunk(connection, month)
         make_room(connection, month)
         with connection.transaction():
-            for name, value in _LOAD_SETTINGS.items():
+            for name, value in (_LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {})).items():
                 # Those that this version has.
                 connection.execute(
                     "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, f"timescaledb.{name}")
