@@ -11,11 +11,13 @@ import typer
 from era5_pipeline import __version__
 from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
+from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
+from era5_pipeline.cli.watch import watch
 from era5_pipeline.errors import Era5Error, LocalDiskError
 
 app = typer.Typer(
@@ -29,9 +31,11 @@ app = typer.Typer(
 )
 app.command("load")(load)
 app.command("status")(status)
+app.command("watch")(watch)
 app.command("series")(series)
 app.command("map")(map_)
 app.command("up")(up)
+app.command("doctor")(doctor)
 app.command("demo")(demo)
 app.add_typer(db, name="db")
 

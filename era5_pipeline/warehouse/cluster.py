@@ -22,10 +22,11 @@ from psycopg import pq
 
 from era5_pipeline.errors import Era5Error, LocalDiskError, ServerUnsuitableError, WarehouseError, disk_errors
 from era5_pipeline.supervisor import LogFile
+from era5_pipeline.warehouse.machine import Machine
 from era5_pipeline.warehouse.processes import first_number, number_in_use, server_processes, works_on
 from era5_pipeline.warehouse.server_account import MAJOR_VERSION, server_account
 from era5_pipeline.warehouse.socket_folder import PORT, SocketFolder
-from era5_pipeline.warehouse.tuning import Machine, bulk_load_settings, write_settings
+from era5_pipeline.warehouse.tuning import bulk_load_settings, write_settings
 
 if TYPE_CHECKING:
     from era5_pipeline.warehouse.server_account import Account

@@ -24,7 +24,8 @@ from sqlalchemy.pool import NullPool
 
 from era5_pipeline.errors import LocalDiskError, ServerUnsuitableError, UsageError, WarehouseError
 from era5_pipeline.warehouse.embedded import EmbeddedServer
-from era5_pipeline.warehouse.tuning import Machine, bulk_load_settings
+from era5_pipeline.warehouse.machine import Machine
+from era5_pipeline.warehouse.tuning import bulk_load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,137 @@
+"""`era5 doctor`: a server's settings against what bulk loads want, as a table, SQL or JSON; it changes nothing."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from era5_pipeline.errors import UsageError
+from era5_pipeline.warehouse.advice import Profile
+
+if TYPE_CHECKING:
+    from era5_pipeline.warehouse.comparison import Row
+    from era5_pipeline.warehouse.doctor import Diagnosis
+
+_GB = 1 << 30
+_WIDTH_WITH_REASONS = 130
+_STYLES = {"ok": "green", "change": "yellow", "restart": "yellow", "elsewhere": "yellow", "held back": "red"}
+
+
+def doctor(
+    *,
+    profile: Annotated[
+        Profile,
+        typer.Option(
+            "--profile",
+            help="safe: nothing durable is given up. bulk: for a one-off load, without replicas and archive. "
+            "reckless: a power failure can destroy the database.",
+        ),
+    ] = "safe",
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", metavar="GB", min=1, help="Memory of the server's machine.", show_default="measured"),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", metavar="N", min=1, help="Cores of the server's machine.", show_default="measured"),
+    ] = None,
+    disk: Annotated[
+        int | None,
+        typer.Option("--disk", metavar="GB", min=1, help="Free disk where its log is.", show_default="measured"),
+    ] = None,
+    as_sql: Annotated[bool, typer.Option("--sql", help="Print only the SQL, for psql.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print settings, findings and SQL as JSON.")] = False,
+) -> None:
+    """Compare the server's settings with what loading months in bulk wants, and print the SQL that changes them.
+
+    Nothing is changed: the statements are for you to run. Memory, cores and disk are measured where the server runs on
+    this machine.
+
+    \b
+    Examples:
+      era5 doctor
+      era5 doctor --memory 64 --cores 16 --disk 2000
+      era5 doctor --profile bulk --sql > bulk.sql
+      era5 doctor --json | jq '.settings[] | select(.verdict != "ok")'
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.warehouse.doctor import examine
+    from era5_pipeline.warehouse.machine import Machine
+
+    if as_sql and as_json:
+        raise UsageError("--sql and --json are two outputs", remedy="Choose one; the JSON has the SQL, too.")
+    told = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
+    with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:
+        diagnosis = examine(connection, profile, told)
+    if as_sql:
+        typer.echo(diagnosis.file, nl=False)
+    elif as_json:
+        typer.echo(json.dumps({"database": warehouse.shown} | diagnosis.to_json(), indent=1))
+    else:
+        typer.echo(f"{warehouse.shown} ({diagnosis.server})")
+        typer.echo(_machine_line(diagnosis))
+        _show_rows(diagnosis.rows)
+        _show_findings(diagnosis)
+        _show_sql(diagnosis)
+
+
+def _machine_line(diagnosis: "Diagnosis") -> str:
+    machine, origins = diagnosis.machine, diagnosis.origins
+    facts = (
+        ("memory", origins["memory"], machine.memory_bytes and f"{machine.memory_bytes / _GB:.1f} GB"),
+        ("cores", origins["cores"], machine.cores),
+        ("free disk", origins["disk"], machine.free_bytes is not None and f"{machine.free_bytes / _GB:.1f} GB"),
+    )
+    return "its machine: " + ", ".join(
+        f"{name} {origin}" if origin == "unknown" else f"{name} {value} ({origin})" for name, origin, value in facts
+    )
+
+
+def _show_rows(rows: "tuple[Row, ...]") -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    # Redirected, rich would fold the table to 80 columns.
+    console = console if console.is_terminal else Console(width=160)
+    reasons_fit = console.width >= _WIDTH_WITH_REASONS
+    table = Table(box=SIMPLE)
+    table.add_column("setting", no_wrap=True)
+    for name in ("current", "advised", "verdict", "takes a", *(("why",) if reasons_fit else ())):
+        table.add_column(name)
+    for row in rows:
+        cells = _cells(row)
+        reason = (row.advice.why,) if reasons_fit else ()
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in (*cells, *reason)))
+    console.print(table)
+    if not reasons_fit:
+        for row in rows:
+            if row.verdict != "ok":
+                console.print(Text(f"{row.name}: {row.advice.why}"))
+        console.print()
+
+
+def _cells(row: "Row") -> tuple[str, ...]:
+    advice = row.advice
+    bound = {"at least": ">= ", "at most": "<= ", "exactly": ""}[advice.enough]
+    advised = f"needs --{advice.needs}" if advice.value is None else bound + advice.value
+    return row.name, row.setting.shown, advised, row.verdict, "" if row.verdict == "ok" else row.applied_by
+
+
+def _show_findings(diagnosis: "Diagnosis") -> None:
+    for finding in diagnosis.findings:
+        typer.echo(f"{finding.severity}: {finding.text}\n      {finding.remedy}")
+    if diagnosis.findings:
+        typer.echo()
+
+
+def _show_sql(diagnosis: "Diagnosis") -> None:
+    if not diagnosis.statements and all(row.verdict == "ok" for row in diagnosis.rows):
+        typer.echo(f"Every setting is as the profile {diagnosis.profile} wants it, or better.")
+    else:
+        typer.echo(diagnosis.script, nl=False)
+    if diagnosis.undo:
+        typer.echo(f"\n{diagnosis.undo_script}", nl=False)

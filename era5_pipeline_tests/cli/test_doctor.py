@@ -1,0 +1,241 @@
+"""`era5 doctor`: the table, the SQL, the JSON, and servers of which little is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.warehouse.advice import PROFILES
+from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment
+from era5_pipeline_tests.servers import fresh_role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline_tests.servers import Host
+
+STATEMENT = re.compile(r"ALTER SYSTEM (SET [\w.]+ = '[^']*'|RESET [\w.]+);|SELECT pg_reload_conf\(\);")
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+    return Here(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def wanting(database_url: str) -> str:
+    """The URL of a database whose sessions are not as advised, by what ALTER SYSTEM cannot change."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET jit = on".encode())
+    return database_url
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_embedded_server_is_well(here: Here, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    said = here.run("doctor").out
+    assert "\x1b" not in said
+    assert "(PostgreSQL 18" in said.splitlines()[0]
+    assert re.search(
+        r"its machine: memory [\d.]+ GB \(this machine\), cores \d+ \(this machine\), "
+        r"free disk [\d.]+ GB \(this machine\)",
+        said,
+    )
+    assert re.search(r"\n +shared_buffers +\w+B +>= \w+B +ok +\w", said)
+    assert re.search(r"\n +jit +off +off +ok +A study", said)
+    assert "1,500 without" in words(said)
+    assert "Every setting is as the profile safe wants it, or better." in said
+    assert "ALTER SYSTEM SET" not in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+@pytest.mark.parametrize("columns", [80, 200])
+def test_names_are_whole_in_any_terminal(server_url: str, tmp_path: Path, columns: int) -> None:
+    env = environment(tmp_path, ERA5_DATABASE_URL=server_url, TERM="xterm")
+    command = f"stty cols {columns}; {shlex.quote(ERA5)} doctor --memory 4000"
+    try:
+        done = subprocess.run(
+            ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+            env=env,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs script, of util-linux")
+    said = re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
+    table = re.split(r"\n(?=note: |warning: )", said[said.index(" setting ") :])[0].splitlines()
+    assert any(line.startswith("  max_parallel_workers_per_gather ") for line in table)
+    assert all(len(line) <= columns for line in table)
+    # The reason is beside the setting, or below.
+    reason = "What the planner takes to be cached"
+    assert any(line.startswith("  effective_cache_size ") and reason in line for line in table) is (columns == 200)
+    assert any(line.startswith(f"effective_cache_size: {reason}") for line in table) is (columns == 80)
+
+
+def test_what_is_to_change_is_shown_with_its_sql(here: Here, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    said = here.run("doctor", "--memory", "4000", "--profile", "bulk").out
+    assert "memory 4000.0 GB (given)" in said
+    assert re.search(r"\n +effective_cache_size +\w+ +>= 2000GB +change +reload +What", said)
+    assert re.search(r"\n +synchronous_commit +on +off +change +reload +A study", said)
+    tail = said[said.index("-- Profile bulk") :]
+    assert "ALTER SYSTEM SET effective_cache_size = '2000GB';\n" in tail
+    assert tail.count("SELECT pg_reload_conf();") == 2
+    assert tail.endswith(
+        "\n-- Afterwards, to go back:\nALTER SYSTEM RESET synchronous_commit;\nSELECT pg_reload_conf();\n"
+    )
+
+
+def test_the_profile_reckless_says_so(here: Here, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    said = here.run("doctor", "--profile", "reckless").out
+    assert "warning: the profile reckless is what it says" in said
+    assert "ALTER SYSTEM SET fsync = 'off';\n" in said
+    assert "fsync" not in here.run("doctor", "--profile", "bulk").out
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sql_alone_is_for_psql(here: Here, warehouse: Warehouse, profile: str) -> None:
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    arguments = ("doctor", "--memory", "64", "--cores", "16", "--disk", "1000", "--profile", profile, "--sql")
+    said = here.run(*arguments)
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0].startswith(f"-- Profile {profile}: ")
+    for line in lines:
+        assert line.startswith("--") or STATEMENT.fullmatch(line), line
+    run = [line for line in lines if not line.startswith("--")]
+    assert run[-1] == "SELECT pg_reload_conf();"
+    assert ("ALTER SYSTEM SET fsync = 'off';" in run) is (profile == "reckless")
+    assert not any("RESET" in line for line in run)  # going back is for later
+
+
+def test_nothing_to_change_is_sql_too(here: Here, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    lines = here.run("doctor", "--sql").out.splitlines()
+    assert "-- Nothing to change." in lines
+    assert all(line.startswith("--") for line in lines)
+
+
+def test_json_has_everything(here: Here, warehouse: Warehouse, host: Host) -> None:
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    arguments = ("doctor", "--memory", "64", "--cores", "16", "--disk", "1000", "--profile", "bulk")
+    said = here.run(*arguments, "--json")
+    assert said.err == ""
+    found = said.json()
+    assert found["server"].startswith(f"PostgreSQL {host.version}")
+    assert found["database"] == warehouse.shown
+    assert found["profile"] == "bulk"
+    assert found["machine"] == {
+        "memory_bytes": 64 << 30,
+        "cores": 16,
+        "free_disk_bytes": 1000 << 30,
+        "known_from": {"memory": "given", "cores": "given", "disk": "given"},
+    }
+    rows = {row["name"]: row for row in found["settings"]}
+    assert (rows["shared_buffers"]["advised"], rows["shared_buffers"]["enough"]) == ("1GB", "at least")
+    assert rows["max_locks_per_transaction"]["applied_by"] == "restart"
+    assert rows["effective_cache_size"]["verdict"] == "change"
+    assert rows["synchronous_commit"]["profile"] == "bulk"
+    assert all(row["why"] for row in found["settings"])
+    assert {finding["severity"] for finding in found["findings"]} <= {"warning", "note"}
+    for finding in found["findings"]:
+        assert finding["text"]
+        assert finding["remedy"]
+    shown = here.run(*arguments, "--sql").out
+    assert found["sql"] == [line for line in shown.splitlines() if not line.startswith("--")]
+    assert found["undo_sql"] == [line[5:] for line in shown.splitlines() if line.startswith("--   ")]
+
+
+def test_what_alter_system_cannot_change_is_said(here: Here, wanting: str) -> None:
+    here.set(ERA5_DATABASE_URL=wanting)
+    said = here.run("doctor").out
+    assert re.search(r"\n +jit +on +off +elsewhere +", said)
+    assert "warning: jit = on is set by ALTER DATABASE ... SET, which wins over ALTER SYSTEM\n      Change it" in said
+    assert "ALTER SYSTEM SET" not in said
+    assert "-- Left out (era5 doctor says why): jit" in said
+
+
+def test_a_user_without_privileges_gets_an_answer(here: Here, warehouse: Warehouse, host_url: str) -> None:
+    with fresh_role(host_url) as role:
+        here.set(ERA5_DATABASE_URL=warehouse.url.replace("//postgres@", f"//{role}@"))
+        found = here.run("doctor", "--memory", "4000", "--json").json()
+    assert {row["name"]: row["verdict"] for row in found["settings"]}["effective_cache_size"] == "change"
+    assert any(f"the user {role} may not change" in finding["text"] for finding in found["findings"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
+def test_a_server_that_is_elsewhere(database_url: str, tmp_path: Path) -> None:
+    """As behind a tunnel, or in a container: it answers as if it were here, and its processes are not."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", ERA5, "doctor"]
+    env = environment(tmp_path, ERA5_DATABASE_URL=database_url)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    try:
+        done = run("--json")
+    except FileNotFoundError:
+        pytest.skip("needs unshare, of Linux")
+    if "unshare:" in done.stderr:
+        pytest.skip("needs the right to make a namespace")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["machine"]["known_from"] == {"memory": "unknown", "cores": "unknown", "disk": "unknown"}
+    rows = {row["name"]: row for row in found["settings"]}
+    assert {row["needs"] for row in rows.values() if row["verdict"] == "unknown"} == {"memory", "cores", "disk"}
+    assert (rows["shared_buffers"]["advised"], rows["jit"]["verdict"]) == (None, "ok")
+    remedies = [finding["remedy"] for finding in found["findings"]]
+    for option in ("--memory GB", "--cores N", "--disk GB"):
+        assert f"Say it: era5 doctor {option}" in remedies
+    shown = run("--cores", "2").stdout
+    assert "its machine: memory unknown, cores 2 (given), free disk unknown" in shown
+    assert re.search(r"\n +shared_buffers +\w+ +needs --memory +unknown +", shown)
+    assert "Left out, as the server's machine is not known well enough: shared_buffers" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("--profile", "fast"), ("--memory", "0"), ("--memory", "x"), ("--memory", "nan")),
+        *(("--cores", "0"), ("--cores", "1.5"), ("--disk", "-1"), ("surplus",)),
+    ],
+    ids=" ".join,
+)
+def test_usage(here: Here, arguments: tuple[str, ...]) -> None:
+    assert here.run("doctor", *arguments, code=2).out == ""
+
+
+def test_two_outputs_at_once(here: Here) -> None:
+    assert_explained(here.run("doctor", "--sql", "--json", code=2), "--sql and --json", "Choose one")
+
+
+def test_a_server_that_is_not_there(here: Here) -> None:
+    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
+    said = here.run("doctor", code=5)
+    assert_explained(said, "me@127.0.0.1:9/nowhere")
+    assert "correct-horse" not in said.err
+
+
+def test_help_has_examples(here: Here) -> None:
+    said = here.run("doctor", "--help").out
+    for text in ("Examples:", "era5 doctor --profile bulk --sql > bulk.sql", "reckless", "Nothing is changed"):
+        assert text in words(said)
+    assert "\b" not in said

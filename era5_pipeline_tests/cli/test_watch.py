@@ -1,0 +1,257 @@
+"""`era5 watch`: as JSON, as lines and live, while a load stands in the middle of its COPY."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline_tests.commands import ERA5, Here, Home, Said, assert_explained, ended, environment, new_home
+from era5_pipeline_tests.warehouse.test_activity import standing_load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \| ")
+SECONDS = 30.0
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+    return Here(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def warehouse(database_url: str, here: Here) -> Warehouse:
+    here.set(ERA5_DATABASE_URL=database_url)
+    return Warehouse(database_url)
+
+
+def objects(said: Said) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.out.splitlines()]
+
+
+def test_json_is_an_object_a_line(here: Here, warehouse: Warehouse, large: FlatMonth) -> None:
+    with standing_load(warehouse, large) as (_, pid):
+        said = here.run("watch", "--json", "--interval", "0.4", "--seconds", "1.2")
+    assert said.err == ""
+    seen = objects(said)
+    assert 2 <= len(seen) <= 4
+    times = [datetime.fromisoformat(one["time"]) for one in seen]
+    assert times == sorted(times)
+    last = seen[-1]
+    (loader,) = last["loaders"]
+    assert (loader["pid"], loader["month"], loader["phase"]) == (pid, "2023-07", "COPY")
+    assert loader["bytes"] > 1_000_000
+    assert loader["rows"] > 10_000
+    assert not loader["rows_estimated"]
+    assert loader["glances"]["Client:ClientRead"] >= 1
+    assert last["bottleneck"]["kind"] == "loader"
+    assert last["waits"] == {"Client:ClientRead": 1.0}
+    assert last["wal_bytes_per_second"] >= 0
+    assert last["checkpoints"].keys() == {"timed", "requested", "requested_lately"}
+    assert last["database_bytes"] > 1_000_000
+    assert (last["server"], last["has_months"], last["all_sessions_visible"]) == ("up", True, True)
+
+
+def test_lines_are_plain(here: Here, warehouse: Warehouse, large: FlatMonth) -> None:
+    with standing_load(warehouse, large):
+        said = here.run("watch", "--interval", "0.4", "--seconds", "1.2")
+    assert "\x1b" not in said.out
+    lines = said.out.splitlines()
+    assert 2 <= len(lines) <= 4
+    for line in lines:
+        assert LINE.match(line)
+    assert "| 2023-07 COPY | 0 rows/s, 0.0 MB/s | Client:ClientRead 100 % | WAL " in lines[-1]
+    assert "| checkpoints 0 timed, " in lines[-1]
+    assert "| The loader: for 100 % of the time the server waits for rows." in lines[-1]
+
+
+def test_nothing_loads(here: Here, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    empty = here.run("watch", "--seconds", "0.2")
+    assert "Nothing is loading" in empty.out
+    assert "no month was loaded yet" in empty.out
+    load_month(warehouse, flat_months())
+    loaded = here.run("watch", "--seconds", "0.2")
+    assert "Nothing is loading" in loaded.out
+    assert "no month was loaded yet" not in loaded.out
+    (one,) = objects(here.run("watch", "--seconds", "0.2", "--json"))
+    assert (one["loaders"], one["rows_per_second"], one["bottleneck"]["kind"]) == ([], 0, "nothing")
+
+
+def test_the_embedded_server_runs_as_long_as_it_is_watched() -> None:
+    with new_home() as home:
+        said = home.run("watch", "--seconds", "0.5")
+        assert "no month was loaded yet" in said.out
+        assert not home.server.is_running()
+        assert home.processes() == []
+
+
+def test_ctrl_c_ends_it(warehouse: Warehouse, here: Here) -> None:
+    process = Home(here.home).start("watch", "--interval", "0.2", ERA5_DATABASE_URL=warehouse.url)
+    assert process.stdout
+    assert "Nothing is loading" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    said = ended(process)
+    assert (said.code, said.err) == (130, "")
+
+
+def test_a_reader_who_goes_ends_it(warehouse: Warehouse, here: Here) -> None:
+    process = Home(here.home).start("watch", "--interval", "0.2", ERA5_DATABASE_URL=warehouse.url)
+    assert process.stdout
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    said = ended(process)
+    # Who notices first, the command line's library or we.
+    assert said.code in (1, 141)
+    assert said.err == ""
+
+
+def test_a_server_that_goes_and_comes_back_is_told_of() -> None:
+    with new_home() as home:
+        home.server.start()
+        with psycopg.connect(home.server.url("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE era5")
+        # By its URL: the command itself would start it.
+        url = home.server.url("era5")
+        lines = home.start("watch", "--interval", "0.2", ERA5_DATABASE_URL=url)
+        as_json = home.start("watch", "--json", "--interval", "0.2", ERA5_DATABASE_URL=url)
+        try:
+            assert lines.stdout
+            assert as_json.stdout
+            assert "Nothing is loading" in lines.stdout.readline()
+            assert json.loads(as_json.stdout.readline())["server"] == "up"
+            home.server.stop(force=True)
+            read_until(lines, "the server is gone (")
+            assert '"message": ' in read_until(as_json, '"server": "gone"')
+            home.server.start()
+            assert "Nothing is loading" in read_until(lines, "the server is back")
+            assert "the server is back" not in str(lines.stdout.readline())
+            read_until(as_json, '"server": "up"')
+        finally:
+            for process in (lines, as_json):
+                process.send_signal(signal.SIGINT)
+                assert ended(process).code == 130
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """The next line with these words."""
+    assert process.stdout
+    deadline = time.monotonic() + SECONDS
+    while words not in (line := process.stdout.readline()):
+        assert line
+        assert time.monotonic() < deadline
+    return line
+
+
+class Terminal:
+    """A terminal of 100 columns, with what was written to it so far."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+        self.written = ""
+
+    def read_until(self, words: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        while words not in self.written:
+            assert time.monotonic() < deadline, self.written
+            if not self._read():
+                assert words in self.written, self.written
+
+    def read_all(self) -> None:
+        while self._read():
+            pass
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def _read(self) -> bool:
+        if not select.select([self._master], [], [], SECONDS)[0]:
+            return False
+        with suppress(OSError):  # the other side is closed
+            read = os.read(self._master, 65_536)
+            self.written += read.decode("utf-8", "replace")
+            return bool(read)
+        return False
+
+
+@contextmanager
+def in_a_terminal(home: Path, *arguments: str, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
+    """The command `era5` as a person sees it."""
+    master, slave = pty.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        process = subprocess.Popen(
+            [ERA5, *arguments],
+            env=environment(home, TERM="xterm-256color", **env),
+            cwd=home,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # Ctrl-C reaches it
+        )
+        os.close(slave)
+        try:
+            yield process, Terminal(master)
+        finally:
+            process.kill()
+            process.wait()
+    finally:
+        os.close(master)
+
+
+def test_live_in_a_terminal(warehouse: Warehouse, here: Here, large: FlatMonth) -> None:
+    with (
+        standing_load(warehouse, large) as (_, pid),
+        in_a_terminal(here.home, "watch", "--interval", "0.3", ERA5_DATABASE_URL=warehouse.url) as (process, terminal),
+    ):
+        terminal.read_until("Client:ClientRead 100 %")
+        terminal.read_until("The loader: for")
+        terminal.type(b"\x03")
+        terminal.read_all()
+        assert process.wait(SECONDS) == 130
+    plain = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.written).split())
+    assert f"2023-07 {pid} COPY" in plain
+    for name in ("rows/s", "WAL", "checkpoints", "active sessions", "database"):
+        assert name in plain
+    assert "Traceback" not in plain
+    # Drawn in its place, and the cursor is there again.
+    assert "\x1b[2K" in terminal.written
+    assert terminal.written.rindex("\x1b[?25h") > terminal.written.rindex("\x1b[?25l")
+
+
+def test_server_that_is_not_there(here: Here) -> None:
+    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
+    said = here.run("watch", "--seconds", "1", code=5)
+    assert_explained(said, "me@127.0.0.1:9/nowhere")
+    assert "correct-horse" not in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--interval", "0"), ("--interval", "nan"), ("--interval", "inf"), ("--seconds", "-1"), ("--seconds", "nan")],
+)
+def test_times_that_are_none(here: Here, arguments: tuple[str, str]) -> None:
+    assert arguments[0] in here.run("watch", *arguments, code=2).err
