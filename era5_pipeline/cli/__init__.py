@@ -9,6 +9,7 @@ import sys
 import typer
 
 from era5_pipeline import __version__
+from era5_pipeline.cli.bench import bench
 from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
@@ -38,6 +39,7 @@ app.command("up")(up)
 app.command("doctor")(doctor)
 app.command("demo")(demo)
 app.add_typer(db, name="db")
+app.add_typer(bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:  # typer's callback

@@ -1,0 +1,149 @@
+"""A database of its own to load into, with the table in one of the layouts that the server offers."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from era5_pipeline.bench.cells import CannotRunError, Numbers
+from era5_pipeline.warehouse.connect import Warehouse, describe_server, ensure_database
+from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, CopyInto, LocationSpan, Replacement
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline.warehouse.urls import with_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.months import Month
+    from era5_pipeline.warehouse.layouts import Layout
+
+# Layouts by what `SHOW timescaledb.license` says.
+_OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("columnstore", "calendar hypertable")}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The database; `offered` are its server's layouts, the one of a new table first."""
+
+    warehouse: Warehouse
+    offered: tuple[str, ...]
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection, whose errors are the user's."""
+        with server_errors("measuring"), self.warehouse.connect() as connection:
+            yield connection
+
+    def make_table(self, layout: Layout) -> None:
+        """Make `weather` anew, empty, in this layout.
+
+        Raises:
+            CannotRunError: if the server does not offer it.
+        """
+        if layout.name not in self.offered:
+            raise CannotRunError(f"layout {layout.name}: this server offers {' and '.join(self.offered)}")
+        with self.connect() as connection:
+            connection.execute("DROP TABLE IF EXISTS weather CASCADE")
+            layout.create(connection)
+
+    def fill(
+        self, layout: Layout, month: Month, copy: CopyInto, *, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)
+    ) -> tuple[int, Numbers]:
+        """Load the month by `copy` into a new table of the layout, just as a load does, without the ledger.
+
+        Gives the rows found afterwards, and seconds: all until the rows are there and settled (`seconds`), of that the
+        COPY itself (`copy_seconds`; the longest, of several connections).
+        """
+        self.make_table(layout)
+        timed = _Timed(copy)
+        with self.connect() as connection:
+            connection.execute("CHECKPOINT")  # what was written before is not this one's
+        started = time.monotonic()
+        self.replace(layout, month, timed, spans=spans)
+        seconds = time.monotonic() - started
+        with self.connect() as connection:
+            return count_rows(connection), {"seconds": seconds, "copy_seconds": timed.seconds}
+
+    def replace(
+        self, layout: Layout, month: Month, copy: CopyInto, *, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)
+    ) -> None:
+        """Load the month by `copy` into the table as it is, and settle it."""
+        replacement = Replacement(
+            month=month,
+            copy=copy,
+            finish=lambda _: None,
+            on_wait=lambda _: None,
+            patience_seconds=60,
+            spans=spans,
+            connect=lambda _: self.warehouse.connect(),
+            stop=lambda: None,
+        )
+        with self.connect() as connection:
+            layout.replace(connection, replacement)
+            layout.settle(connection, month, replaced=False)
+
+
+class _Timed:
+    """A way of copying that keeps how long it took."""
+
+    def __init__(self, copy: CopyInto) -> None:
+        self._copy = copy
+        self.seconds = 0.0
+
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        started = time.monotonic()
+        try:
+            return self._copy(connection, table, freeze=freeze, span=span)
+        finally:
+            self.seconds = max(self.seconds, time.monotonic() - started)
+
+
+@contextmanager
+def new_target(warehouse: Warehouse) -> Iterator[Target]:
+    """A new database beside that of `warehouse`, with TimescaleDB where the server offers it; dropped afterwards.
+
+    Raises:
+        ServerUnsuitableError: if it may not be created.
+    """
+    name = f"era5_bench_{os.getpid()}"
+    own = Warehouse(with_database(warehouse.url, name))
+    ensure_database(own.url)
+    try:
+        with server_errors("measuring"), own.connect() as connection:
+            ensure_schema(connection)  # makes the extension, and the ledger's schema
+            license_name = describe_server(connection).license
+        yield Target(own, _OFFERED[license_name])
+    finally:
+        with server_errors("measuring"), warehouse.connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def count_rows(connection: psycopg.Connection[Any]) -> int:
+    """The rows that a reader finds: a fast load that is not visible is not a load."""
+    row = connection.execute("SELECT count(*) FROM weather").fetchone()
+    return int(row[0]) if row else 0
+
+
+def require_rows(found: int, flat: FlatMonth) -> None:
+    """Raise if not every row is there.
+
+    Raises:
+        CannotRunError: naming both numbers.
+    """
+    if found != flat.rows:
+        raise CannotRunError(f"{found:,} rows are in the table, of {flat.rows:,}")

@@ -1,0 +1,141 @@
+"""`era5 bench`: measure loading on this machine and server, as docs/performance.md does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from era5_pipeline.errors import UsageError
+
+if TYPE_CHECKING:
+    from era5_pipeline.bench.target import Target
+
+bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, as ratios within one run.")
+
+# What is wanted of each ratio and figure, for the table that is printed; `most` means no more than that.
+_WANTED = {
+    "loader_to_limit": 0.95,
+    "loader_to_psycopg_rows": 10,
+    "loader_to_parallel_copy": 2,
+    "columnstore_to_compress_chunk": 1.7,
+    "columnstore_to_heap": 0.85,
+    "two_workers_to_one": 1.4,
+    "pipeline_rows_per_second": 1_000_000,
+    "flatten_rows_per_second": 3_000_000,
+}
+
+
+@bench.callback()
+def _group() -> None:
+    """Keep `run` a command of its own, though it is the only one."""
+
+
+@bench.command("run")
+def run(
+    suite: Annotated[
+        Literal["limit", "layouts", "pipeline"],
+        typer.Argument(help="limit: against what the server can take; layouts: rates, space, reading; pipeline: all."),
+    ],
+    *,
+    rows: Annotated[int, typer.Option("--rows", min=744, help="Rows of a month, about.")] = 3_000_000,
+    workers: Annotated[int, typer.Option("--workers", min=2, max=6, help="Connections, or months at once.")] = 2,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often each thing is measured.")] = 3,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write everything that was measured.")
+    ] = None,
+) -> None:
+    """Measure, in a database of its own that is dropped afterwards, on generated months.
+
+    The server is that of ERA5_DATABASE_URL, or the embedded one. What cannot run there is null, with the reason.
+
+    \b
+    Examples:
+      era5 bench run limit --json limit.json
+      era5 bench run layouts --rows 7440000
+      era5 bench run pipeline --workers 2
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from rich.console import Console
+
+    from era5_pipeline.bench.facts import facts
+    from era5_pipeline.bench.target import new_target
+    from era5_pipeline.scratch import own_folder
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.warehouse.connect import open_warehouse
+
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise UsageError(f"--json: {json_file.parent} is no folder", remedy="Make it first, or name another file.")
+    settings = read_settings()
+    console = Console(stderr=True)
+    with (
+        open_warehouse(settings, create=True) as warehouse,
+        new_target(warehouse) as target,
+        own_folder(settings.home, "bench-") as folder,
+        console.status("starting") as status,
+    ):
+
+        def say(text: str) -> None:
+            status.update(text)
+            if not console.is_terminal:
+                typer.echo(text, err=True)
+
+        with target.connect() as connection:
+            about = facts(connection, folder)
+        measured = _run(suite, target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
+    result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **about}
+    if json_file is not None:
+        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    _print(result)
+
+
+def _run(
+    suite: str, target: "Target", folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    from era5_pipeline.bench.layouts import run_layouts
+    from era5_pipeline.bench.limit import run_limit
+    from era5_pipeline.bench.pipeline import run_pipeline
+
+    if suite == "layouts":
+        return run_layouts(target, folder, rows=rows, repeats=repeats, say=say)
+    chosen = run_limit if suite == "limit" else run_pipeline
+    return chosen(target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    cells = Table("measured", box=SIMPLE)
+    for name in ("rows", "rows/s", "seconds"):
+        cells.add_column(name, justify="right")
+    cells.add_column("not measured, because")
+    for cell in result["cells"]:
+        rate = cell["rows_per_second"]
+        seconds = ", ".join(f"{value:.2f}" for value in cell["seconds"])
+        cells.add_row(
+            cell["name"],
+            f"{cell['rows']:,}" if rate else "",
+            f"{rate:,}" if rate else "",
+            seconds,
+            cell["reason"] or "",
+        )
+    console.print(cells)
+    outcome = Table("ratio or figure", box=SIMPLE)
+    for name in ("value", "wanted"):
+        outcome.add_column(name, justify="right")
+    for name, value in (*result["ratios"].items(), *result["figures"].items()):
+        for label, number in _parts(name, value):
+            wanted = _WANTED.get(name)
+            outcome.add_row(label, "null" if number is None else f"{number:,.6g}", f">= {wanted:,}" if wanted else "")
+    console.print(outcome)
+    typer.echo(f"{result['server']['version']} on {result['machine']['cores']} cores, {result['machine']['processor']}")
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, float | None]]:  # noqa: ANN401  # a number, null, or one a layout
+    if isinstance(value, dict):
+        return [(f"{name}, {part}", number) for part, number in value.items()]
+    return [(name, value)]
