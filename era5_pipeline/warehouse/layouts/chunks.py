@@ -28,6 +28,23 @@ def chunks_of(connection: psycopg.Connection[Any], month: Month) -> list[sql.Ide
     return _chunks_between(connection, month.start, month.end)
 
 
+def tables_of(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> list[sql.Identifier]:
+    """What to vacuum for a chunk: itself, and the table of its batches, which versions before 2.28 leave out."""
+    is_before = connection.execute(
+        "SELECT FROM pg_attribute WHERE attrelid = '_timescaledb_catalog.chunk'::regclass "
+        "AND attname = 'compressed_chunk_id' AND NOT attisdropped"
+    ).fetchone()
+    if is_before is None:
+        return [chunk]
+    batches = connection.execute(
+        "SELECT b.schema_name, b.table_name FROM _timescaledb_catalog.chunk c "
+        "JOIN _timescaledb_catalog.chunk b ON b.id = c.compressed_chunk_id "
+        "WHERE format('%%I.%%I', c.schema_name, c.table_name)::regclass = %s::regclass",
+        (chunk.as_string(connection),),
+    ).fetchall()
+    return [chunk, *(sql.Identifier(*names) for names in batches)]
+
+
 def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> None:
     """Make a chunk for exactly the month: the Community edition alone can.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from psycopg import errors as pg
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk
+from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, tables_of
 from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete_and_copy, make_room
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ class Columnstore:
             name = chunk.as_string(connection)
             if _has_heap(connection, name):
                 connection.execute("SELECT compress_chunk(%s::regclass, if_not_compressed => true)", (name,))
-            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+            for table in tables_of(connection, chunk):
+                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
             if replaced and not _compact(connection, chunk):
+                tables = ", ".join(table.as_string(connection) for table in tables_of(connection, chunk))
                 said.append(
                     f"{month}: the space of the replaced rows is kept for its next replacement; to give it back, when "
-                    f"readers of the month can wait: VACUUM FULL {name};"
+                    f"readers of the month can wait: VACUUM FULL {tables};"
                 )
         return tuple(said)
 
@@ -126,7 +128,8 @@ def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool
     try:
         # Whoever asks after us waits behind us: not for long where someone before us does not end.
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_COMPACT_WAITS_MS}ms",))
-        connection.execute(sql.SQL("VACUUM FULL {}").format(chunk))
+        for table in tables_of(connection, chunk):
+            connection.execute(sql.SQL("VACUUM FULL {}").format(table))
     except pg.LockNotAvailable:
         return False
     finally:

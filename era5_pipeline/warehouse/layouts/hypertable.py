@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, make_chunks_by_rows
+from era5_pipeline.warehouse.layouts.chunks import (
+    chunks_of,
+    make_calendar_chunk,
+    make_chunks_by_rows,
+    tables_of,
+)
 from era5_pipeline.warehouse.layouts.protocol import (
     WEATHER,
     create_location_index,
@@ -55,7 +60,8 @@ def make_room(connection: psycopg.Connection[Any], month: Month) -> None:
     five seconds, for other months' loads into the same chunk.
     """
     for chunk in chunks_of(connection, month):
-        connection.execute(sql.SQL("VACUUM (SKIP_LOCKED, TRUNCATE off) {}").format(chunk))
+        for table in tables_of(connection, chunk):
+            connection.execute(sql.SQL("VACUUM (SKIP_LOCKED, TRUNCATE off) {}").format(table))
 
 
 class _HeapHypertable:
