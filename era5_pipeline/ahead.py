@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
 _T = TypeVar("_T")
 
 
-def made_ahead(items: Iterator[_T], depth: int = 1) -> Generator[_T]:
-    """The same items, none of which may be None, made in one thread up to `depth` before they are asked for.
+class MadeAhead(Generic[_T]):
+    """The same items, none of which may be None, made in one thread, up to `depth` before they are asked for.
 
-    What making one raises is raised where that one is asked for. Closed, it makes no more.
+    The first ones are begun at once. What making one raises is raised where that one is asked for. Closed, it makes no
+    more; it must be closed.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        ahead = deque(pool.submit(next, items, None) for _ in range(depth))
-        try:
-            while (item := ahead.popleft().result()) is not None:
-                ahead.append(pool.submit(next, items, None))
-                yield item
-        finally:
-            pool.shutdown(cancel_futures=True)
+
+    def __init__(self, items: Iterator[_T], depth: int = 1) -> None:
+        self._items = items
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._ahead = deque(self._pool.submit(next, items, None) for _ in range(depth))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> _T:
+        item = self._ahead.popleft().result() if self._ahead else None
+        if item is None:
+            self._ahead.clear()
+            raise StopIteration
+        self._ahead.append(self._pool.submit(next, self._items, None))
+        return item
+
+    def close(self) -> None:
+        """Wait for the item that is being made, and make no more."""
+        self._ahead.clear()
+        self._pool.shutdown(cancel_futures=True)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from dask.base import compute
 
 from era5_pipeline import progress
-from era5_pipeline.ahead import made_ahead
+from era5_pipeline.ahead import MadeAhead
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
 from era5_pipeline.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.facts import ColumnFacts, FlatMonth, checksum_of
@@ -223,7 +223,7 @@ class _Flattening:
                     readers[piece.file] = FieldReader(piece.file)
                     stack.callback(readers[piece.file].close)
             # Closed before the files are, so that nothing reads them any more.
-            for tile, placed, values in stack.enter_context(closing(made_ahead(self._tiles(parts, readers)))):
+            for tile, placed, values in stack.enter_context(closing(MadeAhead(self._tiles(parts, readers)))):
                 self._write(self._tables(tile, placed, values))
                 del values  # before the next but one is read
 

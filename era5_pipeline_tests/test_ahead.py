@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.ahead import made_ahead
+from era5_pipeline.ahead import MadeAhead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @given(items=st.lists(st.integers()), depth=st.integers(1, 9))
 def test_the_same_items_in_order(items: list[int], depth: int) -> None:
-    assert list(made_ahead(iter(items), depth)) == items
+    with closing(MadeAhead(iter(items), depth)) as ahead:
+        assert list(ahead) == items
+        assert list(ahead) == []
 
 
 def test_the_next_is_made_while_this_one_is_used() -> None:
@@ -30,13 +32,17 @@ def test_the_next_is_made_while_this_one_is_used() -> None:
             made.append(number)
             yield number
 
-    with closing(made_ahead(make(), 3)) as items:
-        assert next(items) == 0
+    def wait_for(count: int) -> None:
         deadline = time.monotonic() + 5
-        while len(made) < 4 and time.monotonic() < deadline:
+        while len(made) < count and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.01)
-        assert made == [0, 1, 2, 3]  # and no further
+        assert made == list(range(count))  # and no further
+
+    with closing(MadeAhead(make(), 3)) as items:
+        wait_for(3)  # before anybody asks
+        assert next(items) == 0
+        wait_for(4)
 
 
 def test_what_making_raises_is_raised_in_its_turn() -> None:
@@ -45,15 +51,16 @@ def test_what_making_raises_is_raised_in_its_turn() -> None:
         yield 2
         raise ValueError("the third")
 
-    items = made_ahead(make(), 8)
-    assert [next(items), next(items)] == [1, 2]
-    with pytest.raises(ValueError, match="the third"):
-        next(items)
+    with closing(MadeAhead(make(), 8)) as items:
+        assert [next(items), next(items)] == [1, 2]
+        with pytest.raises(ValueError, match="the third"):
+            next(items)
 
 
 def test_closed_it_leaves_no_thread() -> None:
     before = threading.active_count()
-    items = made_ahead(iter(range(1000)), 4)
-    assert next(items) == 0
-    items.close()
-    assert threading.active_count() == before
+    for asked in (0, 1, 5):
+        items = MadeAhead(iter(range(1000)), 4)
+        assert [next(items) for _ in range(asked)] == list(range(asked))
+        items.close()
+        assert threading.active_count() == before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,8 @@ def run_limit(
     return {
         "cells": [cell.to_json() for cell in cells.values()],
         "ratios": {
-            # The COPY itself on both sides: what follows (index, ANALYZE, exchange) is the same, and would flatter.
+            # The COPY itself, from Parquet or the server's file to its last row, on both sides: what follows (index,
+            # ANALYZE, exchange) is the same, and would flatter.
             "loader_to_limit": ratio(loader.rate_of("copy_seconds"), limit.rate_of("copy_seconds")),
             "loader_to_psycopg_rows": ratio(loader.rate_of("copy_seconds"), by_row.rate_of("copy_seconds")),
             "loader_to_parallel_copy": ratio(several.rows_per_second, parallel.rows_per_second),
@@ -104,29 +105,29 @@ class _Limit:
     def server_side(self, file: ServerFile | str) -> tuple[int, Numbers]:
         if isinstance(file, str):
             raise CannotRunError(file)
-        rows, numbers = self._target.fill(self._layout, self._month.month, file)
+        rows, numbers = self._target.fill(self._layout, self._month.month, nullcontext(file))
         require_rows(rows, self._month)
         return rows, numbers
 
     def row_by_row(self) -> tuple[int, Numbers]:
         copy = RowByRow(self._month, _ROWS_BY_ROW)
-        rows, numbers = self._target.fill(self._layout, self._month.month, copy)
+        rows, numbers = self._target.fill(self._layout, self._month.month, nullcontext(copy))
         if rows != copy.rows:
             raise CannotRunError(f"{rows:,} rows are in the table, of {copy.rows:,}")
-        return rows, numbers | {"copy_seconds": copy.seconds}
+        return rows, numbers | {"write_seconds": copy.write_seconds}
 
     def several(self) -> tuple[int, Numbers]:
         """One month by several connections; where the layout has it not, several months at once by one each."""
         if not self._layout.shares_months:
             return load_at_once(self._target, self._layout, self._months[: self._workers])
         spans = location_spans(self._month, self._workers)
-        rows, numbers = self._target.fill(self._layout, self._month.month, own(self._month), spans=spans)
+        rows, numbers = self._target.fill(self._layout, self._month.month, own(self._month, spans), spans=spans)
         require_rows(rows, self._month)
         return rows, numbers
 
     def parallel_copy(self) -> tuple[int, Numbers]:
         """Into a table whose chunk or partition is there: making it is not its business."""
-        self._target.fill(self._layout, self._month.month, nothing)
+        self._target.fill(self._layout, self._month.month, nullcontext(nothing))
         seconds = self._parallel_copy.run(self._target.warehouse.url)
         with self._target.connect() as connection:
             rows = count_rows(connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,19 +55,25 @@ class Target:
             layout.create(connection)
 
     def fill(
-        self, layout: Layout, month: Month, copy: CopyInto, *, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)
+        self,
+        layout: Layout,
+        month: Month,
+        way: AbstractContextManager[CopyInto],
+        *,
+        spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
     ) -> tuple[int, Numbers]:
-        """Load the month by `copy` into a new table of the layout, just as a load does, without the ledger.
+        """Load the month in some way into a new table of the layout, just as a load does, without the ledger.
 
         Gives the rows found afterwards, and seconds: all until the rows are there and settled (`seconds`), of that the
         COPY itself (`copy_seconds`; the longest, of several connections).
         """
         self.make_table(layout)
-        timed = _Timed(copy)
         with self.connect() as connection:
             connection.execute("CHECKPOINT")  # what was written before is not this one's
         started = time.monotonic()
-        self.replace(layout, month, timed, spans=spans)
+        with way as copy:
+            timed = _Timed(copy)
+            self.replace(layout, month, timed, spans=spans)
         seconds = time.monotonic() - started
         with self.connect() as connection:
             return count_rows(connection), {"seconds": seconds, "copy_seconds": timed.seconds}

@@ -82,4 +82,5 @@ def load_at_once(target: Target, layout: Layout, months: Sequence[FlatMonth]) ->
 
 
 def _load(target: Target, layout: Layout, month: FlatMonth) -> None:
-    target.replace(layout, month.month, own(month))
+    with own(month) as copy:
+        target.replace(layout, month.month, copy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import psycopg
 from era5_pipeline.errors import Era5Error, RefusedError, WarehouseError
 from era5_pipeline.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.copying import copy_flat, location_spans
+from era5_pipeline.warehouse.copying import FlatCopy, location_spans
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, Replacement
@@ -97,31 +97,33 @@ def load_month(
                 ledger.end_attempt(connection, attempt, rows=rows)
 
             on_rows, stop = _counting(flat, heartbeat)
+            spans = location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,)
+            copy = FlatCopy(flat, spans, on_rows)
             replacement = Replacement(
                 month=flat.month,
-                copy=partial(copy_flat, flat, on_rows=on_rows),
+                copy=copy,
                 finish=finish,
                 on_wait=on_wait,
                 patience_seconds=lock_timeout_seconds,
-                spans=location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,),
+                spans=spans,
                 connect=connect,
                 stop=stop,
             )
             try:
-                with errors(), heartbeat:
+                with errors(), heartbeat, closing(copy):
                     rows = schema.layout.replace(connection, replacement)
             except Era5Error as error:
                 # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
                 with suppress(psycopg.Error):
                     ledger.end_attempt(connection, attempt, error=error.message)
                 raise
-            notes = _notes(flat, schema, workers, len(replacement.spans))
+            notes = _notes(flat, schema, workers, len(spans))
             # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
             with suppress(psycopg.Error):
                 notes += schema.layout.settle(connection, flat.month, replaced=before is not None)
             return replace(
                 _result(schema, rows, before, time.monotonic() - started, changed=True),
-                workers=len(replacement.spans),
+                workers=len(spans),
                 notes=notes,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,12 @@ from era5_pipeline.errors import BadFileError
 from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.warehouse import copying
 from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.copying import copy_flat, location_spans, spans_of
-from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE
+from era5_pipeline.warehouse.copying import FlatCopy, location_spans, spans_of
+from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, LocationSpan
 from era5_pipeline_tests.flat_months import assert_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from era5_pipeline.facts import FlatMonth
@@ -42,6 +43,18 @@ def connection(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
+def copy_flat(
+    flat: FlatMonth,
+    connection: psycopg.Connection[Any],
+    *,
+    freeze: bool = False,
+    span: LocationSpan = EVERYWHERE,
+    on_rows: Callable[[int], None] = lambda _: None,
+) -> int:
+    with closing(FlatCopy(flat, (span,), on_rows)) as copy:
+        return copy(connection, WEATHER, freeze=freeze, span=span)
+
+
 def count(connection: psycopg.Connection[Any]) -> int:
     row = connection.execute("SELECT count(*) FROM weather").fetchone()
     assert row is not None
@@ -53,7 +66,7 @@ def test_every_row_in_the_order_of_the_file(
     connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, flat_format: FlatFormat
 ) -> None:
     flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"), missing=0.05, flat_format=flat_format)
-    assert copy_flat(flat, connection, WEATHER, freeze=False) == flat.rows
+    assert copy_flat(flat, connection) == flat.rows
     assert_holds(Warehouse(shared_database_url), flat)
     # As they lie on disk: all hours of a location, then the next; the index depends on it.
     lying = connection.execute("SELECT location_id, time FROM weather ORDER BY ctid").fetchall()
@@ -65,7 +78,7 @@ def test_frozen_rows(connection: psycopg.Connection[Any], flat_months: FlatMonth
     flat = flat_months(flat_format=flat_format)
     with connection.transaction():
         connection.execute("TRUNCATE weather")
-        copy_flat(flat, connection, WEATHER, freeze=True)
+        copy_flat(flat, connection, freeze=True)
     connection.execute("ANALYZE weather")
     # The file may have grown by more pages than rows are in.
     row = connection.execute(
@@ -82,7 +95,7 @@ def test_every_row_that_is_sent_is_told(
 ) -> None:
     flat = flat_months(points=(10, 20), names=("t2m",), flat_format=flat_format)
     told: list[int] = []
-    copy_flat(flat, connection, WEATHER, freeze=False, on_rows=told.append)
+    copy_flat(flat, connection, on_rows=told.append)
     assert len(told) > 2
     assert min(told) >= 0
     assert sum(told) == flat.rows
@@ -98,7 +111,7 @@ def test_shares_are_the_whole_month_and_nothing_twice(
     assert (spans[0].first, spans[-1].end) == (None, None)
     assert [span.end for span in spans[:-1]] == [span.first for span in spans[1:]]
     connection.execute("TRUNCATE weather")
-    rows = [copy_flat(large, connection, WEATHER, freeze=False, span=span) for span in spans]
+    rows = [copy_flat(large, connection, span=span) for span in spans]
     assert sum(rows) == large.rows
     assert max(rows) < 2 * large.rows / shares
     assert connection.execute("SELECT count(DISTINCT (location_id, time)), count(*) FROM weather").fetchone() == (
@@ -138,7 +151,7 @@ def test_a_month_of_several_row_groups(
     flat = flat_months()
     regrouped = replace(flat, path=tmp_path / "regrouped.parquet")
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(flat.path), regrouped.path, row_group_size=1000)
-    assert copy_flat(regrouped, connection, WEATHER, freeze=False) == flat.rows
+    assert copy_flat(regrouped, connection) == flat.rows
     assert_holds(Warehouse(shared_database_url), flat)
 
 
@@ -148,7 +161,7 @@ def test_a_file_that_is_gone(
 ) -> None:
     gone = replace(flat_months(flat_format=flat_format), path=tmp_path / "gone")
     with pytest.raises(BadFileError, match=r"gone: is damaged \(.*No such file.*\)\nRun the month again with --force"):
-        copy_flat(gone, connection, WEATHER, freeze=False)
+        copy_flat(gone, connection)
     assert count(connection) == 0
 
 
@@ -163,7 +176,7 @@ def test_a_file_that_is_no_parquet(
     harmed = replace(flat_months(), path=tmp_path / "harmed.parquet")
     harmed.path.write_bytes(content)
     with pytest.raises(BadFileError, match=r"harmed\.parquet: is damaged"):
-        copy_flat(harmed, connection, WEATHER, freeze=False)
+        copy_flat(harmed, connection)
     assert count(connection) == 0
 
 
@@ -176,7 +189,7 @@ def test_parquet_of_something_else(
     other = replace(flat_months(), path=tmp_path / "other.parquet")
     pyarrow.parquet.write_table(pa.table({"a": [1]}), other.path)
     with pytest.raises(BadFileError, match=r"other\.parquet: is damaged"):
-        copy_flat(other, connection, WEATHER, freeze=False)
+        copy_flat(other, connection)
 
 
 @pytest.mark.parametrize("line", ["nonsense", "2023-07-01T00:00:00Z,1,x,2,3,4,5,6,7,8", '"', "\x00"])
@@ -187,5 +200,5 @@ def test_csv_that_the_server_refuses(
     harmed = replace(flat, path=tmp_path / "harmed.csv")
     harmed.path.write_text(flat.path.read_text() + line + "\n")
     with pytest.raises(psycopg.DataError):
-        copy_flat(harmed, connection, WEATHER, freeze=False)
+        copy_flat(harmed, connection)
     assert count(connection) == 0
