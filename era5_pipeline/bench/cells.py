@@ -61,11 +61,12 @@ def take_turns(
 ) -> dict[str, Cell]:
     """Measure each way once, then each again, and so on; a way gives rows found and figures, `seconds` among them.
 
-    One that cannot run is asked once.
+    Each turn begins with another one, so that none always comes after the same. One that cannot run is asked once.
     """
     cells = {name: Cell(name) for name in ways}
     for repeat in range(repeats):
-        for name, measure in ways.items():
+        first = repeat % len(ways)
+        for name, measure in [*list(ways.items())[first:], *list(ways.items())[:first]]:
             cell = cells[name]
             if cell.reason is not None:
                 continue

@@ -69,7 +69,9 @@ class Target:
         """
         self.make_table(layout)
         with self.connect() as connection:
-            connection.execute("CHECKPOINT")  # what was written before is not this one's
+            # What was written before is not this one's to wait for; the second counts where the server is here.
+            connection.execute("CHECKPOINT")
+            os.sync()
         started = time.monotonic()
         with way as copy:
             timed = _Timed(copy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import conninfo, pq, sql
@@ -30,6 +30,8 @@ DAGSTER_SUFFIX = "_dagster"
 OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
 _PING_SECONDS = 2
+# When a network says nothing any more: libpq itself asks after two hours, and for data on their way never.
+_SILENCE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "tcp_user_timeout": 120_000}
 # libpq gives no SQLSTATE of a connection that failed, only the server's words.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
@@ -71,7 +73,9 @@ class Warehouse:
             ServerUnreachableError: if there is none to be had; names the server.
             ServerUnsuitableError: if the server is too old.
         """
-        own_options = url_parameters(self.url).get("options", "")
+        given = url_parameters(self.url)
+        own_options = given.get("options", "")
+        silence: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in given}
         try:
             connection = psycopg.connect(
                 self.url,
@@ -82,6 +86,7 @@ class Warehouse:
                 client_encoding="UTF8",
                 # A session in local time would draw month borders elsewhere.
                 options=f"{own_options} -c TimeZone=UTC".strip(),
+                **silence,
             )
         except psycopg.OperationalError as error:
             raise _no_connection(self.url, error) from error

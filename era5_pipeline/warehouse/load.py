@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from era5_pipeline.errors import Era5Error, RefusedError, WarehouseError
+from era5_pipeline.errors import Era5Error, MonthLockedError, RefusedError, WarehouseError
 from era5_pipeline.progress import Counter
 from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.copying import FlatCopy, location_spans
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, Replacement
-from era5_pipeline.warehouse.locks import month_lock
+from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def load_month(
     """
     errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
     with errors(), warehouse.connect() as connection:
-        _take_time(connection)
+        _take_time(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             before = ledger.read_entry(connection, flat.month)
@@ -87,7 +87,7 @@ def load_month(
                 _require_no_real_data_lost(flat, before)
             started = time.monotonic()
             attempt = ledger.begin_attempt(connection, flat.month)
-            connect = partial(_connect, warehouse, flat.month)
+            connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
             heartbeat = Heartbeat(connect, attempt)
 
             def finish(rows: int) -> None:
@@ -112,11 +112,12 @@ def load_month(
             try:
                 with errors(), heartbeat, closing(copy):
                     rows = schema.layout.replace(connection, replacement)
-            except Era5Error as error:
+            except Era5Error as problem:
+                error = _naming_holder(connection, flat.month, problem)
                 # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
                 with suppress(psycopg.Error):
                     ledger.end_attempt(connection, attempt, error=error.message)
-                raise
+                raise error from problem.__cause__
             notes = _notes(flat, schema, workers, len(spans))
             # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
             with suppress(psycopg.Error):
@@ -142,12 +143,22 @@ def _counting(flat: FlatMonth, heartbeat: Heartbeat) -> tuple[Callable[[int], No
     return on_rows, stopped.set
 
 
-def _connect(warehouse: Warehouse, month: Month, name: str) -> psycopg.Connection[Any]:
+def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name: str) -> psycopg.Connection[Any]:
     """Another connection for the month, which `era5 watch` and the server's own views tell by its name."""
     connection = warehouse.connect()
     connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
-    _take_time(connection)
+    _take_time(connection, lock_timeout_seconds)
     return connection
+
+
+def _naming_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
+    """Who has the lock that was not to be had, which PostgreSQL does not say; any other error as it is."""
+    if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+        return error
+    return MonthLockedError(
+        f"{month} cannot be loaded while its tables are locked by {holder_of_tables(connection)}",
+        remedy="The month is as it was. Wait until that session ends its transaction, or end it; then run this again.",
+    )
 
 
 def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int) -> tuple[str, ...]:
@@ -162,8 +173,10 @@ def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int) -> tuple[str
     return (f"{flat.month}: loaded by {used} of {wanted} connections, because {why}",)
 
 
-def _take_time(connection: psycopg.Connection[Any]) -> None:
+def _take_time(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
     """Lift the limits that a user or database may have on the time of a statement or transaction, as pg_dump does.
+
+    But for locks, which somebody may hold for ever. Under a second, those that loads have of each other would count.
 
     And have commits wait for the disk, where they need not (`synchronous_commit = off` is advised for bulk loads): a
     month that was called loaded is then never lost.
@@ -173,8 +186,9 @@ def _take_time(connection: psycopg.Connection[Any]) -> None:
     )
     connection.execute(
         "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
-        "('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')"
+        "('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')"
     )
+    connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{max(1, lock_timeout_seconds)}s",))
 
 
 def _require_all_rows(flat: FlatMonth, rows: int) -> None:

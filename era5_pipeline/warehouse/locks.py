@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 # "ERA5" in ASCII: the first key of every advisory lock of this project.
 LOCK_CLASS = 0x45524135
 
+# From the weakest on.
+_MODES = (
+    *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
+    *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
+)
+
 
 @contextmanager
 def month_lock(
@@ -68,6 +74,25 @@ def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
         "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.objsubid = 2 AND l.granted "
         "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
         key,
+    ).fetchone()
+    return "a session that has just ended" if row is None else describe_session(*row)
+
+
+def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
+    """Who, of other sessions, has a lock on `weather`, what it is made of or the ledger: the strongest, for longest."""
+    row = connection.execute(
+        # By catalogues alone: functions that look at the table would wait for it as well.
+        "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('weather')::oid "
+        "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
+        "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'era5') "
+        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
+        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+        "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
+        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "AND l.relation IN (SELECT oid FROM ours) "
+        "ORDER BY array_position(%s, l.mode) DESC, a.xact_start LIMIT 1",
+        (list(_MODES),),
     ).fetchone()
     return "a session that has just ended" if row is None else describe_session(*row)
 

@@ -97,13 +97,17 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
     row = connection.execute(
-        "SELECT relkind, pg_get_partkeydef(oid), (SELECT jsonb_object_agg(attname, format_type(atttypid, atttypmod)) "
+        # By catalogues alone: a table that somebody has locked is not waited for here.
+        "SELECT relkind, "
+        "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
+        "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid), "
+        "(SELECT jsonb_object_agg(attname, format_type(atttypid, atttypmod)) "
         "FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) "
         "FROM pg_class c WHERE oid = 'weather'::regclass"
     ).fetchone()
-    kind, key, columns = row if row is not None else ("", None, {})
+    kind, is_by_time, columns = row if row is not None else ("", None, {})
     _require_our_columns(columns or {})
-    if kind == "p" and key == 'RANGE ("time")':
+    if kind == "p" and is_by_time:
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
         found = connection.execute(

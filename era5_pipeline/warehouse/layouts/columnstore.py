@@ -125,6 +125,7 @@ def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool
     ).fetchone()
     if row is None or row[0] > _COMPACTED_AT_ONCE_BYTES:
         return False
+    (before,) = connection.execute("SHOW lock_timeout").fetchone() or ("0",)
     try:
         # Whoever asks after us waits behind us: not for long where someone before us does not end.
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_COMPACT_WAITS_MS}ms",))
@@ -134,5 +135,5 @@ def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool
         return False
     finally:
         with suppress(pg.Error):
-            connection.execute("SELECT set_config('lock_timeout', '0', false)")
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (before,))
     return True

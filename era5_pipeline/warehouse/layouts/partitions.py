@@ -25,7 +25,7 @@ from era5_pipeline.warehouse.layouts.aside import (
     remove_aside,
 )
 from era5_pipeline.warehouse.layouts.protocol import WEATHER, create_location_index, create_weather
-from era5_pipeline.warehouse.locks import describe_session
+from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def _exchange_patiently(connection: psycopg.Connection[Any], replacement: Replac
                 _exchange(connection, month)
                 replacement.finish(rows)
         except pg.LockNotAvailable:
-            reader = _user_of_weather(connection)
+            reader = holder_of_tables(connection)
         else:
             return
         if time.monotonic() + pause > deadline:
@@ -134,17 +134,3 @@ def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
         "WHERE c.oid = 'weather'::regclass"
     ).fetchone()
     return str(row[0]) if row else "public"
-
-
-def _user_of_weather(connection: psycopg.Connection[Any]) -> str:
-    """Whose transaction has had the table, or a partition of it, for longest."""
-    row = connection.execute(
-        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
-        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-        "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
-        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-        "AND (l.relation = 'weather'::regclass "
-        "OR l.relation IN (SELECT relid FROM pg_partition_tree('weather'))) "
-        "ORDER BY a.xact_start LIMIT 1"
-    ).fetchone()
-    return "a session that has just ended" if row is None else describe_session(*row)

@@ -1,0 +1,416 @@
+"""Servers of a test's own, to be stopped, crashed and filled up. A pytest plugin.
+
+Such a server is a new cluster in a temporary folder, run by the very programs of a server under test (`servers`): the
+embedded one's, or those of a TimescaleDB on this machine, which may have a root folder of its own (a chroot). The
+server under test is asked what it is, and nothing else is done to it. Where its programs are out of reach (another
+machine, a container, another user's), the test is skipped with the reason.
+
+Here: making, running and removing such servers. Not here: what tests do to them.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg import pq, sql
+
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.machine import Machine
+from era5_pipeline.warehouse.server_account import binaries, server_account
+from era5_pipeline.warehouse.tuning import bulk_load_settings
+from era5_pipeline.warehouse.urls import url_parameters, without_password
+from era5_pipeline_tests.servers import fresh_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from era5_pipeline_tests.servers import Host
+
+    Mode = Literal["fast", "immediate"]
+
+SECONDS = 60.0
+_SIGNALS: Mapping[Mode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+_GB = 1 << 30
+# What a socket's address holds on Linux, less the final zero.
+_SOCKET_PATH_BYTES = 107
+
+_SETTINGS = {
+    # A socket alone: between a stop and a start nobody can take its place, as could happen to a port.
+    "listen_addresses": "",
+    "port": "5432",
+    # A root folder of its own often has no /dev/shm.
+    "dynamic_shared_memory_type": "sysv",
+    "max_connections": "40",
+    # The longest there is: what a test did not ask to be written stays unwritten, and is lost in a crash.
+    "wal_writer_delay": "10s",
+    "checkpoint_timeout": "1h",
+    "autovacuum_naptime": "1h",
+    "log_line_prefix": "%m [%p] %a ",
+}
+_TIMESCALEDB_SETTINGS = {
+    "shared_preload_libraries": "timescaledb",
+    "timescaledb.telemetry_level": "off",
+    "timescaledb.max_background_workers": "8",
+    "max_worker_processes": "16",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "shared_buffers": "64MB",
+    "max_wal_size": "4GB",
+}
+
+# Mounts (folder, options, folder, options, ...), says so, and keeps them until its input ends: at the latest with the
+# process that started it, however that ends.
+_MOUNTS = """
+while [ $# -gt 0 ]; do mount -t tmpfs -o "$2" tmpfs "$1" || exit 1; shift 2; done
+echo mounted
+exec cat
+"""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A server's programs: in `folder`, as seen from `root`, to be run as `uid` and `gid` with `settings`."""
+
+    root: Path
+    folder: Path
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    settings: Mapping[str, str]
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        """The words that run the program; for root, as the server's user and within its root folder."""
+        words = [str(self.folder / program), *arguments]
+        if os.geteuid() != 0:
+            return words
+        user = (f"--userspec={self.uid}:{self.gid}", f"--groups={','.join(map(str, self.groups))}")
+        return [_tool("chroot"), *user, str(self.root), *words]
+
+    def seen(self, path: Path) -> str:
+        """The path as the programs see it."""
+        return f"/{path.relative_to(self.root)}"
+
+
+def programs_of(host: Host) -> Programs:
+    """The programs of a server under test; skips the test, with the reason, where they are out of reach."""
+    if host.url is None:
+        account = server_account(Path("/tmp/data"))
+        # The product's own settings, for a small machine.
+        settings = bulk_load_settings(Machine(memory_bytes=_GB, cores=2, free_bytes=10 * _GB))
+        return Programs(Path("/"), binaries(), account.uid, account.gid, (account.gid,), settings)
+    settings = {} if host.license is None else _TIMESCALEDB_SETTINGS | {"timescaledb.license": host.license}
+    try:
+        return _running_programs(host.url, settings)
+    except OSError as error:  # of /proc: what it does not have, or shows to others
+        pytest.skip(f"cannot look at the processes of {without_password(host.url)}: {error}")
+
+
+def _running_programs(url: str, settings: Mapping[str, str]) -> Programs:
+    """What runs the server of the URL, by the process that serves us."""
+    shown = without_password(url)
+    if not _is_local(url):
+        pytest.skip(f"{shown} is not on this machine")
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SELECT pg_backend_pid(), current_setting('data_directory', true)").fetchone()
+        assert row is not None
+        pid, data_folder = row
+        process = Path("/proc", str(pid))
+        status = dict(line.split(":", 1) for line in (process / "status").read_text(encoding="ascii").splitlines())
+        root, program, folder = ((process / name).readlink() for name in ("root", "exe", "cwd"))
+        if program.name != "postgres" or (data_folder and folder != _below(root, data_folder)):
+            pytest.skip(f"process {pid}, which {shown} names, is not its process here: a container?")
+        if (process / "ns" / "mnt").readlink() != Path("/proc/self/ns/mnt").readlink():
+            pytest.skip(f"{shown} has mounts of its own: a container?")
+        uid, gid = (int(status[name].split()[0]) for name in ("Uid", "Gid"))
+        if os.geteuid() != 0 and (uid != os.geteuid() or root != Path("/")):
+            pytest.skip(f"{shown} runs as another user or in a root folder of its own: root alone can run its programs")
+        groups = tuple(map(int, status["Groups"].split())) or (gid,)
+        return Programs(root, Path("/", program.parent.relative_to(root)), uid, gid, groups, settings)
+
+
+def _is_local(url: str) -> bool:
+    parameters = url_parameters(url)
+    host = parameters.get("hostaddr") or parameters.get("host", "localhost")
+    if host.startswith("/") or host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def _below(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name) or pytest.skip(f"needs the program {name}")
+
+
+class SmallDisk:
+    """A disk of the server's own, which can be filled to the last byte; `path` is how we come to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+
+    @property
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+    def fill(self) -> None:
+        with self._ballast.open("ab") as ballast:
+            piece = self.free_bytes
+            while piece and self.free_bytes:
+                try:
+                    os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), min(piece, self.free_bytes))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    piece //= 2  # the server has taken some meanwhile
+
+    def empty(self) -> None:
+        self._ballast.unlink(missing_ok=True)
+
+
+class OwnServer:
+    """A server in `folder`, made but not started; `disks` are by name, those that it was made with."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        folder: Path,
+        settings: Mapping[str, str],
+        namespace: list[str],
+        disks: dict[str, Path],
+    ) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._namespace = namespace
+        self._data = folder / "data"
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._settings = {
+            **programs.settings,
+            **_SETTINGS,
+            **settings,
+            "unix_socket_directories": programs.seen(folder),
+        }
+        self.disks = {name: SmallDisk(path) for name, path in disks.items()}
+
+    def make(self, *options: str) -> None:
+        """Make its data folder."""
+        choices = ("--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync", *options)
+        command = self._programs.command("initdb", f"--pgdata={self._programs.seen(self._data)}", *choices)
+        with self._log.open("ab") as log:
+            done = subprocess.run(
+                [*self._namespace, *command], env=_environment(), cwd="/", stdout=log, stderr=log, check=False
+            )
+        assert done.returncode == 0, self.log()
+
+    @property
+    def pid(self) -> int:
+        """The number of its first process, the postmaster."""
+        assert self._process is not None
+        return self._process.pid
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={quote(str(self._folder), safe='/')}&port=5432"
+
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def seen(self, path: Path) -> str:
+        """The path as the server sees it."""
+        return self._programs.seen(path)
+
+    def folder_on(self, disk: str) -> str:
+        """A new folder on the disk, for the server to use; as the server sees it."""
+        folder = Path(tempfile.mkdtemp(dir=self.disks[disk].path))
+        os.chown(folder, self._programs.uid, self._programs.gid)
+        return self.seen(self._folder / disk / folder.name)
+
+    def is_running(self) -> bool:
+        """Whether it accepts connections."""
+        return pq.PGconn.ping(f"{self.url()}&connect_timeout=5".encode()) == pq.Ping.OK
+
+    def start(self) -> None:
+        """Start it if it does not run; returns when it accepts connections."""
+        if self._process is None or self._process.poll() is not None:
+            settings = [f"--{name}={value}" for name, value in self._settings.items()]
+            command = self._programs.command("postgres", "-D", self._programs.seen(self._data), *settings)
+            with self._log.open("ab") as log:
+                # Our own child, not pg_ctl's: so it is known when it has ended. Ctrl-C is for us alone.
+                self._process = subprocess.Popen(
+                    [*self._namespace, *command],
+                    env=_environment(),
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        deadline = time.monotonic() + SECONDS
+        while not self.is_running():
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+
+    def stop(self, mode: Mode = "fast") -> None:
+        """Stop it if it runs: fast, or immediate as in a power failure, after which it recovers from its log."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(_SIGNALS[mode])
+        self._process.wait(SECONDS)
+
+    def kill_session(self, pid: int) -> None:
+        """End the process of one session by kill -9: the server then ends all others, and recovers from its log."""
+        with psycopg.connect(self.url(), autocommit=True) as witness:
+            os.kill(pid, signal.SIGKILL)
+            deadline = time.monotonic() + SECONDS
+            with suppress(psycopg.OperationalError):
+                while time.monotonic() < deadline:
+                    witness.execute("SELECT 1")
+                    time.sleep(0.01)
+                pytest.fail("the server did not mind")
+        self.start()
+
+    def end(self) -> None:
+        """Have no process of it left, whatever it takes."""
+        if self._process is None:
+            return
+        try:
+            self.stop("immediate")
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # its children see that it is gone
+            self._process.wait(SECONDS)
+
+
+def _environment() -> dict[str, str]:
+    # Without our PGPORT, PGOPTIONS, ... which a server obeys.
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+@contextmanager
+def own_server_of(
+    host: Host, *, settings: Mapping[str, str] | None = None, disk_bytes: Mapping[str, int] | None = None
+) -> Iterator[OwnServer]:
+    """A server of one's own, running, by the programs of `host`; nothing of it is left afterwards.
+
+    `settings` go before the usual ones. `disk_bytes` gives it disks of that size by name, in memory and mounted for its
+    processes alone; its log of transactions (WAL) is on the one called `wal`.
+    """
+    programs = programs_of(host)
+    sizes = disk_bytes or {}
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="era5-own-", dir=programs.root / "tmp"))
+        stack.callback(shutil.rmtree, folder)
+        if os.geteuid() == 0:
+            os.chown(folder, programs.uid, programs.gid)
+        if len(os.fsencode(folder / ".s.PGSQL.5432")) > _SOCKET_PATH_BYTES:
+            pytest.skip(f"{folder} is too long a path for a socket")
+        namespace, disks = stack.enter_context(_small_disks(folder, programs, sizes)) if sizes else ([], {})
+        server = OwnServer(programs, folder, settings or {}, namespace, disks)
+        stack.callback(server.end)
+        # Small segments, so that a small disk holds some.
+        wal = (f"--waldir={programs.seen(folder / 'wal' / 'log')}", "--wal-segsize=1") if "wal" in sizes else ()
+        server.make(*wal)
+        server.start()
+        yield server
+
+
+@contextmanager
+def _small_disks(
+    folder: Path, programs: Programs, sizes: Mapping[str, int]
+) -> Iterator[tuple[list[str], dict[str, Path]]]:
+    """Mount disks in memory for none but those who ask for it: gives the words for that, and our way to the disks."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small disk")
+    arguments = []
+    for name, size in sizes.items():
+        (folder / name).mkdir()
+        arguments += [str(folder / name), f"size={size},uid={programs.uid},gid={programs.gid},mode=0700"]
+    with subprocess.Popen(
+        [_tool("unshare"), "--mount", "sh", "-c", _MOUNTS, "sh", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is for us alone: the disks outlast the server.
+        start_new_session=True,
+    ) as holder:
+        try:
+            assert holder.stdout
+            assert holder.stderr
+            if holder.stdout.readline() != "mounted\n":
+                pytest.skip(f"may not mount a small disk: {holder.stderr.read().strip()}")
+            ours = Path(f"/proc/{holder.pid}/root")
+            words = [_tool("nsenter"), f"--mount=/proc/{holder.pid}/ns/mnt"]
+            yield words, {name: _below(ours, str(folder / name)) for name in sizes}
+        finally:
+            assert holder.stdin
+            holder.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def own_server(host: Host) -> Iterator[OwnServer]:
+    """A server of the module's own, by the programs of `host`: ids are layouts. It may be stopped and crashed."""
+    with own_server_of(host) as server:
+        yield server
+
+
+@pytest.fixture
+def own_warehouse(own_server: OwnServer) -> Iterator[Warehouse]:
+    """A new, empty database on it; it runs."""
+    own_server.start()
+    with fresh_database(own_server.url()) as url:
+        yield Warehouse(url)
+        own_server.start()
+
+
+@pytest.fixture(scope="module")
+def server_on_small_disks(host: Host) -> Iterator[OwnServer]:
+    """As `own_server`; its WAL is on the disk `wal`, and the tablespace `small` on the disk `tables`."""
+    settings = {
+        # With `minimal` some layouts write little WAL, as they should: here it is to become too much.
+        "wal_level": "replica",
+        # What is not needed any more is removed, not kept for later, so that a full disk stays full.
+        "wal_recycle": "off",
+        "min_wal_size": "2MB",
+        "max_wal_size": "1GB",
+    }
+    disk_bytes = {"wal": 96 << 20, "tables": 96 << 20}
+    with own_server_of(host, settings=settings, disk_bytes=disk_bytes) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(server.folder_on("tables")))
+            )
+        yield server
+
+
+@pytest.fixture
+def warehouse_on_small_disks(server_on_small_disks: OwnServer) -> Iterator[Warehouse]:
+    """A new, empty database on it, in that tablespace; its disks have room."""
+    server = server_on_small_disks
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE on_small_disks TEMPLATE template0 TABLESPACE small")
+        connection.execute("CHECKPOINT")  # which makes room on the disk of the WAL
+    yield Warehouse(server.url("on_small_disks"))
+    for disk in server.disks.values():
+        disk.empty()
+    server.start()
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE on_small_disks WITH (FORCE)")

@@ -1,0 +1,141 @@
+"""Servers of a test's own: what they are, how they stop, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psutil as _psutil
+import psycopg
+import pytest
+
+from era5_pipeline.warehouse.urls import url_parameters
+from era5_pipeline_tests.own_servers import own_server_of, programs_of
+from era5_pipeline_tests.servers import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline_tests.own_servers import OwnServer
+
+psutil: Any = _psutil  # it comes without types
+
+
+def numbers_in(warehouse: Warehouse) -> list[int]:
+    with psycopg.connect(warehouse.url) as connection:
+        return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
+
+
+def processes_in(folder: Path) -> list[int]:
+    return [found.pid for found in psutil.process_iter(["cwd"]) if str(found.info["cwd"]).startswith(str(folder))]
+
+
+def folder_of(server: OwnServer) -> Path:
+    return Path(url_parameters(server.url())["host"])
+
+
+def ask(url: str, query: LiteralString) -> Any:
+    """The first row."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(query).fetchone()
+
+
+def test_it_is_what_the_server_under_test_is(own_server: OwnServer, host: Host, host_url: str) -> None:
+    what: LiteralString = (
+        "SELECT version(), (SELECT default_version FROM pg_available_extensions WHERE name = 'timescaledb')"
+    )
+    assert ask(own_server.url(), what) == ask(host_url, what)
+    assert ask(own_server.url(), "SELECT current_setting('timescaledb.license', true)") == (host.license,)
+    assert ask(own_server.url(), "SHOW wal_level") == ("minimal",)
+    system: LiteralString = "SELECT system_identifier FROM pg_control_system()"
+    assert ask(own_server.url(), system) != ask(host_url, system)
+
+
+@pytest.mark.parametrize(
+    ("fault", "recovers"),
+    [
+        (lambda server, pid: server.stop(), False),
+        (lambda server, pid: server.stop("immediate"), True),
+        (lambda server, pid: server.kill_session(pid), True),
+    ],
+    ids=["fast", "immediate", "session killed"],
+)
+def test_what_is_committed_stays_and_nothing_else(
+    own_server: OwnServer, own_warehouse: Warehouse, fault: Callable[[OwnServer, int], None], recovers: bool
+) -> None:
+    with psycopg.connect(own_warehouse.url) as connection:
+        connection.execute("CREATE TABLE numbers (number integer)")
+        connection.execute("INSERT INTO numbers VALUES (1)")
+        connection.commit()
+        connection.execute("INSERT INTO numbers VALUES (2)")
+        said = len(own_server.log())
+        fault(own_server, connection.info.backend_pid)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("INSERT INTO numbers VALUES (3)")
+    own_server.start()
+    assert numbers_in(own_warehouse) == [1]
+    assert ("automatic recovery in progress" in own_server.log()[said:]) == recovers
+
+
+def test_it_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:
+    own_server.start()
+    own_server.start()
+    own_server.stop()
+    own_server.stop()
+    assert not own_server.is_running()
+    own_server.start()
+    assert own_server.is_running()
+
+
+def test_nothing_of_it_is_left(host: Host) -> None:
+    def use() -> None:
+        with own_server_of(host, disk_bytes={"tables": 16 << 20}) as server:
+            folders.append(folder_of(server))
+            assert processes_in(folders[0])
+            raise AssertionError("as a test does")
+
+    folders: list[Path] = []
+    with pytest.raises(AssertionError, match="as a test does"):
+        use()
+    assert not folders[0].exists()
+    assert not processes_in(folders[0])
+    assert str(folders[0]) not in Path("/proc/self/mounts").read_text(encoding="utf-8")
+
+
+def test_a_disk_can_be_filled_and_emptied(
+    server_on_small_disks: OwnServer, warehouse_on_small_disks: Warehouse
+) -> None:
+    disk = server_on_small_disks.disks["tables"]
+    assert str(folder_of(server_on_small_disks)) not in Path("/proc/self/mounts").read_text(encoding="utf-8")
+    with psycopg.connect(warehouse_on_small_disks.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE numbers AS SELECT 1 AS number")
+        disk.fill()
+        assert disk.free_bytes == 0
+        with pytest.raises(psycopg.errors.DiskFull, match="No space left on device"):
+            connection.execute("INSERT INTO numbers SELECT generate_series(1, 100000)")
+        disk.empty()
+        connection.execute("INSERT INTO numbers SELECT generate_series(2, 100000)")
+    assert len(numbers_in(warehouse_on_small_disks)) == 100_000
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://postgres@db.example.org:5432/era5", "postgresql://postgres@192.0.2.1/era5"]
+)
+def test_a_server_elsewhere_is_none_to_make_another_of(url: str) -> None:
+    with pytest.raises(pytest.skip.Exception, match="is not on this machine"):
+        programs_of(Host(url, "17.0", None, None))
+
+
+def test_tools_that_are_missing_are_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(pytest.skip.Exception, match="needs "), own_server_of(host, disk_bytes={"tables": 16 << 20}):
+        pass
+
+
+def test_what_takes_root_is_skipped_without(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65_534)
+    with pytest.raises(pytest.skip.Exception, match="root"), own_server_of(host, disk_bytes={"tables": 16 << 20}):
+        pass

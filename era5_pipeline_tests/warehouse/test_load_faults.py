@@ -1,0 +1,655 @@
+"""Bad luck, done to real servers during loads, on every layout: the month is as it was, and the next load succeeds.
+
+Here: servers that stop, crash and run out of disk; loaders that are killed; networks that are cut or fall silent; locks
+that cannot be had. More of what can go wrong on this side of the connection is in `test_load_interrupted`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, LiteralString
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from era5_pipeline.errors import Era5Error, MonthLockedError, ServerUnreachableError, TransientError, WarehouseError
+from era5_pipeline.months import Month
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
+from era5_pipeline.warehouse.urls import database_of, url_parameters, with_database
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.warehouse.loads import copying_sessions, loading, loading_process, wait_until
+from era5_pipeline_tests.warehouse.test_load import entry_of, last_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.own_servers import OwnServer
+    from era5_pipeline_tests.warehouse.loads import Load
+
+JULY = "2023-07"
+INTERRUPTED = ("interrupted", None)
+# What a load may take to give up, beyond the time that it was given to wait.
+SECONDS_TO_GIVE_UP = 10.0
+SECONDS_OF_A_READER = 2.0
+MOST_SECONDS_OF_SILENCE = 600
+MOMENTS = 8
+
+
+@dataclass(frozen=True)
+class Held:
+    """The month as the warehouse holds it before a load goes wrong."""
+
+    warehouse: Warehouse
+    flat: FlatMonth
+    entry: Entry
+    tables: set[str]
+
+    def assert_unharmed(self, attempt: tuple[str, str | None] | None) -> None:
+        """Rows and ledger are what they were; the ledger's last attempt is this one (None: what it was)."""
+        assert_holds(self.warehouse, self.flat)
+        if attempt is None:
+            assert entry_of(self.warehouse, JULY) == self.entry
+            return
+        # Until the server has noticed that the loader is gone, the attempt runs.
+        wait_until(lambda: last_attempt(self.warehouse, JULY)[0] != "running")
+        assert last_attempt(self.warehouse, JULY) == attempt
+        assert replace(entry_of(self.warehouse, JULY), last_attempt=None) == replace(self.entry, last_attempt=None)
+
+    def assert_can_be_replaced(self, new: FlatMonth) -> None:
+        """The next load succeeds, leaves nothing behind, and is the last that is needed."""
+        loaded = load_month(self.warehouse, new)
+        assert (loaded.changed, loaded.rows, loaded.replaced_rows) == (True, new.rows, self.flat.rows)
+        assert_loaded(self.warehouse, new)
+        assert tables(self.warehouse) == self.tables
+
+
+def holding(warehouse: Warehouse, flat: FlatMonth) -> Held:
+    load_month(warehouse, flat)
+    return Held(warehouse, flat, entry_of(warehouse, JULY), tables(warehouse))
+
+
+def assert_loaded(warehouse: Warehouse, flat: FlatMonth, *, neighbour: FlatMonth | None = None) -> None:
+    assert_holds(warehouse, *filter(None, (neighbour, flat)))
+    assert last_attempt(warehouse, JULY) == ("loaded", None)
+    assert not load_month(warehouse, flat).changed
+
+
+def tables(warehouse: Warehouse) -> set[str]:
+    """What there is in the schemas where a user would see something that was left over."""
+    with psycopg.connect(warehouse.url) as connection:
+        return {
+            row[0]
+            for row in connection.execute(
+                "SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+                "WHERE nspname IN ('era5', 'public') AND relkind IN ('r', 'p')"
+            )
+        }
+
+
+def assert_ends(load: Load, warehouse: Warehouse) -> None:
+    """The load ends by itself; if not, say what it waits for."""
+    deadline = time.monotonic() + SECONDS_TO_GIVE_UP
+    while load.is_running() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if load.is_running():
+        with psycopg.connect(warehouse.url) as connection:
+            waiting = connection.execute(
+                "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity "
+                "WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+            ).fetchall()
+        pytest.fail(f"after {SECONDS_TO_GIVE_UP:g} s these sessions still wait for others: {waiting}")
+
+
+def error_of(load: Load, kind: type[Era5Error]) -> Era5Error:
+    """How the load failed: with an error of this very class, in words for a user."""
+    wait_until(lambda: not load.is_running(), SECONDS_TO_GIVE_UP)
+    with pytest.raises(Era5Error) as caught:
+        load.result()
+    error = caught.value
+    assert type(error) is kind, error
+    assert JULY in error.message
+    assert "\n" not in error.message
+    assert re.search(r"[a-z]{3}.*\.$", error.remedy), "a sentence that says what to do"
+    assert not re.search(r"Traceback|psycopg|File \"|object at 0x|<class", str(error)), error
+    return error
+
+
+@contextmanager
+def session_with(warehouse: Warehouse, statement: LiteralString) -> Iterator[psycopg.Connection]:
+    """Another session, in a transaction that has done this."""
+    with closing(psycopg.connect(warehouse.url)) as connection:
+        connection.execute(statement)
+        yield connection
+
+
+def locks_of(warehouse: Warehouse, session: int, table: str) -> list[str]:
+    """The locks on the table that the session has or waits for."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT mode FROM pg_locks WHERE pid = %s AND relation = to_regclass(%s)", (session, table)
+            )
+        ]
+
+
+def holders_of_months(warehouse: Warehouse) -> list[int]:
+    """The sessions that are in the middle of a load."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND granted "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                (LOCK_CLASS,),
+            )
+        ]
+
+
+def waiting_for(warehouse: Warehouse, table: str) -> list[int]:
+    """The sessions that wait for a lock on the table."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT pid FROM pg_locks WHERE relation = to_regclass(%s) AND NOT granted "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                (table,),
+            )
+        ]
+
+
+@pytest.fixture(scope="session")
+def old(flat_months: FlatMonths) -> FlatMonth:
+    return flat_months(points=(1, 2))
+
+
+@pytest.fixture(scope="session")
+def wide(flat_months: FlatMonths) -> FlatMonth:
+    """148,800 rows with all variables: what fills a disk even where it is compressed."""
+    return flat_months(points=(10, 20), names=("t2m", "u10", "v10", "tcc", "tp", "sf"))
+
+
+# --- the server ---
+
+
+def stop(server: OwnServer, session: int) -> None:
+    server.stop("fast")
+
+
+def crash(server: OwnServer, session: int) -> None:
+    server.stop("immediate")
+
+
+def kill_session(server: OwnServer, session: int) -> None:
+    server.kill_session(session)
+
+
+@pytest.mark.parametrize(
+    ("fault", "workers"),
+    [(stop, 1), (crash, 1), (kill_session, 1), (kill_session, 2)],
+    ids=lambda value: str(getattr(value, "__name__", value)),
+)
+def test_the_server_goes_in_mid_copy(
+    own_server: OwnServer,
+    own_warehouse: Warehouse,
+    old: FlatMonth,
+    large: FlatMonth,
+    fault: Callable[[OwnServer, int], None],
+    workers: int,
+) -> None:
+    month = holding(own_warehouse, old)
+    with loading(own_warehouse, large, pause=True, workers=workers) as load:
+        fault(own_server, copying_sessions(own_warehouse)[0])
+        load.resume()
+        error = error_of(load, TransientError)
+    assert error.message.startswith("loading 2023-07: ")
+    assert "No month is left half replaced. The connection to the server was lost: run it again." in error.remedy
+    own_server.start()
+    month.assert_unharmed(INTERRUPTED)
+    own_server.stop()
+    own_server.start()
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+@pytest.mark.parametrize("points", [(1, 2), (10, 20)], ids=["small", "large"])
+@pytest.mark.parametrize("commit", ["on", "off"])
+def test_a_loaded_month_outlasts_a_crash_of_the_server(
+    own_server: OwnServer, own_warehouse: Warehouse, flat_months: FlatMonths, points: tuple[int, int], commit: str
+) -> None:
+    """Whatever the database's own commits are worth: for the first load of a month, and for its replacement."""
+    neighbour = flat_months("2023-06")
+    load_month(own_warehouse, neighbour)
+    with psycopg.connect(own_warehouse.url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} SET synchronous_commit = {}").format(
+                sql.Identifier(database_of(own_warehouse.url)), sql.Literal(commit)
+            )
+        )
+        connection.execute("CHECKPOINT")
+    for seed in (1, 2):
+        flat = flat_months(points=points, names=("t2m",), seed=seed)
+        assert load_month(own_warehouse, flat).changed
+        own_server.stop("immediate")
+        own_server.start()
+        assert_loaded(own_warehouse, flat, neighbour=neighbour)
+
+
+def test_whenever_the_server_crashes_the_rows_are_those_of_the_ledger(
+    own_server: OwnServer, own_warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    flats = [flat_months(points=(4, 5), seed=seed) for seed in (1, 2)]
+    began = time.monotonic()
+    load_month(own_warehouse, flats[0])
+    seconds = time.monotonic() - began
+    failed = 0
+    for moment in range(MOMENTS):
+        (new,) = (flat for flat in flats if flat.fingerprint != entry_of(own_warehouse, JULY).fingerprint)
+        with loading(own_warehouse, new) as load:
+            time.sleep(seconds * moment / MOMENTS)
+            own_server.stop("immediate")
+            wait_until(lambda load=load: not load.is_running())  # type: ignore[misc]
+        own_server.start()
+        try:
+            held = [new] if load.result().changed else []
+        except (TransientError, ServerUnreachableError):
+            # Where the commit's answer was lost, the month may be there; what counts is that it is there as a whole.
+            failed += 1
+            held = [flat for flat in flats if flat.fingerprint == entry_of(own_warehouse, JULY).fingerprint]
+        assert_holds(own_warehouse, *held)
+        load_month(own_warehouse, new)
+        assert_loaded(own_warehouse, new)
+    assert failed > 1, "no crash fell into a load"
+
+
+def test_the_servers_disk_fills_up_in_mid_copy(
+    server_on_small_disks: OwnServer, warehouse_on_small_disks: Warehouse, old: FlatMonth, wide: FlatMonth
+) -> None:
+    disk = server_on_small_disks.disks["tables"]
+    month = holding(warehouse_on_small_disks, old)
+    with loading(warehouse_on_small_disks, wide, pause=True) as load:
+        disk.fill()
+        load.resume()
+        error = error_of(load, WarehouseError)
+    assert error.message.startswith("loading 2023-07: could not extend file")
+    assert error.message.endswith("No space left on device")
+    assert error.remedy.startswith("No month is left half replaced. Free space on the database server's disk")
+    month.assert_unharmed(("failed", error.message))
+    disk.empty()
+    month.assert_can_be_replaced(wide)
+
+
+def test_the_servers_disk_fills_up_with_its_log(
+    server_on_small_disks: OwnServer, warehouse_on_small_disks: Warehouse, old: FlatMonth, wide: FlatMonth
+) -> None:
+    """The server then ends itself, and comes back when there is room: to the loader, a lost connection."""
+    server, disk = server_on_small_disks, server_on_small_disks.disks["wal"]
+    month = holding(warehouse_on_small_disks, old)
+    said = len(server.log())
+    with loading(warehouse_on_small_disks, wide, pause=True) as load:
+        disk.fill()
+        load.resume()
+        error_of(load, TransientError)
+    assert re.search("PANIC: .*No space left on device", server.log()[said:])
+    disk.empty()
+    server.start()
+    wait_until(lambda: "ready to accept connections" in server.log()[said:])  # it may come back by itself, a bit later
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(wide)
+
+
+# --- the loader ---
+
+
+def test_the_loader_is_killed_in_mid_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
+    month = holding(warehouse, old)
+    with loading_process(warehouse, large) as process:
+        process.kill()
+        process.wait()
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+_LOADER = """
+import json, os, sys
+from era5_pipeline.facts import FlatMonth
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.load import load_month
+flat = FlatMonth.from_json(json.load(sys.stdin))
+load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
+"""
+
+
+@contextmanager
+def loader_process(warehouse: Warehouse, flat: FlatMonth, *, workers: int) -> Iterator[subprocess.Popen[str]]:
+    """Another process that loads the month."""
+    env = os.environ | {"URL": warehouse.url, "WORKERS": str(workers)}
+    with subprocess.Popen([sys.executable, "-c", _LOADER], stdin=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdin
+            json.dump(flat.to_json(), process.stdin)
+            process.stdin.close()
+            yield process
+        finally:
+            process.kill()
+
+
+# Everyone may read the ledger, and nobody write it: a load that has copied everything waits for that before it commits.
+LEDGER_LOCKED: LiteralString = "LOCK TABLE era5.ledger IN SHARE MODE"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_loader_is_killed_between_copy_and_commit(
+    warehouse: Warehouse, old: FlatMonth, large: FlatMonth, workers: int
+) -> None:
+    month = holding(warehouse, old)
+    with session_with(warehouse, LEDGER_LOCKED), loader_process(warehouse, large, workers=workers) as process:
+        wait_until(lambda: bool(waiting_for(warehouse, "era5.ledger")))
+        process.kill()
+        process.wait()
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+def test_the_server_crashes_between_copy_and_commit(
+    own_server: OwnServer, own_warehouse: Warehouse, old: FlatMonth, large: FlatMonth
+) -> None:
+    month = holding(own_warehouse, old)
+    with session_with(own_warehouse, LEDGER_LOCKED), loading(own_warehouse, large) as load:
+        wait_until(lambda: bool(waiting_for(own_warehouse, "era5.ledger")))
+        own_server.stop("immediate")
+        error_of(load, TransientError)
+    own_server.start()
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+# --- locks ---
+
+
+def test_a_ledger_that_stays_locked_is_not_waited_for_without_end(
+    warehouse: Warehouse, old: FlatMonth, large: FlatMonth
+) -> None:
+    month = holding(warehouse, old)
+    with (
+        loading(warehouse, large, pause=True, lock_timeout_seconds=1) as load,
+        session_with(warehouse, LEDGER_LOCKED) as holder,
+    ):
+        session = holder.info.backend_pid
+        load.resume()
+        assert_ends(load, warehouse)
+    error = error_of(load, MonthLockedError)
+    assert f"session {session} of " in error.message
+    month.assert_unharmed(("failed", error.message))
+    month.assert_can_be_replaced(large)
+
+
+def test_a_month_that_stays_locked_is_refused(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
+    month = holding(warehouse, old)
+    with (
+        warehouse.connect() as holder,
+        month_lock(holder, Month.parse(JULY), timeout_seconds=0, on_wait=lambda _: None),
+        loading(warehouse, large, lock_timeout_seconds=1) as load,
+    ):
+        error = error_of(load, MonthLockedError)
+        assert error.message.startswith(f"2023-07 is being loaded by session {holder.info.backend_pid} of ")
+        assert load.said == [f"{error.message}: waiting up to 1 s"]
+    month.assert_unharmed(None)
+    month.assert_can_be_replaced(large)
+
+
+def test_a_table_that_is_being_altered_when_a_load_starts(
+    warehouse: Warehouse, old: FlatMonth, large: FlatMonth
+) -> None:
+    month = holding(warehouse, old)
+    with (
+        session_with(warehouse, "LOCK TABLE weather IN ACCESS EXCLUSIVE MODE") as holder,
+        loading(warehouse, large, lock_timeout_seconds=1) as load,
+    ):
+        session = holder.info.backend_pid
+        try:
+            assert_ends(load, warehouse)
+        finally:
+            holder.close()  # before the load is waited for
+    error = error_of(load, MonthLockedError)
+    assert f"session {session} of " in error.message
+    month.assert_unharmed(("failed", error.message))
+    month.assert_can_be_replaced(large)
+
+
+def test_a_table_that_is_being_altered_when_a_load_finishes(
+    warehouse: Warehouse, old: FlatMonth, large: FlatMonth
+) -> None:
+    """Whoever comes first: the load is done, or refused as a whole; and does not wait without end."""
+    month = holding(warehouse, old)
+    with (
+        loading(warehouse, large, pause=True, lock_timeout_seconds=1) as load,
+        psycopg.connect(warehouse.url) as other,
+    ):
+        session = other.info.backend_pid
+        other.pgconn.send_query(b"BEGIN; LOCK TABLE weather IN ACCESS EXCLUSIVE MODE")  # does not wait for the answer
+        wait_until(lambda: "AccessExclusiveLock" in locks_of(warehouse, session, "weather"))
+        load.resume()
+        try:
+            assert_ends(load, warehouse)
+        finally:
+            other.close()
+    try:
+        assert load.result().changed
+    except MonthLockedError:
+        error = error_of(load, MonthLockedError)
+        assert f"session {session} of " in error.message
+        month.assert_unharmed(("failed", error.message))
+        month.assert_can_be_replaced(large)
+    else:
+        assert_loaded(warehouse, large)
+        assert tables(warehouse) == month.tables
+
+
+# --- the network ---
+
+
+class Network:
+    """A network between a loader and its server, which can be cut and can fall silent."""
+
+    def __init__(self, url: str) -> None:
+        self._server = url_parameters(url)
+        self._listener = socket.socket()
+        # Little on the way: a network that takes nothing more is felt at once.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen()
+        self._ends: list[socket.socket] = []
+        self._carries = threading.Event()
+        self._carries.set()
+        self._carriers: list[threading.Thread] = []
+        self._acceptor = threading.Thread(target=self._accept)
+        self._acceptor.start()
+
+    def url(self, **options: str) -> str:
+        """The server's URL through this network, with options of libpq."""
+        here = {"host": "127.0.0.1", "port": str(self._listener.getsockname()[1])}
+        parameters = {name: value for name, value in self._server.items() if name != "hostaddr"} | here | options
+        return with_database(make_conninfo(**parameters), parameters["dbname"])
+
+    def fall_silent(self) -> None:
+        """Carry nothing any more, and tell nobody."""
+        self._carries.clear()
+
+    def cut(self) -> None:
+        """Close the connections at both ends."""
+        for end in self._ends:
+            with suppress(OSError):  # it has ended
+                end.shutdown(socket.SHUT_RDWR)
+        self._carries.set()
+        # As long as a thread has to do with an end it is not closed, and its number may be another's once it is.
+        _join(self._carriers)
+        for end in self._ends:
+            end.close()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        _join([self._acceptor])  # from here on there are no new connections
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                near, _ = self._listener.accept()
+                far = self._connect()
+                self._ends += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    self._carriers.append(threading.Thread(target=self._carry, args=(source, sink)))
+                    self._carriers[-1].start()
+
+    def _connect(self) -> socket.socket:
+        host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
+        if not host.startswith("/"):
+            return socket.create_connection((host, int(port)))
+        end = socket.socket(socket.AF_UNIX)
+        end.connect(f"{host}/.s.PGSQL.{port}")
+        return end
+
+    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):  # closed
+            while data := source.recv(1 << 16):
+                self._carries.wait()
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(SECONDS_TO_GIVE_UP)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def network_to(warehouse: Warehouse) -> Iterator[Network]:
+    network = Network(warehouse.url)
+    try:
+        yield network
+    finally:
+        network.close()
+
+
+def test_the_network_is_cut_in_mid_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
+    month = holding(warehouse, old)
+    with network_to(warehouse) as network, loading(Warehouse(network.url()), large, pause=True) as load:
+        network.cut()
+        load.resume()
+        error = error_of(load, TransientError)
+    assert error.remedy.endswith("The connection to the server was lost: run it again.")
+    month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+def test_one_of_several_connections_is_cut(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
+    month = holding(warehouse, old)
+    with loading(warehouse, large, pause=True, workers=2) as load:
+        with psycopg.connect(warehouse.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", (copying_sessions(warehouse)[-1],))
+        load.resume()
+        error = error_of(load, TransientError)
+    # Where the others were workers, there was one left to take note.
+    wait_until(lambda: last_attempt(warehouse, JULY)[0] != "running")
+    assert last_attempt(warehouse, JULY) in (INTERRUPTED, ("failed", error.message))
+    month.assert_unharmed(last_attempt(warehouse, JULY))
+    month.assert_can_be_replaced(large)
+
+
+def test_the_network_falls_silent_in_mid_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
+    """A loader that was told how long to hope gives up; until the server does, too, the month is taken."""
+    month = holding(warehouse, old)
+    with network_to(warehouse) as network:
+        with loading(Warehouse(network.url(tcp_user_timeout="1000")), large, pause=True) as load:
+            (holder,) = holders_of_months(warehouse)
+            network.fall_silent()
+            load.resume()
+            error_of(load, TransientError)
+        assert last_attempt(warehouse, JULY) == ("running", None)
+        with pytest.raises(MonthLockedError, match=f"^2023-07 is being loaded by session {holder} of "):
+            load_month(warehouse, large, lock_timeout_seconds=1)
+        network.cut()
+        month.assert_unharmed(INTERRUPTED)
+    month.assert_can_be_replaced(large)
+
+
+def test_a_silent_network_is_noticed_unasked(database_url: str) -> None:
+    """The system would otherwise wait for two hours before it looks whether the server is still there."""
+    with network_to(Warehouse(database_url)) as network, Warehouse(network.url()).connect() as connection:
+        end = socket.socket(fileno=os.dup(connection.fileno()))
+        with end:
+            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= MOST_SECONDS_OF_SILENCE
+            assert 0 < end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= MOST_SECONDS_OF_SILENCE * 1000
+
+
+# --- readers ---
+
+
+class Reader:
+    """Counts the month's rows every 20 ms; `counts` are in the order in which they were seen."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.counts: list[int] = []
+        self.waits: list[float] = []
+        self.error: Exception | None = None
+        self._stop = threading.Event()
+        self._url = warehouse.url
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        wait_until(lambda: bool(self.counts))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                while not self._stop.wait(0.02):
+                    began = time.monotonic()
+                    row = connection.execute(
+                        "SELECT count(*) FROM weather WHERE time >= '2023-07-01Z' AND time < '2023-08-01Z'"
+                    ).fetchone()
+                    self.waits.append(time.monotonic() - began)
+                    self.counts.append(row[0] if row else -1)
+        except psycopg.Error as error:
+            self.error = error
+
+
+def test_a_reader_sees_each_month_whole_and_none_twice(
+    own_warehouse: Warehouse, old: FlatMonth, large: FlatMonth
+) -> None:
+    load_month(own_warehouse, old)
+    with Reader(own_warehouse) as reader:
+        for flat in (large, old, large):
+            load_month(own_warehouse, flat)
+            seen = len(reader.counts)
+            wait_until(lambda seen=seen: len(reader.counts) > seen + 1 or reader.error is not None)  # type: ignore[misc]
+    assert reader.error is None
+    assert [count for count, _ in groupby(reader.counts)] == [old.rows, large.rows, old.rows, large.rows]
+    assert max(reader.waits) < SECONDS_OF_A_READER, f"the longest wait was {max(reader.waits):.2f} s"
