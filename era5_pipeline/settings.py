@@ -56,7 +56,7 @@ class Settings(BaseSettings):
         default=1, ge=1, le=64, description="Connections that share out one month, where the layout allows"
     )
     lock_timeout_seconds: int = Field(
-        default=600, ge=0, description="How long a load waits for another load of the same month"
+        default=600, ge=0, description="How long a load waits for another load of the month, or for a lock"
     )
 
     @property

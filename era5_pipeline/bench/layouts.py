@@ -13,6 +13,7 @@ from psycopg import sql
 from era5_pipeline.bench.cells import Cell, Numbers, ratio, take_turns
 from era5_pipeline.bench.methods import own
 from era5_pipeline.bench.months import Months
+from era5_pipeline.bench.reader import Reader
 from era5_pipeline.bench.target import Target, require_rows
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
@@ -53,6 +54,7 @@ def run_layouts(target: Target, folder: Path, *, rows: int, repeats: int, say: C
         "figures": {
             "bytes_per_row": _of_each(cells, "bytes_per_row"),
             "location_month_ms": _of_each(cells, "location_month_ms"),
+            "reader_longest_wait_ms": _of_each(cells, "reader_longest_wait_ms"),
         },
     }
 
@@ -66,11 +68,19 @@ def _load(target: Target, layout: Layout, flat: FlatMonth) -> tuple[int, Numbers
     rows, numbers = target.fill(layout, flat.month, own(flat))
     require_rows(rows, flat)
     with target.connect() as connection:
-        space = read_space(connection)
-        return rows, numbers | {
-            "bytes_per_row": space.bytes / rows,
-            "location_month_ms": _location_month_ms(connection, flat),
-        }
+        numbers["bytes_per_row"] = read_space(connection).bytes / rows
+        numbers["location_month_ms"] = _location_month_ms(connection, flat)
+    numbers["reader_longest_wait_ms"] = _reader_longest_wait_ms(target, layout, flat)
+    return rows, numbers
+
+
+def _reader_longest_wait_ms(target: Target, layout: Layout, flat: FlatMonth) -> float:
+    """How long a reader of one location waits at most, while its month is replaced by the same one and settled."""
+    with target.connect() as connection:
+        ((location,),) = connection.execute("SELECT location_id FROM weather LIMIT 1").fetchall()
+    with Reader(target.warehouse, flat, location) as reader, own(flat) as copy:
+        target.replace(layout, flat.month, copy, replaced=True)
+    return reader.longest_ms
 
 
 def _location_month_ms(connection: psycopg.Connection[Any], flat: FlatMonth) -> float:

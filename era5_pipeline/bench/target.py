@@ -81,9 +81,15 @@ class Target:
             return count_rows(connection), {"seconds": seconds, "copy_seconds": timed.seconds}
 
     def replace(
-        self, layout: Layout, month: Month, copy: CopyInto, *, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)
+        self,
+        layout: Layout,
+        month: Month,
+        copy: CopyInto,
+        *,
+        spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
+        replaced: bool = False,
     ) -> None:
-        """Load the month by `copy` into the table as it is, and settle it."""
+        """Load the month by `copy` into the table as it is, and settle it; `replaced`: it held the month before."""
         replacement = Replacement(
             month=month,
             copy=copy,
@@ -96,7 +102,7 @@ class Target:
         )
         with self.connect() as connection:
             layout.replace(connection, replacement)
-            layout.settle(connection, month, replaced=False)
+            layout.settle(connection, month, replaced=replaced)
 
 
 class _Timed:

@@ -86,6 +86,9 @@ def test_layouts(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -
     assert (
         {name for name, value in size.items() if value} == {name for name, value in found.items() if value} == offered
     )
+    waits = result["figures"]["reader_longest_wait_ms"]
+    assert {name for name, value in waits.items() if value} == offered
+    assert all(waits[name] < 2000 for name in offered)
     assert all(60 < size[name] < 100 for name in offered if "columnstore" not in name)
     assert all(5 < size[name] <= 20 for name in offered if "columnstore" in name)
     has_columnstore = host.layout == "columnstore"
