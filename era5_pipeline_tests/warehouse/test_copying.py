@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from era5_pipeline.errors import BadFileError
+from era5_pipeline.formats import SCHEMA
 from era5_pipeline.sqlfiles import read_sql
 from era5_pipeline.warehouse import copying
 from era5_pipeline.warehouse.connect import Warehouse
@@ -202,3 +203,24 @@ def test_csv_that_the_server_refuses(
     with pytest.raises(psycopg.DataError):
         copy_flat(harmed, connection)
     assert count(connection) == 0
+
+
+def test_what_was_read_is_not_kept(flat_months: FlatMonths, tmp_path: Path) -> None:
+    """Of a file of many row groups no more is in memory than a few: a global month has 700 of them."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    groups, rows = 40, 20_000
+    noise = np.random.default_rng(1)
+    keys = {"time": np.zeros(rows, dtype="datetime64[us]"), "location_id": np.zeros(rows, dtype=np.int32)}
+    columns = {name: keys.get(name, noise.random(rows, dtype=np.float32)) for name in SCHEMA.names}
+    other = replace(flat_months(), path=tmp_path / "many.parquet", rows=groups * rows)
+    with pyarrow.parquet.ParquetWriter(other.path, SCHEMA) as writer:
+        for _ in range(groups):
+            writer.write_table(pa.table(columns, schema=SCHEMA))
+    before, most, count = pa.total_allocated_bytes(), 0, 0
+    for batch in copying._batches(other, EVERYWHERE):
+        count += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert count == other.rows
+    assert most < other.path.stat().st_size / 4
