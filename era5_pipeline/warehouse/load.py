@@ -85,6 +85,7 @@ def load_month(
                 if before.fingerprint == flat.fingerprint:
                     return _result(schema, before.rows, before, 0.0, changed=False)
                 _require_no_real_data_lost(flat, before)
+            spans = location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,)
             started = time.monotonic()
             attempt = ledger.begin_attempt(connection, flat.month)
             connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
@@ -97,7 +98,6 @@ def load_month(
                 ledger.end_attempt(connection, attempt, rows=rows)
 
             on_rows, stop = _counting(flat, heartbeat)
-            spans = location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,)
             copy = FlatCopy(flat, spans, on_rows)
             replacement = Replacement(
                 month=flat.month,
@@ -186,7 +186,7 @@ def _take_time(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -
     )
     connection.execute(
         "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
-        "('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')"
+        "('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout')"
     )
     connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{max(1, lock_timeout_seconds)}s",))
 
