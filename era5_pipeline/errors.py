@@ -4,13 +4,15 @@
     |-- UsageError                       2   a month, area, column or setting that cannot be meant
     |-- InputError                       3   the files (or their source) cannot be used
     |   |-- BadFileError                     one file, named
-    |   `-- NoDataError                      a month of which there is nothing
+    |   |-- NoDataError                      a month of which there is nothing
+    |   `-- NotYetAvailableError             a month that the source will have later
     |-- RefusedError                     4   the month was read, and a check refused it
     |-- WarehouseError                   5   the database server
     |   |-- ServerUnreachableError
     |   |-- ServerUnsuitableError            too old, read-only, a privilege missing
     |   `-- MonthLockedError                 another load holds the month
-    `-- LocalDiskError                   6   this machine's disk
+    |-- LocalDiskError                   6   this machine's disk
+    `-- SourceError                      8   the service that months come from (key, licence, limits)
 
 All of them are permanent: trying the same again gives the same answer. Transient trouble has one class:
 
@@ -70,6 +72,10 @@ class NoDataError(InputError):
     """The source has nothing of the month."""
 
 
+class NotYetAvailableError(InputError):
+    """The source does not have the month yet, and will have it: a month to be passed over, not a failure."""
+
+
 class RefusedError(Era5Error):
     """The month was read, and a check refused it."""
 
@@ -98,6 +104,12 @@ class LocalDiskError(Era5Error):
     """This machine's disk is full or not writable."""
 
     exit_code = 6
+
+
+class SourceError(Era5Error):
+    """The service that months come from refuses: the key, a licence, a limit. Asking again gives the same answer."""
+
+    exit_code = 8
 
 
 class TransientError(Era5Error):

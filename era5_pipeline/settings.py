@@ -16,7 +16,8 @@ from era5_pipeline.errors import UsageError
 from era5_pipeline.grid import Area
 from era5_pipeline.variables import Variable, find_variable, in_table_order
 
-SourceName = Literal["files", "sample"]
+SourceName = Literal["cds", "arco", "files", "sample"]
+ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
 
 
@@ -40,7 +41,9 @@ class Settings(BaseSettings):
     dagster_database_url: SecretStr | None = Field(
         default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
     )
-    source: SourceName | None = Field(default=None, description="Where months come from")
+    source: SourceName | None = Field(
+        default=None, description="Where months come from; unset: files where a folder is set, else cds"
+    )
     files_dir: str | None = Field(
         default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
     )
@@ -52,6 +55,26 @@ class Settings(BaseSettings):
     sample_hours: int | None = Field(
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )
+    refetch: bool = Field(default=False, description="Sources cds, arco: fetch the month anew, though it is here")
+    cds_poll_seconds: float = Field(
+        default=60.0, gt=0, le=3600, description="Source cds: longest time between two looks at a queued request"
+    )
+    cds_retry_seconds: float = Field(
+        default=30.0, gt=0, le=3600, description="Source cds: first wait after a failure; doubles up to half an hour"
+    )
+    cds_patience_hours: float = Field(
+        default=168.0, gt=0, description="Source cds: how long a run waits for a month, the queue included"
+    )
+    arco_url: str = Field(default=ARCO_URL, description="Source arco: the Zarr store, of any kind that fsspec reads")
+    available_after_days: int = Field(
+        default=6, ge=0, le=60, description="Schedules: a month is asked for so many days after its end"
+    )
+    revise_after_months: int = Field(
+        default=3,
+        ge=0,
+        le=24,
+        description="Schedules: preliminary hours are fetched anew so long after the month's end",
+    )
     workers: int = Field(
         default=1, ge=1, le=64, description="Connections that share out one month, where the layout allows"
     )
@@ -61,8 +84,8 @@ class Settings(BaseSettings):
 
     @property
     def source_name(self) -> SourceName:
-        """The source that is set; unset: `files` where a folder is set, else `sample`."""
-        return self.source or ("files" if self.files_dir else "sample")
+        """The source that is set; unset: `files` where a folder is set, else `cds`."""
+        return self.source or ("files" if self.files_dir else "cds")
 
     @property
     def files_dirs(self) -> tuple[Path, ...]:

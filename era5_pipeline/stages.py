@@ -180,7 +180,8 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     return frozenset(
         month
         for month in months
-        if fingerprints.get(month) is not None and fingerprints[month] == _fingerprint(source, month)
+        if (raw := source.known(month) if month in fingerprints else None) is not None
+        and fingerprints[month] == month_fingerprint(raw)
     )
 
 
@@ -188,13 +189,6 @@ def stray_problems(settings: Settings) -> tuple[Problem, ...]:
     """Files of the source `files` that cannot be used and may have been for any month."""
     source = source_of(settings)
     return tuple(p for p in source.problems() if not p.months) if isinstance(source, FilesSource) else ()
-
-
-def _fingerprint(source: Source, month: Month) -> str | None:
-    try:
-        return month_fingerprint(source.fetch(month))
-    except InputError:
-        return None
 
 
 def _manifest(settings: Settings, month: Month) -> Path:

@@ -85,11 +85,15 @@ class Axes:
 
 @dataclass(frozen=True)
 class Part:
-    """What one netCDF holds: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC)."""
+    """What one netCDF holds: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC).
+
+    `expver` is the version of each hour; None: all final, empty: the file does not say.
+    """
 
     step_type: StepType
     variables: tuple[Variable, ...]
     hours: range
+    expver: tuple[str, ...] | None = None
 
     @property
     def member(self) -> str:
@@ -205,17 +209,18 @@ class _Netcdf:
         chunk = _chunk_shape(shape)
         self._slab_hours = chunk[0]
         self._variables = {
-            variable.column: _create_variable(dataset, variable, axes, chunk) for variable in part.variables
+            variable.column: _create_variable(dataset, variable, axes, chunk, says_expver=part.expver != ())
+            for variable in part.variables
         }
         self._slabs = {column: np.empty((chunk[0], *shape[1:]), np.float32) for column in self._variables}
         self._kept = 0
         self._written = 0
 
     def append(self, hours: range, fields: Mapping[str, Float32]) -> None:
-        """Take the fields of `hours`; those before the file's first hour are passed over."""
-        start = max(hours.start, self._hours.start)
-        while start < hours.stop:
-            stop = min(hours.stop, start + self._slab_hours - self._kept)
+        """Take the fields of `hours`; those before the file's first hour or after its last are passed over."""
+        start, end = max(hours.start, self._hours.start), min(hours.stop, self._hours.stop)
+        while start < end:
+            stop = min(end, start + self._slab_hours - self._kept)
             kept = self._kept + stop - start
             for column, slab in self._slabs.items():
                 slab[self._kept : kept] = fields[column][start - hours.start : stop - hours.start]
@@ -274,13 +279,15 @@ def _write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None
     longitude = dataset.createVariable("longitude", "f8", ("longitude",), fill_value=np.nan)
     longitude.setncatts({"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"})
     longitude[:] = axes.longitudes
-    # With a single time it has no dimension, in the CDS' files too.
-    expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())
-    expver[...] = np.full(expver.shape, FINAL_EXPVER, dtype=object)
+    versions = (FINAL_EXPVER,) * len(part.hours) if part.expver is None else part.expver
+    if versions:
+        # With a single time it has no dimension, in the CDS' files too.
+        expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())
+        expver[...] = np.array(versions, dtype=object).reshape(expver.shape)
 
 
 def _create_variable(
-    dataset: netCDF4.Dataset, variable: Variable, axes: Axes, chunk: tuple[int, int, int]
+    dataset: netCDF4.Dataset, variable: Variable, axes: Axes, chunk: tuple[int, int, int], *, says_expver: bool
 ) -> netCDF4.Variable[np.float32]:
     created = dataset.createVariable(
         variable.short_name,
@@ -295,6 +302,7 @@ def _create_variable(
         chunk_cache=1,
     )
     created.setncatts(_variable_attributes(variable, axes))
+    created.coordinates = "number valid_time latitude longitude" + (" expver" if says_expver else "")
     return created
 
 
@@ -335,5 +343,4 @@ def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | floa
         "units": units,
         "standard_name": cf_name,
         "GRIB_surface": 0.0,
-        "coordinates": "number valid_time latitude longitude expver",
     }

@@ -79,6 +79,16 @@ class FilesSource:
             warnings=tuple(f"passed over: {problem}" for problem in strays),
         )
 
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: the files are at hand, so it is what `fetch` finds."""
+        try:
+            return self.fetch(month)
+        except InputError:
+            return None
+
+    def judged(self, raw: RawMonth, *, whole: bool) -> None:
+        """See `Source`: the user's files are as they are."""
+
     def _digested(self, entry: Entry) -> RawFile:
         try:
             now = self._catalogue.entry(Path(entry.path), with_digest=True)

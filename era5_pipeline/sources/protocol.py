@@ -89,8 +89,22 @@ class Source(Protocol):
 
         Raises:
             InputError: if the source has nothing of the month, or what it has cannot be used.
+            NotYetAvailableError: if it will have the month later.
+            SourceError: if the service refuses.
+            TransientError: if the service could not be reached.
             LocalDiskError: if there is no room for it.
         """
+        ...
+
+    def known(self, month: Month) -> RawMonth | None:
+        """The month as `fetch` would give it, without asking a service; None: that cannot be told.
+
+        For seeing whether anything changed. Its files need not be there any more.
+        """
+        ...
+
+    def judged(self, raw: RawMonth, *, whole: bool) -> None:
+        """Hear whether the files that `fetch` gave hold all hours: those of a short month are not to be given again."""
         ...
 
 

@@ -101,6 +101,16 @@ class SampleSource:
             area=self.request.area_text,
         )
 
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: what is generated is always the same, so it is what `fetch` gives."""
+        try:
+            return self.fetch(month)
+        except NoDataError:
+            return None
+
+    def judged(self, raw: RawMonth, *, whole: bool) -> None:
+        """See `Source`: generated months are what was asked for."""
+
 
 def _hours_since_1970(time: datetime) -> int:
     return round(time.timestamp() / 3600)
