@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import digest_of
-from era5_pipeline.grid import N_LONGITUDES, STEP_DEGREES
+from era5_pipeline.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -48,8 +48,12 @@ def month_inputs(month: Month, request: Request, *, no_cache: bool = False) -> d
         "data_format": "netcdf",
         "download_format": "unarchived",
     }
-    if request.area is not None and request.area.longitude_indices().size < N_LONGITUDES:
-        inputs["area"] = _on_grid(request.area)
+    if (area := request.area) is not None:
+        borders = _on_grid(area)
+        if area.longitude_indices().size == N_LONGITUDES:  # the meridian where it begins is not to come twice
+            borders[3] = borders[1] + 360.0 - STEP_DEGREES
+        if area.latitude_indices().size < N_LATITUDES or area.longitude_indices().size < N_LONGITUDES:
+            inputs["area"] = borders
     if no_cache:
         inputs[_NO_CACHE] = True
     return inputs
