@@ -10,10 +10,11 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check lock clean
+.PHONY: help setup demo demo-cds test lint types check lock clean
 
 help:
 	@echo "make demo    two months of generated ERA5 data, from netCDF to a queryable table, a series and a map"
+	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
 	@echo "make test    the tests"
 	@echo "make check   lint, types and tests"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
@@ -37,6 +38,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)
 	@$(BIN)/era5 demo
+
+demo-cds: $(READY)
+	@$(BIN)/python -m era5_pipeline_tests.demo_cds
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -10,12 +10,14 @@ import numpy as np
 
 from era5_pipeline.atomic import digest_of
 from era5_pipeline.sources.protocol import RawMonth
+from era5_pipeline.versions import version_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.months import Month
     from era5_pipeline.settings import FlatFormat
+    from era5_pipeline.versions import Version
 
 # Raised when the rows made of the same files change (units, order, rounding): months made before are then stale.
 FLAT_FORM = 1
@@ -39,7 +41,12 @@ class ColumnFacts:
     """Of one column that the month holds: counts of values, their range in the stored unit, and what is odd.
 
     `missing` are places and hours without a value, of all places and hours that the column has; `out_of_bounds` are
-    values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version.
+    values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version:
+    an hour that is final at some places and preliminary at others counts under both. `preliminary_hours` are runs of
+    the hours that are preliminary somewhere. `digest` is exact to the bit (see `digests`).
+
+    What earlier versions of the pipeline wrote has no digest (None) and names no preliminary hours, though `expver`
+    counts them.
     """
 
     column: str
@@ -55,6 +62,13 @@ class ColumnFacts:
     first_missing: str | None = None
     out_of_bounds: int = 0
     first_out_of_bounds: str | None = None
+    preliminary_hours: tuple[str, ...] = ()
+    digest: str | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The inverse of `asdict`, once that was JSON; takes what earlier versions of the pipeline wrote."""
+        return cls(**{**value, "preliminary_hours": tuple(value.get("preliminary_hours", ()))})
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,16 @@ class FlatMonth:
         """Hours per version, per column."""
         return {facts.column: facts.expver for facts in self.columns}
 
+    @property
+    def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
+        """Runs of preliminary hours, per column that has some."""
+        return {facts.column: facts.preliminary_hours for facts in self.columns if facts.preliminary_hours}
+
+    @property
+    def version(self) -> Version:
+        """Final, preliminary, mixed or unknown."""
+        return version_of(self.expver)
+
     def to_json(self) -> dict[str, Any]:
         """A JSON value; `from_json` is the inverse."""
         return {**asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
@@ -110,7 +134,7 @@ class FlatMonth:
                 "raw": RawMonth.from_json(value["raw"]),
                 "path": Path(value["path"]),
                 "missing_hours": tuple(value["missing_hours"]),
-                "columns": tuple(ColumnFacts(**facts) for facts in value["columns"]),
+                "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
             }
         )
 

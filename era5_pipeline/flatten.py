@@ -1,7 +1,7 @@
 """Raw files to rows: a month turned location-major, in the table's units, written as Parquet or CSV.
 
-Here: tile by tile reading with dask, making rows and gathering facts. Not here: finding the files (`sources`), laying
-overlapping files together (`merge`), or judging what was found (`quality`).
+Here: tile by tile reading with dask, and making rows. Not here: finding the files (`sources`), laying overlapping files
+together (`merge`), counting (`tally`), or judging what was found (`quality`).
 
 Location-major means: for each location all its hours in order, then the next location. A location's month then lies
 together on disk, which a BRIN index of 131 kB finds as fast as a B-tree of 55 MB would, and compresses four-fold.
@@ -26,19 +26,22 @@ from dask.base import compute
 from era5_pipeline import progress
 from era5_pipeline.ahead import MadeAhead
 from era5_pipeline.atomic import read_json, replacing, sha256_of, write_json
+from era5_pipeline.digests import RowWeights
 from era5_pipeline.errors import BadFileError, RefusedError, UsageError
-from era5_pipeline.facts import ColumnFacts, FlatMonth, checksum_of
+from era5_pipeline.facts import ColumnFacts, FlatMonth
 from era5_pipeline.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
 from era5_pipeline.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.merge import Part, Placed, Versions, covered_by, describe_place, merge, parts_of, place
+from era5_pipeline.hours import describe_hours as describe_hours  # noqa: PLC0414  # `quality` takes it from here
+from era5_pipeline.merge import Part, Placed, covered_by, merge, parts_of, place
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.inspect import hours_of
 from era5_pipeline.netcdf.inventory import Inventory, take_inventory
 from era5_pipeline.netcdf.reading import FieldReader
 from era5_pipeline.plots import preview_map
 from era5_pipeline.query import Snapshot, snapshot_of
+from era5_pipeline.tally import Tally
 from era5_pipeline.tiles import Tile, cut_tiles
-from era5_pipeline.variables import BY_COLUMN, VARIABLES, Variable, in_table_order
+from era5_pipeline.variables import BY_COLUMN, VARIABLES, in_table_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -129,15 +132,6 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     return flat
 
 
-def describe_hours(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    """Hours since 1970 as runs: `2023-09-08T00 to 2023-09-30T23`."""
-    if not hours.size:
-        return ()
-    runs = np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1)
-    names = [(run[0].astype("datetime64[h]"), run[-1].astype("datetime64[h]")) for run in runs]
-    return tuple(str(first) if first == last else f"{first} to {last}" for first, last in names)
-
-
 def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
     """The values of the arrays, one per part: (latitude, longitude, hour), as a view of what is (hour, ...) in memory.
 
@@ -162,37 +156,6 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
 
 
 @dataclass
-class _Tally:
-    """Facts of one column, gathered slice by slice; it ought to have values at the hours and places that are due."""
-
-    variable: Variable
-    versions: Versions
-    due_hours: Flags
-    due_places: Flags
-    values: int = 0
-    total: float = 0.0
-    minimum: float = np.inf
-    maximum: float = -np.inf
-    checksum: int = 0
-    missing: int = 0
-    first_missing: str | None = None
-    out_of_bounds: int = 0
-    first_out_of_bounds: str | None = None
-
-    def add(self, values: Floats) -> None:
-        """Count values without NaN."""
-        if not values.size:
-            return
-        self.values += values.size
-        self.total += float(values.sum(dtype=np.float64))
-        self.minimum = min(self.minimum, float(values.min()))
-        self.maximum = max(self.maximum, float(values.max()))
-        # Values beyond the bounds are refused; their checksum is never compared and could overflow.
-        if self.variable.minimum <= self.minimum and self.maximum <= self.variable.maximum:
-            self.checksum += checksum_of(values)
-
-
-@dataclass
 class _Flattening:
     """One month on its way from its files into a sink."""
 
@@ -203,19 +166,13 @@ class _Flattening:
     location_id_sum: int = 0
     preview_locations: list[npt.NDArray[np.int32]] = field(default_factory=list)
     preview_values: list[Floats] = field(default_factory=list)
-    tallies: dict[str, _Tally] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
 
     def run(self) -> None:
         inventory = self.inventory
         parts = {column: parts_of(inventory, column) for column in inventory.columns}
         for variable in in_table_order(inventory.columns):
-            self.tallies[variable.column] = _Tally(
-                variable,
-                Versions(inventory.hours.size),
-                due_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
-                & (inventory.hours >= int(variable.first_valid.timestamp()) // 3600),
-                due_places=inventory.column_coverage(variable.column),
-            )
+            self.tallies[variable.column] = Tally.of(variable, inventory)
         with ExitStack() as stack:
             readers = {}
             for piece in inventory.pieces:
@@ -258,26 +215,7 @@ class _Flattening:
         )
 
     def facts(self) -> tuple[ColumnFacts, ...]:
-        return tuple(self._facts(tally) for tally in self.tallies.values())
-
-    def _facts(self, tally: _Tally) -> ColumnFacts:
-        column = tally.variable.column
-        held = tally.values > 0
-        return ColumnFacts(
-            column=column,
-            values=tally.values,
-            minimum=tally.minimum if held else None,
-            maximum=tally.maximum if held else None,
-            mean=tally.total / tally.values if held else None,
-            checksum=tally.checksum,
-            hours=int(self.inventory.column_hours(column).size),
-            locations=self.inventory.column_locations(column),
-            expver=tally.versions.counts(),
-            missing=tally.missing,
-            first_missing=tally.first_missing,
-            out_of_bounds=tally.out_of_bounds,
-            first_out_of_bounds=tally.first_out_of_bounds,
-        )
+        return tuple(tally.facts() for tally in self.tallies.values())
 
     def _tiles(
         self, parts: Mapping[str, tuple[Part, ...]], readers: Mapping[NetcdfFile, FieldReader]
@@ -297,7 +235,7 @@ class _Flattening:
         hours = self.inventory.hours
         covered = covered_by([p for of_column in placed.values() for p in of_column], tile, hours.size)
         for column in placed:
-            self._note_oddities(column, values[column], tile)
+            self.tallies[column].note_oddities(values[column], tile)
 
         inside = self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)]
         latitude, longitude = np.nonzero(inside)  # row by row: ascending location_id, for the tile's axes ascend
@@ -310,8 +248,8 @@ class _Flattening:
             chosen = slice(start, start + step)
             # All of them in a row, which is usual, need no copy.
             positions = chosen if inside.all() else flat_position[chosen]
-            by_location = {c: v.reshape(-1, hours.size)[positions].reshape(-1) for c, v in values.items()}
-            rows = None if covered is None else covered.reshape(-1, hours.size)[positions].reshape(-1)
+            by_location = {c: v.reshape(-1, hours.size)[positions] for c, v in values.items()}
+            rows = None if covered is None else covered.reshape(-1, hours.size)[positions]
             table = self._table(
                 tile.latitude_index[latitude[chosen]], tile.longitude_index[longitude[chosen]], by_location, rows
             )
@@ -336,30 +274,6 @@ class _Flattening:
             merged[column] = merge(placed[column], read, tile, self.inventory.hours, self.tallies[column].versions)
         return merged
 
-    def _note_oddities(self, column: str, values: Floats, tile: Tile) -> None:
-        tally = self.tallies[column]
-        missing = np.isnan(values)
-        if missing.any():
-            # Against every place and hour that the column has, so that files which cover a month in part here and in
-            # part there leave no hole unnoticed.
-            missing &= tally.due_hours
-            missing &= tally.due_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
-            tally.missing += int(missing.sum())
-            tally.first_missing = tally.first_missing or self._first(missing, tile)
-        with np.errstate(invalid="ignore"):
-            low, high = np.float32(tally.variable.minimum), np.float32(tally.variable.maximum)
-            if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
-                return
-            outside = (values < low) | (values > high)
-        tally.out_of_bounds += int(outside.sum())
-        tally.first_out_of_bounds = tally.first_out_of_bounds or self._first(outside, tile)
-
-    def _first(self, flags: Flags, tile: Tile) -> str | None:
-        if not flags.any():
-            return None
-        latitude, longitude, hour = np.unravel_index(int(flags.argmax()), flags.shape)
-        return describe_place(tile, self.inventory.hours, (int(latitude), int(longitude), int(hour)))
-
     def _table(
         self,
         latitude_index: npt.NDArray[np.int32],
@@ -368,12 +282,10 @@ class _Flattening:
         rows: Flags | None,
     ) -> pa.Table:
         hours = self.inventory.hours
+        location_id = location_ids(latitude_index, longitude_index)
+        weights = RowWeights(location_id, hours, rows)
         times = np.tile(hours.astype("datetime64[h]").astype("datetime64[us]"), latitude_index.size)
-        keys = (
-            location_ids(latitude_index, longitude_index),
-            latitudes_of(latitude_index),
-            longitudes_of(longitude_index),
-        )
+        keys = (location_id, latitudes_of(latitude_index), longitudes_of(longitude_index))
         arrays = [pa.array(times, type=SCHEMA.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]
         for variable in VARIABLES:
@@ -382,7 +294,8 @@ class _Flattening:
                 arrays.append(pa.nulls(times.size, type=pa.float32()))
                 continue
             empty = np.isnan(values)
-            self.tallies[variable.column].add(values[~empty] if empty.any() else values)
-            arrays.append(pa.array(values, mask=empty if empty.any() else None))
+            missing = empty if empty.any() else None
+            self.tallies[variable.column].add(values, missing, weights)
+            arrays.append(pa.array(values.reshape(-1), mask=None if missing is None else missing.reshape(-1)))
         table = pa.Table.from_arrays(arrays, schema=SCHEMA)
-        return table if rows is None or rows.all() else table.filter(pa.array(rows))
+        return table if rows is None or rows.all() else table.filter(pa.array(rows.reshape(-1)))

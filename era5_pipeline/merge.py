@@ -70,6 +70,10 @@ class Versions:
         """Hours per version, without those that gave nothing."""
         return {expver: int(flags.sum()) for expver, flags in sorted(self.seen.items()) if flags.any()}
 
+    def positions(self, expver: str) -> Positions:
+        """At which hours of the month, (n,) ascending, `expver` gave at least one value."""
+        return np.flatnonzero(self.seen.get(expver, np.zeros(0, dtype=np.bool_)))
+
 
 def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
     """The parts of a column in the order of precedence: final first, then the more finely stored."""

@@ -6,6 +6,7 @@ Here: judging. Not here: finding the facts (`netcdf.inventory`, `flatten`, `ware
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.flatten import describe_hours
@@ -61,6 +62,11 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
     )
 
 
+def is_whole(inventory: Inventory) -> bool:
+    """Whether every variable that the files hold has all hours of the month that ERA5 has."""
+    return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
+
+
 def _grid_aligned(inventory: Inventory) -> Outcome:
     off = [problem for problem in inventory.problems if problem.kind == "grid"]
     if off:
@@ -107,8 +113,19 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
             for column, runs in short.items()
         )
     description = f"{inventory.month} is incomplete: {text}"
+    if (last := _last_hour(inventory)) is not None:
+        description += f"; the latest hour there is {last}"
     remedy = f"Wait for the month to be complete or {_ALLOW}"
     return Outcome("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
+
+
+def _last_hour(inventory: Inventory) -> str | None:
+    """The latest hour that there is, if all up to it are there, and none after; None: the gaps are elsewhere."""
+    first, end = (int(time.timestamp()) // 3600 for time in (inventory.month.start, inventory.month.end))
+    last = int(inventory.hours.max(initial=-1))
+    if inventory.hours.size != last - first + 1 or last == end - 1:
+        return None
+    return f"{datetime.fromtimestamp(last * 3600, tz=UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _shortened(runs: tuple[str, ...]) -> str:

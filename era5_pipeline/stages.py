@@ -17,7 +17,9 @@ from era5_pipeline.facts import FlatMonth, month_fingerprint
 from era5_pipeline.flatten import flatten_month, preview_file, read_flat_month
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.inventory import take_inventory
-from era5_pipeline.quality import Outcome, flat_outcomes, raw_outcomes, table_outcomes
+from era5_pipeline.quality import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
+from era5_pipeline.sources.arco.source import ArcoSource
+from era5_pipeline.sources.cds.source import CdsSource, Manners
 from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.protocol import RawMonth, Request, Source
 from era5_pipeline.sources.sample import SampleSource
@@ -44,6 +46,7 @@ class RawResult:
     hours: int
     columns: tuple[str, ...]
     expver: dict[str, dict[str, int]]
+    preliminary_hours: dict[str, tuple[str, ...]]
     outcomes: tuple[Outcome, ...]
     seconds: float
 
@@ -68,8 +71,12 @@ class LoadResult:
     verify_seconds: float
 
 
-def source_of(settings: Settings) -> Source:
-    """The source that the settings choose.
+def _silent(_: str) -> None:
+    """Nobody listens."""
+
+
+def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Source:
+    """The source that the settings choose; `say` is told what it waits for.
 
     Raises:
         UsageError: if it lacks what it needs.
@@ -77,21 +84,28 @@ def source_of(settings: Settings) -> Source:
     request = Request(settings.wanted_variables, settings.wanted_area)
     if settings.source_name == "files":
         return FilesSource(settings.files_dirs, settings.home, request)
+    if settings.source_name == "arco":
+        return ArcoSource(settings.arco_url, settings.home / "raw" / "arco", request, refetch=settings.refetch, say=say)
+    if settings.source_name == "cds":
+        manners = Manners(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+        return CdsSource(settings.home / "raw" / "cds", request, refetch=settings.refetch, manners=manners, say=say)
     return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
 
 
-def run_raw(settings: Settings, month: Month) -> RawResult:
+def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _silent) -> RawResult:
     """Get the month's raw files, see what they hold, and write the manifest that `run_flat` reads.
 
     Raises:
-        UsageError, InputError, LocalDiskError: see `sources` and `netcdf.inventory`.
+        UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `netcdf.inventory`.
     """
     started = time.monotonic()
     month.require_begun(datetime.now(tz=UTC))
-    raw = source_of(settings).fetch(month)
+    source = source_of(settings, say)
+    raw = source.fetch(month)
     with scratch_folder(settings.home) as scratch:
         inventory = take_inventory(raw, scratch)
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
+    source.judged(raw, whole=is_whole(inventory))
     seconds = time.monotonic() - started
     write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": seconds})
     return RawResult(
@@ -100,6 +114,7 @@ def run_raw(settings: Settings, month: Month) -> RawResult:
         hours=int(inventory.hours.size),
         columns=inventory.columns,
         expver=inventory.expver,
+        preliminary_hours=inventory.preliminary_hours,
         outcomes=outcomes,
         seconds=seconds,
     )
@@ -122,6 +137,9 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
         flat = flatten_month(
             raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
         )
+    if raw.source == settings.source_name and any(facts.missing for facts in flat.columns):
+        # A service may announce hours before their values are there.
+        source_of(settings).judged(raw, whole=False)
     return FlatResult(
         flat=flat,
         outcomes=flat_outcomes(flat, allow_incomplete=settings.allow_incomplete),
@@ -143,7 +161,7 @@ def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | N
 
 
 def run_load(
-    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = lambda _: None
+    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _silent
 ) -> LoadResult:
     """Load the flat month into the table, and compare the two.
 

@@ -38,6 +38,8 @@ class Variable:
     description: str
     # Accumulations begin with the first forecast of 1940-01-01, whose first step ends at 07:00.
     first_valid: datetime = datetime(1940, 1, 1, tzinfo=UTC)
+    # In the monthly files of NSF NCAR's archive (dataset d633000), which has no accumulations of this kind.
+    ncar_name: str | None = None
 
 
 _FIRST_ACCUMULATION = datetime(1940, 1, 1, 7, tzinfo=UTC)
@@ -47,6 +49,7 @@ VARIABLES: tuple[Variable, ...] = (
         column="temperature_2m",
         cds_name="2m_temperature",
         short_name="t2m",
+        ncar_name="VAR_2T",
         param_id=167,
         file_units=("K",),
         step_type="instant",
@@ -61,6 +64,7 @@ VARIABLES: tuple[Variable, ...] = (
         column="zonal_wind_10m",
         cds_name="10m_u_component_of_wind",
         short_name="u10",
+        ncar_name="VAR_10U",
         param_id=165,
         file_units=("m s**-1", "m s-1", "m/s"),
         step_type="instant",
@@ -75,6 +79,7 @@ VARIABLES: tuple[Variable, ...] = (
         column="meridional_wind_10m",
         cds_name="10m_v_component_of_wind",
         short_name="v10",
+        ncar_name="VAR_10V",
         param_id=166,
         file_units=("m s**-1", "m s-1", "m/s"),
         step_type="instant",
@@ -89,6 +94,7 @@ VARIABLES: tuple[Variable, ...] = (
         column="total_cloud_cover",
         cds_name="total_cloud_cover",
         short_name="tcc",
+        ncar_name="TCC",
         param_id=164,
         file_units=("(0 - 1)", "1"),
         step_type="instant",
@@ -133,6 +139,7 @@ VARIABLES: tuple[Variable, ...] = (
 
 BY_COLUMN = {variable.column: variable for variable in VARIABLES}
 BY_SHORT_NAME = {variable.short_name: variable for variable in VARIABLES}
+BY_NAME_IN_FILE = BY_SHORT_NAME | {v.ncar_name: v for v in VARIABLES if v.ncar_name is not None}
 _BY_ANY_NAME = BY_COLUMN | BY_SHORT_NAME | {variable.cds_name: variable for variable in VARIABLES}
 
 

@@ -179,7 +179,7 @@ def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [BIN / "dg", *arguments],
         cwd=project,
-        env=environment(home.path),
+        env=environment(home.path, ERA5_SOURCE="sample"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

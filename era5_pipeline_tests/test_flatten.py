@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from era5_pipeline import flatten as module
 from era5_pipeline import tiles
+from era5_pipeline.digests import RowWeights, digest_text
 from era5_pipeline.errors import BadFileError, InputError, LocalDiskError, RefusedError
-from era5_pipeline.flatten import describe_hours, facts_file, flatten_month, preview_file, read_flat_month
+from era5_pipeline.facts import FLAT_FORM
+from era5_pipeline.flatten import facts_file, flatten_month, preview_file, read_flat_month
 from era5_pipeline.grid import Area
 from era5_pipeline.months import Month
 from era5_pipeline.progress import listening
@@ -180,7 +182,10 @@ def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Pa
     rows = csv_rows(flat.path)
     assert_location_major(rows)
     assert_same_rows(rows, independently(paths, month))
-    assert flat.fingerprint == flatten(paths, month, tmp_path / "other").fingerprint
+    as_parquet = flatten(paths, month, tmp_path / "other")
+    assert flat.fingerprint == as_parquet.fingerprint
+    assert flat.columns == as_parquet.columns
+    assert [facts.digest for facts in flat.columns] == [digest_of(rows, facts.column) for facts in flat.columns]
 
 
 def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
@@ -200,6 +205,18 @@ def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
             assert facts.mean == pytest.approx(values.mean())
             if not facts.out_of_bounds:
                 assert facts.checksum == int(np.floor(values * 2.0**20).astype(np.int64).sum())
+        assert facts.digest == digest_of(rows, facts.column)
+
+
+def digest_of(rows: Rows, column: str) -> str:
+    """The digest of a column of these rows, in one go, whatever tiles they were made in."""
+    locations, place = np.unique(rows.locations, return_inverse=True)
+    hours, when = np.unique(rows.hours, return_inverse=True)
+    values = np.full((locations.size, hours.size), np.nan, dtype=np.float32)
+    present = np.zeros(values.shape, dtype=np.bool_)
+    values[place, when] = rows.values[column]
+    present[place, when] = True
+    return digest_text(FLAT_FORM + RowWeights(locations, hours, present).digest(values))
 
 
 # ---- one weather, in every layout
@@ -270,6 +287,7 @@ def test_two_areas_are_not_filled_up_to_a_rectangle(tmp_path: Path) -> None:
     ).sorted()
     assert_same_rows(flat_rows(flat.path), expected)
     assert (flat.rows, flat.locations) == (35, 7)
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
 
 
 def test_variables_of_different_areas_and_hours_are_null_where_they_are_not(tmp_path: Path) -> None:
@@ -288,6 +306,7 @@ def test_variables_of_different_areas_and_hours_are_null_where_they_are_not(tmp_
     temperature, rain = flat.columns
     assert (temperature.locations, temperature.hours, temperature.missing) == (4, 5, 0)
     assert (rain.locations, rain.hours, rain.values, rain.missing) == (1, 2, 2, 0)
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
 
 
 def test_a_meridian_that_comes_twice_as_0_and_360_becomes_rows_once(
@@ -343,6 +362,28 @@ def test_small_tiles_and_row_groups_give_the_same_rows_as_one(
     for found, expected in zip(many.columns, one.columns, strict=True):
         assert replace(found, mean=0.0, first_missing=None) == replace(expected, mean=0.0, first_missing=None)
     assert (many.rows, many.location_id_sum) == (one.rows, one.location_id_sum)
+    assert_facts_are_those_of_the_rows(many, rows)
+
+
+def test_how_files_hold_values_does_not_change_their_digest(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 9), names=list(VARIABLES), missing=0.1)
+    layouts = [layout for layout in LAYOUTS if layout.packed == "no"]
+    found = {
+        tuple(column.digest for column in flatten(write(tmp_path / str(n), of, layout), "2023-07", tmp_path).columns)
+        for n, layout in enumerate(layouts)
+    }
+    assert len(layouts) > 10
+    assert len(found) == 1
+
+
+def test_the_smallest_step_of_one_value_changes_the_digest_of_its_column_alone(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 9), names=["u10", "v10"])
+    before = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    value = of.fields["v10"][4, 1, 2]
+    of.fields["v10"][4, 1, 2] = np.nextafter(np.float32(value), np.float32(100))
+    after = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    assert [a.digest == b.digest for a, b in zip(after.columns, before.columns, strict=True)] == [True, False]
+    assert all(len(column.digest or "") == 16 for column in after.columns)
 
 
 # ---- what is odd
@@ -366,6 +407,7 @@ def test_hours_that_only_some_places_have_are_missing_at_the_others(tmp_path: Pa
     flat = flatten(paths, "2023-07", tmp_path)
     (facts,) = flat.columns
     assert flat.rows == 6
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
     assert facts.missing == 2
     assert facts.first_missing == "latitude 9.75, longitude 20, 2023-07-01T02:00Z"
 
@@ -602,18 +644,6 @@ def test_progress_ends_with_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
         flatten([path], "2023-07", tmp_path)
     assert [report[1] for report in heard] == [10, 20, 30, 40, 50, 60]
     assert {(report[0], report[2], report[3]) for report in heard} == {("flat", 60, "rows")}
-
-
-@pytest.mark.parametrize(
-    ("hours", "text"),
-    [
-        ([], ()),
-        ([0], ("1970-01-01T00",)),
-        ([0, 1, 2, 5, 7, 8], ("1970-01-01T00 to 1970-01-01T02", "1970-01-01T05", "1970-01-01T07 to 1970-01-01T08")),
-    ],
-)
-def test_hours_are_described_as_runs(hours: list[int], text: tuple[str, ...]) -> None:
-    assert describe_hours(np.array(hours, dtype=np.int64)) == text
 
 
 # ---- room and time

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.errors import InputError
+from era5_pipeline.hours import describe_hours, hours_in
 from era5_pipeline_tests.era5_files import (
     CURRENT,
     LAYOUTS,
@@ -166,6 +167,20 @@ def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, 
     both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
     assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
     assert expvers(flat) == {"0001": 4, "0005": 2}
+    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T04 to 2023-07-01T05",)}
+    assert flat.version == "mixed"
+
+
+def test_an_hour_is_preliminary_if_it_is_so_anywhere(tmp_path: Path) -> None:
+    """Final data of one place, preliminary of its neighbour; at 02:00 the final value is missing."""
+    here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
+    here.fields["u10"][2] = np.nan
+    both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
+    both.fields["u10"][0, 0, 1] = np.nan
+    paths = [write_netcdf(tmp_path / "a.nc", here), write_netcdf(tmp_path / "b.nc", both)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert expvers(flat) == {"0001": 5, "0005": 2}
+    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T01 to 2023-07-01T02",)}
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.expver == "dimension"], ids=str)
@@ -176,6 +191,8 @@ def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Pat
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
     assert flat.expver == {column: {"0001": 3, "0005": 3} for column in ("zonal_wind_10m", "total_precipitation")}
     assert [column.missing for column in flat.columns] == [0, 0]
+    runs = ("2023-07-01T02 to 2023-07-01T04",)
+    assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
 
 
 def test_where_both_versions_have_a_value_the_final_one_counts(tmp_path: Path) -> None:
@@ -192,22 +209,27 @@ def test_where_both_versions_have_a_value_the_final_one_counts(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("layout", "versions", "counts"),
+    ("layout", "versions", "counts", "version"),
     [
-        (CURRENT, ("0001", "0005", "0001", "0005", "0005", "0001"), {"0001": 3, "0005": 3}),
-        (replace(CURRENT, expver="scalar"), PRELIMINARY, {"0005": 6}),
-        (replace(CURRENT, expver="absent"), PRELIMINARY, {"unknown": 6}),
-        (replace(CURRENT, expver="not a coordinate"), PRELIMINARY, {"0005": 6}),
-        (replace(CURRENT, expver="not a coordinate"), ("0001",) * 2 + ("0005",) * 4, {"0001": 2, "0005": 4}),
-        (LEGACY, None, {"unknown": 6}),
+        (CURRENT, ("0001", "0005", "0001", "0005", "0005", "0001"), {"0001": 3, "0005": 3}, "mixed"),
+        (CURRENT, FINAL, {"0001": 6}, "final"),
+        (replace(CURRENT, expver="scalar"), PRELIMINARY, {"0005": 6}, "preliminary"),
+        (replace(CURRENT, expver="absent"), PRELIMINARY, {"unknown": 6}, "unknown"),
+        (replace(CURRENT, expver="not a coordinate"), PRELIMINARY, {"0005": 6}, "preliminary"),
+        (replace(CURRENT, expver="not a coordinate"), ("0001",) * 2 + ("0005",) * 4, {"0001": 2, "0005": 4}, "mixed"),
+        (LEGACY, None, {"unknown": 6}, "unknown"),
     ],
 )
 def test_hours_are_counted_by_version(
-    tmp_path: Path, layout: Layout, versions: tuple[str, ...] | None, counts: dict[str, int]
+    tmp_path: Path, layout: Layout, versions: tuple[str, ...] | None, counts: dict[str, int], version: str
 ) -> None:
     of = weather(HOURS, names=["u10"], expver=versions)
     flat = flatten([write_netcdf(tmp_path / "a.nc", of, layout)], "2023-07", tmp_path)
     assert expvers(flat) == counts
+    assert flat.version == version
+    hours = [int(hour) for hour, said in zip(HOURS, versions or (), strict=False) if said == "0005"]
+    runs = describe_hours(hours) if "0005" in counts else ()
+    assert flat.preliminary_hours == ({"zonal_wind_10m": runs} if runs else {})
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
 
 
@@ -218,6 +240,11 @@ def test_versions_are_counted_per_variable(tmp_path: Path) -> None:
     paths = [write_netcdf(tmp_path / "a.nc", instant), write_netcdf(tmp_path / "b.nc", accumulated)]
     flat = flatten(paths, "2023-07", tmp_path)
     assert flat.expver == {"temperature_2m": {"0005": 6}, "total_precipitation": {"0001": 4, "0005": 2}}
+    assert flat.preliminary_hours == {
+        "temperature_2m": ("2023-07-01T00 to 2023-07-01T05",),
+        "total_precipitation": ("2023-07-01T04 to 2023-07-01T05",),
+    }
+    assert flat.version == "mixed"
 
 
 # ---- any number of files, laid over each other in any way
@@ -281,5 +308,8 @@ def test_any_files_over_each_other_give_final_first_then_preliminary_then_null(
     assert facts.expver == {
         version: len({hour for (_, hour), (of, _) in zip(keys, chosen, strict=True) if of == version})
         for version in sorted({of for of, _ in chosen if of})
+    }
+    assert hours_in(facts.preliminary_hours) == {
+        hour for (_, hour), (of, _) in zip(keys, chosen, strict=True) if of == "0005"
     }
     shutil.rmtree(folder)

@@ -70,7 +70,10 @@ def test_a_whole_month(tmp_path: Path) -> None:
 def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[:168], names=("t2m", "tp")), allow=allow)["hours_complete"]
     assert outcome.passed == allow
-    assert outcome.description == "2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23"
+    assert outcome.description == (
+        "2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23"
+        "; the latest hour there is 2023-07-07 23:00 UTC"
+    )
     assert outcome.remedy == f"Wait for the month to be complete or get the rest, or load it as it is with {ALLOWED}"
 
 

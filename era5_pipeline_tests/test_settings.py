@@ -24,7 +24,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_without_anything_set_there_are_defaults(tmp_path: Path) -> None:
     settings = read_settings()
     assert settings.home == tmp_path / ".era5"
-    assert settings.source_name == "sample"
+    assert settings.source_name == "cds"
     assert settings.format == "parquet"
     assert settings.files_dirs == ()
     assert settings.wanted_variables is None

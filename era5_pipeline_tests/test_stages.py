@@ -64,7 +64,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
     monkeypatch.chdir(tmp_path)
 
     def make(**values: Any) -> Settings:
-        return Settings(home=tmp_path / "home", **values)
+        source = {} if "files_dir" in values else {"source": "sample"}
+        return Settings(home=tmp_path / "home", **(source | values))
 
     return make
 
@@ -227,7 +228,10 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
     raw = run_raw(chosen, JULY)
     assert passed(raw.outcomes) == {"grid_aligned": True, "variables_present": True, "hours_complete": False}
     (outcome,) = (outcome for outcome in raw.outcomes if not outcome.passed)
-    assert outcome.description == ("2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23")
+    assert outcome.description == (
+        "2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23"
+        "; the latest hour there is 2023-07-07 23:00 UTC"
+    )
     assert "--allow-incomplete" in outcome.remedy
     allowed = settings(files_dir=str(folder), allow_incomplete=True)
     raw = run_raw(allowed, JULY)

@@ -28,11 +28,26 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     loaded_at      timestamptz NOT NULL DEFAULT now()
 );
 
+-- Those that came later: on a ledger that an earlier version made they are added, and its rows stay.
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS preliminary_hours jsonb NOT NULL DEFAULT '{}';
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS version text
+    CHECK (version IN ('final', 'preliminary', 'mixed', 'unknown'));
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS checked_at timestamptz;
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS revised_at timestamptz;
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS revision jsonb;
+
 COMMENT ON TABLE era5.ledger IS 'One row per month in weather: what it was made of, written by the load itself';
 COMMENT ON COLUMN era5.ledger.state IS 'loaded, or incomplete: some hours or values are missing and this was allowed';
 COMMENT ON COLUMN era5.ledger.expver IS 'Hours per version and column: 0001 final, 0005 preliminary (ERA5T), unknown';
 COMMENT ON COLUMN era5.ledger.columns IS 'Facts per column that the files hold; the other columns are NULL';
 COMMENT ON COLUMN era5.ledger.fingerprint IS 'The same for the same files and request: nothing changed';
+COMMENT ON COLUMN era5.ledger.loaded_at IS 'When the rows were written; a month that is confirmed keeps it';
+COMMENT ON COLUMN era5.ledger.preliminary_hours IS 'Runs of preliminary (ERA5T) hours by column, those that have some';
+COMMENT ON COLUMN era5.ledger.version IS
+    'final, preliminary, mixed (some hours are preliminary) or unknown (files that do not tell); NULL: see expver';
+COMMENT ON COLUMN era5.ledger.checked_at IS 'When the source was last asked, and what came compared with the table';
+COMMENT ON COLUMN era5.ledger.revised_at IS 'When final data last took the place of preliminary ones; NULL: never';
+COMMENT ON COLUMN era5.ledger.revision IS 'What that changed: preliminary hours, columns and files before';
 
 -- One row a try, committed before the try begins: a load that dies is told from one that never was.
 CREATE TABLE IF NOT EXISTS era5.load_attempt (

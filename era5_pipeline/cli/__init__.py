@@ -15,6 +15,8 @@ from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
+from era5_pipeline.cli.plan import plan
+from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
@@ -28,9 +30,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="ERA5, month by month, from netCDF to a queryable PostgreSQL/TimescaleDB table, through Dagster.",
     epilog="Settings come from ERA5_... in the environment or .env: see .env.example. "
-    "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again.",
+    "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again, "
+    "8 the service that months come from.",
 )
 app.command("load")(load)
+app.command("plan")(plan)
+app.command("revise")(revise)
 app.command("status")(status)
 app.command("watch")(watch)
 app.command("series")(series)

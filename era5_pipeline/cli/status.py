@@ -8,10 +8,15 @@ import typer
 from era5_pipeline.variables import VARIABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
 
     from era5_pipeline.warehouse.ledger import Entry
     from era5_pipeline.warehouse.space import MonthSpace, Space
+
+# Months that are named, of those with preliminary hours.
+_SHOWN = 3
 
 
 def status(
@@ -59,16 +64,18 @@ def status(
     table = Table("month", "state", box=SIMPLE)
     for name in ("rows", "hours", "locations", "bytes/row"):
         table.add_column(name, justify="right")
-    for name in ("source", "expver", "columns", "loaded"):
+    for name in ("source", "version", "columns", "loaded"):
         table.add_column(name)
     for entry in entries:
         table.add_row(*_cells(entry, months.get(entry.month)))
     console = Console()
-    # Redirected, rich would fold the table to 80 columns.
-    console = console if console.is_terminal else Console(width=160)
+    # Redirected, rich would fold the table to 80 columns; this is enough for any month.
+    console = console if console.is_terminal else Console(width=240)
     console.print(table)
     rows = sum(entry.rows for entry in entries)
     typer.echo(f"{sum(e.rows > 0 for e in entries)} months, {rows:,} rows in {warehouse.shown} ({server})")
+    if rows:
+        typer.echo(_versions_line([entry for entry in entries if entry.rows]))
     for line in _space_lines(space) if space else ():
         typer.echo(line)
     for entry in entries:
@@ -122,7 +129,6 @@ def _space_lines(space: "Space") -> list[str]:
 
 
 def _cells(entry: "Entry", space: "MonthSpace | None") -> tuple[str, ...]:
-    versions = sorted({version for counts in entry.expver.values() for version in counts})
     return (
         str(entry.month),
         entry.state,
@@ -131,10 +137,46 @@ def _cells(entry: "Entry", space: "MonthSpace | None") -> tuple[str, ...]:
         f"{entry.locations:,}",
         _bytes_per_row(space),
         entry.source or "",
-        "+".join(versions),
+        _version(entry) if entry.rows else "",
         "all" if len(entry.columns) == len(VARIABLES) else ", ".join(str(facts["column"]) for facts in entry.columns),
         f"{entry.loaded_at:%Y-%m-%d %H:%M} UTC" if entry.loaded_at else "",
     )
+
+
+def _version(entry: "Entry") -> str:
+    if entry.version == "mixed" and entry.preliminary_hours:
+        return f"mixed: {len(_preliminary_hours(entry))} of {entry.hours} h preliminary"
+    revised = entry.version == "final" and entry.revised_at is not None
+    return f"{entry.version} (revised {entry.revised_at:%Y-%m-%d})" if revised else entry.version
+
+
+def _versions_line(entries: "Sequence[Entry]") -> str:
+    """How many months are final, preliminary and so on; of those with preliminary hours, since when."""
+    said: list[str] = []
+    for version in ("final", "preliminary", "mixed", "unknown"):
+        of_version = [entry for entry in entries if entry.version == version]
+        if of_version:
+            since = [_since(entry) for entry in of_version if entry.is_preliminary]
+            more = [f"and {len(since) - _SHOWN} more"] if len(since) > _SHOWN else []
+            months = "" if said else f" month{'' if len(of_version) == 1 else 's'}"
+            named = f" ({', '.join(since[:_SHOWN] + more)})" if since else ""
+            said.append(f"{len(of_version):,}{months} {version}{named}")
+    return ", ".join(said)
+
+
+def _since(entry: "Entry") -> str:
+    """The month, and its first hour that is preliminary in any column."""
+    from era5_pipeline.hours import describe_hours
+
+    hours = sorted(_preliminary_hours(entry))[:1]
+    return ": from ".join((str(entry.month), *describe_hours(hours)))
+
+
+def _preliminary_hours(entry: "Entry") -> frozenset[int]:
+    """Hours that are preliminary in any column; none where the month was loaded before the ledger named them."""
+    from era5_pipeline.hours import hours_in
+
+    return hours_in(run for runs in entry.preliminary_hours.values() for run in runs)
 
 
 def _bytes_per_row(space: "MonthSpace | None") -> str:

@@ -1,6 +1,7 @@
 """The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks that stand between them."""
 
 import logging
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 
@@ -8,6 +9,7 @@ from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.partitions import MONTHS
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.errors import NotYetAvailableError
 from era5_pipeline.months import Month
 from era5_pipeline.quality import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -20,23 +22,50 @@ _OWNERS = ["team:era5"]
 _log = logging.getLogger(__name__)
 
 
-@dg.asset(
-    key=RAW,
+def _saying(context: dg.AssetExecutionContext) -> Callable[[str], None]:
+    """What tells of waits and the like, in the run's log and on the terminal."""
+
+    def say(text: str) -> None:
+        context.log.info(text)
+        _log.warning(text)  # to the terminal, where Dagster's own log is silenced
+
+    return say
+
+
+# A multi_asset with `can_subset`, though it is one: of its results none is required then, so that a month which the
+# source does not have yet ends as skipped, with what follows from it. An `asset` must give its checks' results.
+@dg.multi_asset(
+    name="era5__raw",
+    specs=[
+        dg.AssetSpec(
+            RAW,
+            group_name="acquire",
+            kinds={"netcdf"},
+            owners=_OWNERS,
+            description="The month's files as they came: where they lie, their digests, their hours and versions.",
+            skippable=True,
+        )
+    ],
+    can_subset=True,
     partitions_def=MONTHS,
-    group_name="acquire",
-    kinds={"netcdf"},
-    owners=_OWNERS,
-    description="The month's files as they came: where they lie, their digests, and which hours and versions of them.",
+    pool=pools.CDS,
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
 )
-def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
     """Get the month's files from the source, and see that they are whole."""
     with as_failures(context.retry_number):
-        result = run_raw(era5.settings(), Month.parse(context.partition_key))
+        try:
+            result = run_raw(era5.settings(), Month.parse(context.partition_key), _saying(context))
+        except NotYetAvailableError as error:
+            context.log.warning(f"skipped: {error}")
+            context.log_event(metadata.skipped(RAW, context.partition_key, error))
+            return
         for warning in result.raw.warnings:
             context.log.warning(warning)
-        return dg.MaterializeResult(
-            metadata=metadata.raw_metadata(result), check_results=metadata.check_results(RAW, result.outcomes)
+        yield dg.MaterializeResult(
+            asset_key=RAW,
+            metadata=metadata.raw_metadata(result),
+            check_results=metadata.check_results(RAW, result.outcomes),
         )
 
 
@@ -74,11 +103,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
 )
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Load the flat month, and compare the table with it."""
-
-    def say(text: str) -> None:
-        context.log.info(text)
-        _log.warning(text)  # to the terminal, where Dagster's own log is silenced
-
+    say = _saying(context)
     with as_failures(context.retry_number):
         settings = era5.settings()
         with open_warehouse(settings, create=True) as warehouse:

@@ -10,15 +10,19 @@ import dagster as dg
 from era5_pipeline.flatten import preview_file
 from era5_pipeline.quality import CHECK_DESCRIPTIONS, CheckName, Outcome
 from era5_pipeline.variables import VARIABLES
+from era5_pipeline.versions import version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from era5_pipeline.errors import NotYetAvailableError
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
+    from era5_pipeline.versions import Version
 
 Metadata = dict[str, dg.MetadataValue]
 
+_SKIPPED = "skipped"
 _LOCATION_ID = "Number of the grid point: latitude_index * 1440 + longitude_index + 1"
 
 COLUMN_SCHEMA = dg.TableSchema(
@@ -86,10 +90,24 @@ def raw_metadata(result: RawResult) -> Metadata:
         "hours_expected": dg.MetadataValue.int(raw.month.hours),
         "variables": dg.MetadataValue.json(list(result.columns)),
         "expver": dg.MetadataValue.json(result.expver),
+        **_version(version_of(result.expver, result.preliminary_hours), result.preliminary_hours),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
         "rows_per_second": dg.MetadataValue.float(_per_second(result.rows, result.seconds)),
     }
+
+
+def skipped(asset: dg.AssetKey, partition: str, error: NotYetAvailableError) -> dg.AssetObservation:
+    """What the UI shows of a month that the source does not have yet."""
+    return dg.AssetObservation(
+        asset_key=asset, partition=partition, metadata={_SKIPPED: error.message, "remedy": error.remedy}
+    )
+
+
+def skip_reason(observation: dg.AssetObservation) -> str | None:
+    """The reason in what `skipped` made; None: it is another observation."""
+    value = observation.metadata.get(_SKIPPED)
+    return None if value is None else str(value.value)
 
 
 def flat_metadata(result: FlatResult) -> Metadata:
@@ -107,6 +125,7 @@ def flat_metadata(result: FlatResult) -> Metadata:
         "bytes_per_row": dg.MetadataValue.float(round(flat.bytes / max(1, flat.rows), 2)),
         "sha256": dg.MetadataValue.text(flat.sha256),
         "expver": dg.MetadataValue.json(flat.expver),
+        **_version(flat.version, flat.preliminary_hours),
         "reused": dg.MetadataValue.bool(result.reused),
         "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
         "rows_per_second": dg.MetadataValue.float(_per_second(flat.rows, flat.seconds)),
@@ -127,9 +146,14 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "bytes": dg.MetadataValue.int(flat.bytes),
         "sha256": dg.MetadataValue.text(flat.sha256),
         "expver": dg.MetadataValue.json(flat.expver),
+        **_version(flat.version, flat.preliminary_hours),
         "state": dg.MetadataValue.text("loaded" if whole else "incomplete"),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
+        "confirmed": dg.MetadataValue.bool(loaded.confirmed),
+        "columns_changed": dg.JsonMetadataValue(
+            None if loaded.columns_changed is None else list(loaded.columns_changed)
+        ),
         "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
         "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
@@ -138,6 +162,13 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "layout": dg.MetadataValue.text(loaded.layout),
         "server": dg.MetadataValue.text(loaded.server),
         "preview": _picture(preview_file(flat.path.parent, flat.month)),
+    }
+
+
+def _version(version: Version, preliminary_hours: Mapping[str, Sequence[str]]) -> Metadata:
+    return {
+        "version": dg.MetadataValue.text(version),
+        "preliminary_hours": dg.MetadataValue.json({column: list(runs) for column, runs in preliminary_hours.items()}),
     }
 
 

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 # Loads: each keeps a core of the server busy.
 WAREHOUSE = "warehouse"
+# Months that are being fetched: of a user's requests, the Climate Data Store rejects most beyond a few (users who get
+# on keep about two). Not limited by the service: `files`, `sample`, `arco`; they have the same pool, being one asset.
+CDS = "cds"
+_CDS_AT_ONCE = 2
 
 
 def ensure_pools(instance: dg.DagsterInstance) -> None:
-    """Make the pools beforehand, with the instance's default limit: of two runs that both make one, one would fail."""
+    """Make the pools beforehand, with their limits: of two runs that both make one, one would fail."""
     storage = instance.event_log_storage
-    limit = storage.get_pool_config().default_pool_limit
-    if limit is None or WAREHOUSE in {pool.name for pool in storage.get_pool_limits()}:
-        return
-    with suppress(IntegrityError):  # somebody else has made it just now
-        storage.set_concurrency_slots(WAREHOUSE, limit)
+    default = storage.get_pool_config().default_pool_limit
+    there = {pool.name for pool in storage.get_pool_limits()}
+    for name, limit in ((WAREHOUSE, default), (CDS, _CDS_AT_ONCE)):
+        if limit is not None and name not in there:
+            with suppress(IntegrityError):  # somebody else has made it just now
+                storage.set_concurrency_slots(name, limit)

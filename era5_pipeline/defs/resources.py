@@ -14,13 +14,14 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     Databases are not among them: their URLs may hold a password, and a run's configuration is shown to all.
     """
 
-    source: str | None = Field(default=None, description="files or sample")
+    source: str | None = Field(default=None, description="cds, arco, files or sample")
     files_dir: str | None = Field(default=None, description="Folder of ERA5 files, for the source files")
     variables: str | None = Field(default=None, description="Variables a month must have, with commas")
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
     format: str | None = Field(default=None, description="parquet or csv")
     allow_incomplete: bool | None = Field(default=None, description="Load a month that lacks hours")
     force: bool | None = Field(default=None, description="Do the month again even where nothing changed")
+    refetch: bool | None = Field(default=None, description="Sources cds, arco: fetch the month anew, though it is here")
     workers: int | None = Field(default=None, description="Connections that share out one month")
     sample_hours: int | None = Field(default=None, description="Source sample: only the first hours of each month")
 

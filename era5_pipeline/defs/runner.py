@@ -15,6 +15,7 @@ from era5_pipeline.definitions import defs
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.instance import OWN_PROCESS
 from era5_pipeline.defs.jobs import load_month
+from era5_pipeline.defs.metadata import skip_reason
 from era5_pipeline.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ class Trouble:
 
 @dataclass
 class MonthRun:
-    """What a run did. `facts` are the metadata of each stage that was materialized; `trouble` is empty on success."""
+    """What a run did. `facts` are the metadata of each stage that was materialized; `trouble` is empty on success.
+
+    `skipped` is the reason where the source does not have the month yet.
+    """
 
     month: Month
     run_id: str
+    skipped: str | None = None
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     trouble: list[Trouble] = field(default_factory=list)
 
@@ -79,6 +84,8 @@ def run_month(
             run.facts[stage] = {
                 name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()
             }
+        elif event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
+            run.skipped = skip_reason(event.asset_observation_data.asset_observation)
         elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
             if not evaluation.passed:

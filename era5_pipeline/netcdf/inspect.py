@@ -15,7 +15,7 @@ import xarray as xr
 from era5_pipeline import grid
 from era5_pipeline.months import FIRST_YEAR, Month
 from era5_pipeline.netcdf.classic import required_bytes
-from era5_pipeline.variables import BY_SHORT_NAME, Variable
+from era5_pipeline.variables import BY_NAME_IN_FILE, BY_SHORT_NAME, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -182,14 +182,15 @@ def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
 
 def _ours(dataset: xr.Dataset) -> Iterator[tuple[Hashable, Variable]]:
     for name in dataset.data_vars:
-        variable = BY_SHORT_NAME.get(str(name))
+        variable = BY_NAME_IN_FILE.get(str(name))
         if variable is not None:
             yield name, variable
 
 
 def _require_units(array: xr.DataArray, name: str, variable: Variable) -> None:
     units = str(array.attrs.get("units", "")).strip()
-    number = array.attrs.get("GRIB_paramId")
+    # NCAR's files number the parameters of ECMWF's table 128, which are paramIds as they are.
+    number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
     if units in variable.file_units and (number is None or int(number) == variable.param_id):
         return
     what = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()

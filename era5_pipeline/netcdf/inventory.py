@@ -14,9 +14,11 @@ import numpy as np
 
 from era5_pipeline.errors import BadFileError, NoDataError
 from era5_pipeline.grid import N_LATITUDES, N_LONGITUDES, Area
+from era5_pipeline.hours import describe_hours
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.inspect import Field, Problem, hours_of, inspect
 from era5_pipeline.variables import VARIABLES, Variable
+from era5_pipeline.versions import PRELIMINARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +96,22 @@ class Inventory:
                     held.setdefault(str(version), set()).update(of_version.tolist())
             counts[column] = {version: len(hours) for version, hours in sorted(held.items())}
         return counts
+
+    @cached_property
+    def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
+        """Runs of the hours that only preliminary pieces have, per column that has some.
+
+        Of files with an expver dimension, where each version has all hours, only the values tell: there it says none.
+        """
+        found = {}
+        for column in self.columns:
+            pieces = self.column_pieces(column)
+            hours = np.concatenate([piece.field.hours for piece in pieces])
+            preliminary = np.concatenate([piece.field.expver for piece in pieces]) == PRELIMINARY
+            only = np.setdiff1d(np.intersect1d(hours[preliminary], self.hours), hours[~preliminary])
+            if only.size:
+                found[column] = describe_hours(only)
+        return found
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Hours of the month, (n,) ascending, that `variable` ought to have and has not."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Raised with the form of the entries or the rules by which files are judged: older entries are then made anew.
-_FORM = 1
+_FORM = 2
 
 
 @dataclass(frozen=True)

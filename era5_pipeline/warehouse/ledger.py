@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from era5_pipeline import __version__
 from era5_pipeline.months import Month
+from era5_pipeline.sqlfiles import read_sql
+from era5_pipeline.versions import version_of
+from era5_pipeline.warehouse.changes import has_same_content, revision_by
 from era5_pipeline.warehouse.failures import server_errors
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.versions import Version
 
+# Those that a ledger of an earlier version lacks.
+_LATER_COLUMNS = ("preliminary_hours", "version", "checked_at", "revised_at", "revision")
 # What shaped the rows besides the files.
 _LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
 
@@ -38,6 +45,12 @@ class Entry:
     """A month in the ledger. A month that was only ever tried has state "failed" or "loading", and no rows.
 
     `expver` counts hours per column and version; `seconds` is per stage (raw, flat, load); bytes are of files.
+    `preliminary_hours` are runs per column that has some. `loaded_at` is when the rows were written, `checked_at` when
+    the source was last asked and what came compared with them; `revised_at` when preliminary hours gave way to final
+    ones, `revision` what that changed (see `changes`).
+
+    A row that an earlier version of the pipeline wrote lacks all but the first two; `version` and `is_preliminary` hold
+    for it too.
     """
 
     month: Month
@@ -60,12 +73,28 @@ class Entry:
     fingerprint: str | None
     loaded_at: datetime | None
     last_attempt: Attempt | None = None
+    preliminary_hours: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    checked_at: datetime | None = None
+    revised_at: datetime | None = None
+    revision: dict[str, Any] | None = None
+
+    @property
+    def version(self) -> Version:
+        """Final, preliminary, mixed or unknown; of a month that was only tried: unknown."""
+        return version_of(self.expver)
+
+    @property
+    def is_preliminary(self) -> bool:
+        """Whether some of its hours are."""
+        return self.version in ("preliminary", "mixed")
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value, as `era5 status --json` prints it."""
         value = asdict(self)
         value["month"] = str(self.month)
-        value["loaded_at"] = self.loaded_at.isoformat() if self.loaded_at else None
+        value["version"] = self.version if self.rows else None
+        for name in ("loaded_at", "checked_at", "revised_at"):
+            value[name] = value[name].isoformat() if value[name] else None
         if self.last_attempt is not None:
             value["last_attempt"] = {
                 **value["last_attempt"],
@@ -73,6 +102,9 @@ class Entry:
                 "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
             }
         return value
+
+
+_FIELDS = frozenset(one.name for one in fields(Entry))
 
 
 def _state(flat: FlatMonth) -> str:
@@ -85,9 +117,47 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def write_entry(connection: psycopg.Connection[Any], flat: FlatMonth, *, server: str, load_seconds: float) -> None:
-    """Put the month into the ledger, within the transaction that loads it."""
-    values = {
+def ensure_columns(connection: psycopg.Connection[Any]) -> None:
+    """Give a ledger that an earlier version of the pipeline made the columns that it lacks; its rows stay.
+
+    Raises:
+        psycopg.Error: whatever the server says; the user must own the ledger.
+    """
+    if not _lacks_columns(connection):
+        return
+    with connection.transaction():
+        # Of two loads that both find it old, the second waits here.
+        connection.execute("LOCK TABLE era5.ledger")
+        if _lacks_columns(connection):
+            connection.execute(read_sql("schema"))
+
+
+def _lacks_columns(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass AND attname = ANY(%s) "
+        "AND NOT attisdropped",
+        (list(_LATER_COLUMNS),),
+    ).fetchone()
+    return row != (len(_LATER_COLUMNS),)
+
+
+def write_entry(
+    connection: psycopg.Connection[Any],
+    flat: FlatMonth,
+    before: Entry | None,
+    *,
+    server: str,
+    load_seconds: float | None,
+) -> None:
+    """Put the month into the ledger in the place of `before`, within the transaction that loads it.
+
+    `load_seconds` None: its rows were left as they were; when they were loaded, and what that took, are kept.
+    """
+    kept_rows = before if load_seconds is None else None
+    if kept_rows is not None:
+        load_seconds = kept_rows.seconds.get("load")
+    revised_at, revision = _revision(before, flat)
+    values: dict[str, Any] = {
         "month": flat.month.start.date(),
         "state": _state(flat),
         "rows": flat.rows,
@@ -110,15 +180,36 @@ def write_entry(connection: psycopg.Connection[Any], flat: FlatMonth, *, server:
             {"era5-pipeline": __version__, "server": server, **{name: version(name) for name in _LIBRARIES}}
         ),
         "fingerprint": flat.fingerprint,
+        "preliminary_hours": Jsonb(flat.preliminary_hours),
+        "version": flat.version,
+        "loaded_at": sql.SQL("now()") if kept_rows is None else kept_rows.loaded_at,
+        "checked_at": sql.SQL("now()"),
+        "revised_at": revised_at,
+        "revision": None if revision is None else Jsonb(revision),
     }
     connection.execute("DELETE FROM era5.ledger WHERE month = %s", (values["month"],))
     connection.execute(
-        psycopg.sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
-            psycopg.sql.SQL(", ").join(map(psycopg.sql.Identifier, values)),
-            psycopg.sql.SQL(", ").join(map(psycopg.sql.Placeholder, values)),
+        sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
+            sql.SQL(", ").join(map(sql.Identifier, values)),
+            sql.SQL(", ").join(v if isinstance(v, sql.SQL) else sql.Placeholder(name) for name, v in values.items()),
         ),
-        values,
+        {name: value for name, value in values.items() if not isinstance(value, sql.SQL)},
     )
+
+
+def _revision(before: Entry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, dict[str, Any] | None]:
+    """When final data took the place of preliminary ones, and what of: now, or as `before` has it, or never."""
+    if before is None:
+        return None, None
+    revision = revision_by(before, flat)
+    if revision is not None:
+        return sql.SQL("now()"), revision
+    return (before.revised_at, before.revision) if has_same_content(before, flat) else (None, None)
+
+
+def note_check(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Note that the source was asked about the month just now, and has it as the table does."""
+    connection.execute("UPDATE era5.ledger SET checked_at = now() WHERE month = %s", (month.start.date(),))
 
 
 def read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
@@ -161,8 +252,10 @@ def read_entry(connection: psycopg.Connection[Any], month: Month) -> Entry | Non
 
 
 def _entry(month: Month, row: dict[str, Any], attempt: Attempt | None) -> Entry:
+    held = {name: value for name, value in row.items() if name in _FIELDS}
     tuples = {name: tuple(row[name]) for name in ("missing_hours", "columns", "files", "warnings")}
-    return Entry(**{**row, **tuples, "month": month, "last_attempt": attempt})
+    preliminary = {column: tuple(runs) for column, runs in row.get("preliminary_hours", {}).items()}
+    return Entry(**{**held, **tuples, "preliminary_hours": preliminary, "month": month, "last_attempt": attempt})
 
 
 def _only_tried(month: Month, attempt: Attempt | None) -> Entry:

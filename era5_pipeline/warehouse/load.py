@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import psycopg
 from era5_pipeline.errors import Era5Error, MonthLockedError, RefusedError, WarehouseError
 from era5_pipeline.progress import Counter
 from era5_pipeline.warehouse import ledger
+from era5_pipeline.warehouse.changes import GENERATED_SOURCE, columns_changed, has_same_content
 from era5_pipeline.warehouse.copying import FlatCopy, location_spans
 from era5_pipeline.warehouse.failures import server_errors
 from era5_pipeline.warehouse.heartbeat import Heartbeat
@@ -22,22 +23,22 @@ from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from era5_pipeline.facts import FlatMonth
     from era5_pipeline.months import Month
     from era5_pipeline.warehouse.connect import Warehouse
-
-GENERATED_SOURCE = "sample"
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a load did.
 
-    `changed` is False where the table held this very month already; `replaced_rows` were there before. `seconds` is the
-    load alone, without waiting for another load of the month; `workers` the connections that copied; `notes` what the
-    user should know besides.
+    `changed` is False where the table held these very rows already; `confirmed` where the files are others than then:
+    the rows were left as they were, and the ledger was brought up to date. `columns_changed` are those whose values
+    differ from before; None: there was nothing before, or it is not known. `replaced_rows` were there before. `seconds`
+    is the load alone, without waiting for another load of the month; `workers` the connections that copied; `notes`
+    what the user should know besides.
     """
 
     rows: int
@@ -49,6 +50,8 @@ class Loaded:
     server: str
     workers: int = 0
     notes: tuple[str, ...] = ()
+    confirmed: bool = False
+    columns_changed: tuple[str, ...] | None = None
 
 
 class _StoppedError(Exception):
@@ -66,6 +69,8 @@ def load_month(
 ) -> Loaded:
     """Replace the month in `weather` by the flat month, unless it is there already (`force`: even then).
 
+    By the ledger: of the same files, nothing is done; of other files with the same values, the ledger alone is written.
+
     With several `workers` the month is shared out to as many connections, where the layout can still replace it as a
     whole; elsewhere one loads it, and the result's notes say why.
 
@@ -79,54 +84,72 @@ def load_month(
     with errors(), warehouse.connect() as connection:
         _take_time(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
+        ledger.ensure_columns(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             before = ledger.read_entry(connection, flat.month)
             if before is not None and not force:
                 if before.fingerprint == flat.fingerprint:
-                    return _result(schema, before.rows, before, 0.0, changed=False)
+                    ledger.note_check(connection, flat.month)
+                    return _result(schema, flat, before, 0.0, changed=False)
                 _require_no_real_data_lost(flat, before)
+                if has_same_content(before, flat):
+                    with _attempt(connection, flat.month, errors) as attempt, connection.transaction():
+                        # What the rows are made of now; they stay.
+                        ledger.write_entry(connection, flat, before, server=str(schema.server), load_seconds=None)
+                        ledger.end_attempt(connection, attempt, rows=flat.rows)
+                    return replace(_result(schema, flat, before, 0.0, changed=False), confirmed=True)
             spans = location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,)
             started = time.monotonic()
-            attempt = ledger.begin_attempt(connection, flat.month)
             connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
-            heartbeat = Heartbeat(connect, attempt)
+            with _attempt(connection, flat.month, errors) as attempt:
+                heartbeat = Heartbeat(connect, attempt)
 
-            def finish(rows: int) -> None:
-                heartbeat.close()
-                _require_all_rows(flat, rows)
-                ledger.write_entry(connection, flat, server=str(schema.server), load_seconds=time.monotonic() - started)
-                ledger.end_attempt(connection, attempt, rows=rows)
+                def finish(rows: int) -> None:
+                    heartbeat.close()
+                    _require_all_rows(flat, rows)
+                    seconds = time.monotonic() - started
+                    ledger.write_entry(connection, flat, before, server=str(schema.server), load_seconds=seconds)
+                    ledger.end_attempt(connection, attempt, rows=rows)
 
-            on_rows, stop = _counting(flat, heartbeat)
-            copy = FlatCopy(flat, spans, on_rows)
-            replacement = Replacement(
-                month=flat.month,
-                copy=copy,
-                finish=finish,
-                on_wait=on_wait,
-                patience_seconds=lock_timeout_seconds,
-                spans=spans,
-                connect=connect,
-                stop=stop,
-            )
-            try:
-                with errors(), heartbeat, closing(copy):
-                    rows = schema.layout.replace(connection, replacement)
-            except Era5Error as problem:
-                error = _naming_holder(connection, flat.month, problem)
-                # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
-                with suppress(psycopg.Error):
-                    ledger.end_attempt(connection, attempt, error=error.message)
-                raise error from problem.__cause__
+                on_rows, stop = _counting(flat, heartbeat)
+                with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
+                    replacement = Replacement(
+                        month=flat.month,
+                        copy=copy,
+                        finish=finish,
+                        on_wait=on_wait,
+                        patience_seconds=lock_timeout_seconds,
+                        spans=spans,
+                        connect=connect,
+                        stop=stop,
+                    )
+                    schema.layout.replace(connection, replacement)
             notes = _notes(flat, schema, workers, len(spans))
             # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
             with suppress(psycopg.Error):
                 notes += schema.layout.settle(connection, flat.month, replaced=before is not None)
             return replace(
-                _result(schema, rows, before, time.monotonic() - started, changed=True),
+                _result(schema, flat, before, time.monotonic() - started, changed=True),
                 workers=len(spans),
                 notes=notes,
             )
+
+
+@contextmanager
+def _attempt(
+    connection: psycopg.Connection[Any], month: Month, errors: Callable[[], AbstractContextManager[None]]
+) -> Iterator[int]:
+    """An attempt, by its number; one that fails within is noted as such."""
+    attempt = ledger.begin_attempt(connection, month)
+    try:
+        with errors():
+            yield attempt
+    except Era5Error as problem:
+        error = _naming_holder(connection, month, problem)
+        # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
+        with suppress(psycopg.Error):
+            ledger.end_attempt(connection, attempt, error=error.message)
+        raise error from problem.__cause__
 
 
 def _counting(flat: FlatMonth, heartbeat: Heartbeat) -> tuple[Callable[[int], None], Callable[[], None]]:
@@ -207,13 +230,14 @@ def _require_no_real_data_lost(flat: FlatMonth, before: ledger.Entry) -> None:
         )
 
 
-def _result(schema: Schema, rows: int, before: ledger.Entry | None, seconds: float, *, changed: bool) -> Loaded:
+def _result(schema: Schema, flat: FlatMonth, before: ledger.Entry | None, seconds: float, *, changed: bool) -> Loaded:
     return Loaded(
-        rows=rows,
+        rows=flat.rows,
         changed=changed,
         replaced_rows=before.rows if before else 0,
         replaced_source=before.source if before else None,
         seconds=seconds,
         layout=schema.layout.name,
         server=str(schema.server),
+        columns_changed=None if before is None else columns_changed(before, flat),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -15,6 +17,7 @@ from era5_pipeline.warehouse.space import read_space
 from era5_pipeline_tests.commands import Here, assert_explained
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
+from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,16 +81,124 @@ def test_table_fits_and_says_what_failed(here: Here, filled_url: str) -> None:
     said = here.run("status").out
     assert "\x1b" not in said
     lines = lines_of(said)
-    assert any(re.match(r"2023-07 loaded 4,464 744 of 744 6 \d+\.\d files 0001", line) for line in lines)
+    assert any(re.match(r"2023-07 loaded 4,464 744 of 744 6 \d+\.\d files final ", line) for line in lines)
     assert any(re.match(r"2023-08 incomplete 600 100 of 744 6 \d+\.\d files", line) for line in lines)
     assert "2023-09 failed 0 0 of 720 0" in lines
     assert any(line.startswith("3 months, 9,528 rows in ") for line in lines)
+    assert "3 months final" in lines
     assert any(line.startswith("2023-09: the last load was failed") and "damaged" in line for line in lines)
     size = ask(
         filled_url,
         "SELECT sum(pg_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'weather'::regclass",
     )
     assert f"layout partitions, 3 partitions, {size / 1e6:.1f} MB, {size / 9528:.1f} bytes per row" in lines
+
+
+@pytest.fixture(scope="module")
+def versioned_url(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A final month, a revised one, two in which final data end, a preliminary one, and one that does not tell."""
+    month_of = VersionedMonths(tmp_path_factory.mktemp("versions"))
+    mixed = {"t2m": ["0005"] * 744, "tp": ["0001"] * 7 + ["0005"] * 737}
+    with fresh_database(server_url) as url:
+        for flat in (
+            month_of("0001", month="2024-09"),
+            month_of("0005", month="2024-10"),
+            month_of("0001", month="2024-10"),
+            month_of({"t2m": ["0001"] * 32 + ["0005"] * 712, "tp": ["0001"] * 744}, month="2024-12"),
+            month_of("0005", month="2025-01", hours=100),
+            month_of("unknown", month="2025-03"),
+            month_of(mixed, month="2025-05"),
+        ):
+            load_month(Warehouse(url), flat)
+        yield url
+
+
+def test_table_says_which_version_a_month_is_of(here: Here, versioned_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=versioned_url)
+    lines = lines_of(here.run("status").out)
+    revised = ask(versioned_url, "SELECT to_char(revised_at, 'YYYY-MM-DD') FROM era5.ledger WHERE month = '2024-10-01'")
+    columns = "temperature_2m, total_precipitation"
+    for month, version in {
+        "2024-09": "final",
+        "2024-10": f"final (revised {revised})",
+        "2024-12": "mixed: 712 of 744 h preliminary",
+        "2025-01": "preliminary",
+        "2025-03": "unknown",
+        "2025-05": "mixed: 744 of 744 h preliminary",
+    }.items():
+        assert any(line.startswith(f"{month} ") and f" cds {version} {columns} 20" in line for line in lines), lines
+    assert (
+        "2 months final, 1 preliminary (2025-01: from 2025-01-01T00), "
+        "2 mixed (2024-12: from 2024-12-02T08, 2025-05: from 2025-05-01T00), 1 unknown" in lines
+    )
+
+
+def test_table_is_not_folded_where_nobody_looks(
+    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As a file or in a pipe: a line a month, however much there is to say of it."""
+    month_of = VersionedMonths(tmp_path_factory.mktemp("wide"))
+    names = ("u10", "v10", "t2m", "tcc", "tp")
+    versions = {name: ["0001"] * 7 + ["0005"] * 713 for name in names}
+    load_month(Warehouse(database_url), month_of(versions, month="2024-11", names=names))
+    here.set(ERA5_DATABASE_URL=database_url)
+    (row,) = (line for line in here.run("status").out.splitlines() if line.startswith("  2024"))
+    assert " cds      mixed: 713 of 720 h preliminary " in row
+    assert "temperature_2m, zonal_wind_10m, meridional_wind_10m, total_cloud_cover, total_precipitation" in row
+    assert row.rstrip().endswith(" UTC")
+
+
+def test_json_says_which_hours_are_preliminary_and_what_a_revision_changed(here: Here, versioned_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=versioned_url)
+    entries = {entry["month"]: entry for entry in here.run("status", "--json").json()}
+    assert {month: entry["version"] for month, entry in entries.items()} == {
+        "2024-09": "final",
+        "2024-10": "final",
+        "2024-12": "mixed",
+        "2025-01": "preliminary",
+        "2025-03": "unknown",
+        "2025-05": "mixed",
+    }
+    assert entries["2024-12"]["preliminary_hours"] == {"temperature_2m": ["2024-12-02T08 to 2024-12-31T23"]}
+    assert entries["2024-09"]["preliminary_hours"] == {}
+    assert [month for month, entry in entries.items() if entry["revised_at"]] == ["2024-10"]
+    revision = entries["2024-10"]["revision"]
+    assert (revision["columns_changed"], revision["columns_unchanged"]) == (
+        [],
+        ["temperature_2m", "total_precipitation"],
+    )
+    for entry in entries.values():
+        assert datetime.fromisoformat(entry["checked_at"]) >= datetime.fromisoformat(entry["loaded_at"])
+        assert all(len(facts["digest"]) == 16 for facts in entry["columns"])
+
+
+def test_many_preliminary_months_are_not_all_named(
+    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    month_of = VersionedMonths(tmp_path_factory.mktemp("many"))
+    for month in range(1, 6):
+        load_month(Warehouse(database_url), month_of("0005", month=f"2024-{month:02d}", hours=5))
+    here.set(ERA5_DATABASE_URL=database_url)
+    assert (
+        "5 months preliminary (2024-01: from 2024-01-01T00, 2024-02: from 2024-02-01T00, "
+        "2024-03: from 2024-03-01T00, and 2 more)" in here.run("status").out
+    )
+
+
+def test_months_that_an_earlier_version_loaded(
+    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The hours are not known, the versions are."""
+    month_of = VersionedMonths(tmp_path_factory.mktemp("old"))
+    mixed = month_of({"t2m": ["0001"] * 10, "tp": ["0005"] * 10}, hours=10)
+    load_month(
+        Warehouse(database_url),
+        replace(mixed, columns=tuple(replace(facts, preliminary_hours=()) for facts in mixed.columns)),
+    )
+    here.set(ERA5_DATABASE_URL=database_url)
+    lines = lines_of(here.run("status").out)
+    assert any(" cds mixed temperature_2m" in line for line in lines)
+    assert "1 month mixed (2024-12)" in lines
 
 
 def test_json_says_what_a_month_takes(here: Here, filled_url: str) -> None:

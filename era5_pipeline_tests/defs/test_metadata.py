@@ -12,7 +12,7 @@ from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
 from era5_pipeline.flatten import preview_file
 from era5_pipeline.quality import FLAT_CHECKS, Outcome
-from era5_pipeline.stages import FlatResult, LoadResult
+from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load import Loaded
 
 if TYPE_CHECKING:
@@ -57,6 +57,62 @@ def test_state_is_that_of_the_ledger(flat: FlatMonth) -> None:
     assert values(metadata.weather_metadata(loaded(short)))["state"] == "incomplete"
     holes = replace(flat, columns=(replace(flat.columns[0], missing=1), *flat.columns[1:]))
     assert values(metadata.weather_metadata(loaded(holes)))["state"] == "incomplete"
+
+
+def test_version_and_what_of_it_is_preliminary(flat: FlatMonth) -> None:
+    for facts in (
+        values(metadata.weather_metadata(loaded(flat))),
+        values(metadata.flat_metadata(FlatResult(flat, (), flat.path, reused=False))),
+    ):
+        assert (facts["version"], facts["preliminary_hours"]) == ("final", {})
+    runs = ("2023-07-01T05 to 2023-07-31T23",)
+    first = replace(flat.columns[0], expver={"0001": 5, "0005": 739}, preliminary_hours=runs)
+    mixed = replace(flat, columns=(first, *flat.columns[1:]))
+    for facts in (
+        values(metadata.weather_metadata(loaded(mixed))),
+        values(metadata.flat_metadata(FlatResult(mixed, (), flat.path, reused=False))),
+    ):
+        assert (facts["version"], facts["preliminary_hours"]) == ("mixed", {"temperature_2m": list(runs)})
+
+
+@pytest.mark.parametrize(
+    ("expver", "preliminary", "version"),
+    [
+        ({"snowfall": {"0001": 744}}, {}, "final"),
+        ({"snowfall": {"0001": 744, "0005": 744}}, {}, "final"),
+        ({"snowfall": {"0001": 7, "0005": 737}}, {"snowfall": ("2023-07-01T07 to 2023-07-31T23",)}, "mixed"),
+        ({"snowfall": {"0005": 744}}, {"snowfall": ("2023-07-01T00 to 2023-07-31T23",)}, "preliminary"),
+        ({"snowfall": {"unknown": 744}}, {}, "unknown"),
+    ],
+)
+def test_version_of_raw_files_is_that_of_what_will_count(
+    flat: FlatMonth, expver: dict[str, dict[str, int]], preliminary: dict[str, tuple[str, ...]], version: str
+) -> None:
+    raw = RawResult(
+        raw=flat.raw,
+        rows=flat.rows,
+        hours=744,
+        columns=("snowfall",),
+        expver=expver,
+        preliminary_hours=preliminary,
+        outcomes=(),
+        seconds=1.0,
+    )
+    facts = values(metadata.raw_metadata(raw))
+    assert facts["version"] == version
+    assert facts["preliminary_hours"] == {column: list(runs) for column, runs in preliminary.items()}
+
+
+@pytest.mark.parametrize("changed", [None, (), ("snowfall", "temperature_2m")])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_what_a_load_changed_is_told_where_it_is_known(
+    flat: FlatMonth, changed: tuple[str, ...] | None, *, confirmed: bool
+) -> None:
+    result = loaded(flat)
+    result = replace(result, loaded=replace(result.loaded, confirmed=confirmed, columns_changed=changed))
+    facts = values(metadata.weather_metadata(result))
+    assert facts["confirmed"] is confirmed
+    assert facts["columns_changed"] == (None if changed is None else list(changed))
 
 
 def test_month_without_a_preview_goes_on(flat: FlatMonth) -> None:

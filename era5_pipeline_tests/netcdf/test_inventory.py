@@ -10,7 +10,7 @@ from era5_pipeline.errors import BadFileError, NoDataError
 from era5_pipeline.grid import latitudes_of, longitudes_of
 from era5_pipeline.netcdf.inventory import Inventory, take_inventory
 from era5_pipeline.variables import find_variable
-from era5_pipeline_tests.era5_files import CURRENT, hour, hours_from, raw_month, weather, write, write_netcdf
+from era5_pipeline_tests.era5_files import CURRENT, Layout, hour, hours_from, raw_month, weather, write, write_netcdf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,46 @@ def test_files_together_have_the_hours_and_places_of_each(tmp_path: Path) -> Non
     assert inventory.column_locations("temperature_2m") == 7
     assert inventory.column_locations("total_precipitation") == 4
     assert inventory.expver == {"temperature_2m": {"0001": 4, "0005": 2}, "total_precipitation": {"0001": 4}}
+    assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T10 to 2023-07-01T11",)}
     assert inventory.problems == ()
+
+
+PRELIMINARY, FINAL = ("0005",) * 4, ("0001",) * 4
+
+
+@pytest.mark.parametrize(
+    ("versions", "shift", "layout", "runs"),
+    [
+        ((FINAL, PRELIMINARY), 0, CURRENT, ()),
+        ((PRELIMINARY, FINAL), 0, CURRENT, ()),
+        ((PRELIMINARY, PRELIMINARY), 0, CURRENT, ("2023-07-01T00 to 2023-07-01T03",)),
+        ((PRELIMINARY, FINAL), 2, CURRENT, ("2023-07-01T00 to 2023-07-01T01",)),
+        ((FINAL, PRELIMINARY), 2, CURRENT, ("2023-07-01T04 to 2023-07-01T05",)),
+        ((("0001", "0005", "0001", "0005"), PRELIMINARY), 0, CURRENT, ("2023-07-01T01", "2023-07-01T03")),
+        ((PRELIMINARY, PRELIMINARY), 0, replace(CURRENT, expver="absent"), ()),
+        ((PRELIMINARY, PRELIMINARY), 0, replace(CURRENT, expver="scalar"), ("2023-07-01T00 to 2023-07-01T03",)),
+    ],
+    ids=str,
+)
+def test_an_hour_is_preliminary_where_only_preliminary_files_have_it(
+    tmp_path: Path, versions: tuple[tuple[str, ...], ...], shift: int, layout: Layout, runs: tuple[str, ...]
+) -> None:
+    paths = [
+        write_netcdf(
+            tmp_path / f"{number}.nc",
+            weather(hours_from("2023-07-01T00", 4) + number * shift, names=["t2m"], expver=expver),
+            layout,
+        )
+        for number, expver in enumerate(versions)
+    ]
+    inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
+    assert inventory.preliminary_hours == ({"temperature_2m": runs} if runs else {})
+
+
+def test_hours_of_other_months_are_not_called_preliminary(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-30T22", 4), names=["t2m"], expver=("0005",) * 4)
+    inventory = inventory_of(raw_month([write_netcdf(tmp_path / "a.nc", of)], "2023-07"), tmp_path)
+    assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T00 to 2023-07-01T01",)}
 
 
 def test_missing_hours_are_those_the_month_ought_to_have(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from psycopg import sql
 
 from era5_pipeline import __version__
 from era5_pipeline.errors import ServerUnsuitableError, WarehouseError
@@ -20,6 +21,7 @@ from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_entr
 from era5_pipeline.warehouse.load import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
@@ -78,7 +80,10 @@ def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
         "first_missing": flat.columns[0].first_missing,
         "out_of_bounds": 0,
         "first_out_of_bounds": None,
+        "preliminary_hours": [],
+        "digest": flat.columns[0].digest,
     }
+    assert len(entry.columns[0]["digest"]) == 16
     (file,) = flat.raw.files
     assert entry.files == ({"path": str(file.path), "sha256": file.sha256, "bytes": file.bytes},)
     assert (entry.raw_bytes, entry.flat_bytes) == (file.bytes, flat.bytes)
@@ -93,6 +98,9 @@ def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
     assert entry.fingerprint == flat.fingerprint == month_fingerprint(flat.raw)
     assert entry.loaded_at is not None
     assert begun - timedelta(seconds=5) < entry.loaded_at < begun + timedelta(seconds=60)
+    assert entry.checked_at == entry.loaded_at
+    assert (entry.version, entry.preliminary_hours, entry.is_preliminary) == ("final", {}, False)
+    assert (entry.revised_at, entry.revision) == (None, None)
     attempt = attempt_of(entry)
     assert (attempt.outcome, attempt.error) == ("loaded", None)
     assert attempt.finished_at is not None
@@ -107,7 +115,110 @@ def test_it_prints_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> Non
     assert value["state"] == "incomplete"
     assert value["missing_hours"] == ["2023-07-02T00 to 2023-07-31T23"]
     assert datetime.fromisoformat(value["loaded_at"]) == entry.loaded_at
+    assert datetime.fromisoformat(value["checked_at"]) == entry.checked_at
+    assert (value["version"], value["preliminary_hours"]) == ("final", {})
+    assert (value["revised_at"], value["revision"]) == (None, None)
     assert value["last_attempt"]["outcome"] == "loaded"
+
+
+# Ledgers of earlier versions
+
+
+def make_old(warehouse: Warehouse) -> None:
+    """Make the ledger what version 0.1.0 would have written of the same months."""
+    with warehouse.connect() as connection:
+        for column in LATER:
+            connection.execute(sql.SQL("ALTER TABLE era5.ledger DROP COLUMN {}").format(sql.Identifier(column)))
+        connection.execute(
+            "UPDATE era5.ledger SET columns = (SELECT jsonb_agg(f - 'digest' - 'preliminary_hours') "
+            "FROM jsonb_array_elements(columns) f)"
+        )
+
+
+LATER = ("preliminary_hours", "version", "checked_at", "revised_at", "revision")
+
+
+def columns_of_ledger(warehouse: Warehouse) -> list[str]:
+    found: list[str] = ask(
+        warehouse.url,
+        "SELECT array_agg(attname) FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass "
+        "AND attnum > 0 AND NOT attisdropped",
+    )
+    return found
+
+
+def test_an_older_ledger_is_read_as_it_is_and_upgraded_by_the_next_load(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    flat = flat_months()
+    load_month(warehouse, flat)
+    (new,) = ledger(warehouse)
+    make_old(warehouse)
+    expected = replace(
+        new,
+        columns=tuple(
+            {name: value for name, value in facts.items() if name not in ("digest", "preliminary_hours")}
+            for facts in new.columns
+        ),
+        checked_at=None,
+    )
+    assert ledger(warehouse) == [expected]
+    assert ledger(warehouse)[0].version == "final"
+    assert not set(columns_of_ledger(warehouse)) & set(LATER)
+    load_month(warehouse, flat_months("2023-08"))
+    assert ledger(warehouse)[0] == expected
+    assert set(columns_of_ledger(warehouse)) >= set(LATER)
+    held = "SELECT array_agg(version ORDER BY month) FROM era5.ledger"
+    assert ask(warehouse.url, held) == [None, "final"]
+    # The month of the earlier version is found unchanged, by its files.
+    assert not load_month(warehouse, flat).changed
+    assert ledger(warehouse)[0].checked_at is not None
+    assert_holds(warehouse, flat, flat_months("2023-08"))
+
+
+@pytest.mark.parametrize(
+    ("expver", "version"),
+    [({"0001": 744}, "final"), ({"0005": 744}, "preliminary"), ({"0001": 7, "0005": 737}, "mixed"), ({}, "unknown")],
+)
+def test_an_older_row_has_the_version_that_its_counts_say(
+    on_embedded: Warehouse, flat_months: FlatMonths, expver: dict[str, int], version: str
+) -> None:
+    flat = flat_months(points=(1, 1), names=("t2m",))
+    load_month(on_embedded, replace(flat, columns=(replace(flat.columns[0], expver=expver),)))
+    make_old(on_embedded)
+    (entry,) = ledger(on_embedded)
+    assert (entry.version, entry.preliminary_hours) == (version, {})
+    assert entry.is_preliminary == (version in ("preliminary", "mixed"))
+
+
+def test_two_first_loads_upgrade_a_ledger_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    make_old(warehouse)
+    with (
+        loading(warehouse, flat_months("2023-08")) as one,
+        loading(warehouse, flat_months("2023-09")) as other,
+    ):
+        assert (one.result().changed, other.result().changed) == (True, True)
+    assert [str(entry.month) for entry in ledger(warehouse)] == ["2023-07", "2023-08", "2023-09"]
+
+
+def test_who_may_not_upgrade_a_ledger_is_told_so(
+    on_embedded: Warehouse, flat_months: FlatMonths, server_url: str
+) -> None:
+    flat = flat_months()
+    load_month(on_embedded, flat)
+    make_old(on_embedded)
+    with fresh_role(server_url) as role:
+        with on_embedded.connect() as connection:
+            connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
+            connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA era5 TO {role}")
+        theirs = Warehouse(with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@"))
+        assert ledger(theirs)[0].rows == flat.rows
+        with pytest.raises(ServerUnsuitableError, match="loading 2023-07: permission denied") as refused:
+            load_month(theirs, flat)
+        assert "a user that owns the database" in refused.value.remedy
+        with on_embedded.connect() as connection:
+            connection.execute(f"DROP OWNED BY {role}")
 
 
 def test_a_database_without_a_ledger_has_no_months(warehouse: Warehouse) -> None:
@@ -134,7 +245,8 @@ def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
         end_attempt(connection, begin_attempt(connection, JULY), error="why not")
         (entry,) = ledger(on_embedded)
         assert (entry.state, attempt_of(entry).outcome, attempt_of(entry).error) == ("failed", "failed", "why not")
-        assert json.loads(json.dumps(entry.to_json()))["loaded_at"] is None
+        value = json.loads(json.dumps(entry.to_json()))
+        assert (value["loaded_at"], value["checked_at"], value["version"]) == (None, None, None)
         begin_attempt(connection, JULY)
     wait_until(lambda: attempt_of(ledger(on_embedded)[0]).outcome == "interrupted")
     (entry,) = ledger(on_embedded)

@@ -95,8 +95,13 @@ def test_loading_twice_is_loading_once(warehouse: Warehouse, flat_months: FlatMo
     before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
     again = load_month(warehouse, flat)
     assert (again.changed, again.rows, again.replaced_rows, again.seconds) == (False, flat.rows, flat.rows, 0.0)
+    assert (again.confirmed, again.columns_changed) == (False, ())
     assert versions_of_rows(warehouse) == before
-    assert entry_of(warehouse, "2023-07") == entry
+    checked = entry_of(warehouse, "2023-07")
+    assert replace(checked, checked_at=entry.checked_at) == entry
+    assert checked.checked_at is not None
+    assert entry.checked_at is not None
+    assert checked.checked_at > entry.checked_at
     assert ask(warehouse.url, "SELECT count(*) FROM era5.load_attempt") == 1
 
 

@@ -5,11 +5,12 @@ Here: the request as JSON, its digest, its size in fields. Not here: sending it.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from era5_pipeline.atomic import digest_of
-from era5_pipeline.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES
+from era5_pipeline.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
 from era5_pipeline.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -48,24 +49,26 @@ def month_inputs(month: Month, request: Request, *, no_cache: bool = False) -> d
         "data_format": "netcdf",
         "download_format": "unarchived",
     }
-    if (area := request.area) is not None:
-        borders = _on_grid(area)
-        if area.longitude_indices().size == N_LONGITUDES:  # the meridian where it begins is not to come twice
-            borders[3] = borders[1] + 360.0 - STEP_DEGREES
-        if area.latitude_indices().size < N_LATITUDES or area.longitude_indices().size < N_LONGITUDES:
-            inputs["area"] = borders
+    if (area := request.area) is not None and (
+        area.latitude_indices().size < N_LATITUDES or area.longitude_indices().size < N_LONGITUDES
+    ):
+        inputs["area"] = _on_grid(area)
     if no_cache:
         inputs[_NO_CACHE] = True
     return inputs
 
 
 def _on_grid(area: Area) -> list[float]:
-    """North, west, south, east moved inwards to grid points: the service lays its grid from the borders it is given."""
-    borders = (math.floor, math.ceil, math.ceil, math.floor)
-    degrees = (area.north, area.west, area.south, area.east)
-    return [
-        inwards(round(value / STEP_DEGREES, 6)) * STEP_DEGREES for inwards, value in zip(borders, degrees, strict=True)
-    ]
+    """North, west, south, east moved to the outermost grid points within: the service lays its grid from the borders.
+
+    Of an area around the globe the meridian where it begins does not come twice.
+    """
+    latitudes, longitudes = latitudes_of(area.latitude_indices()), longitudes_of(area.longitude_indices())
+    # Half a step of slack: a border that misses its grid point by a hair must not send it once around.
+    eastward = (longitudes.astype(np.float64) - area.west + STEP_DEGREES / 2) % 360.0 - STEP_DEGREES / 2
+    west = round((area.west + float(eastward.min())) / STEP_DEGREES) * STEP_DEGREES
+    east = west + (longitudes.size - 1) * STEP_DEGREES
+    return [float(latitudes[-1]), west, float(latitudes[0]), east if east <= 360.0 else east - 360.0]
 
 
 def digest_of_inputs(inputs: dict[str, Any]) -> str:

@@ -1,0 +1,329 @@
+"""`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
+
+Here: options, looking at the warehouse and at the disks without changing either, and how the plan is printed. Not here:
+the reckoning (`era5_pipeline.plan`).
+"""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from era5_pipeline.errors import Era5Error, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import psycopg
+
+    from era5_pipeline.estimates import Figure
+    from era5_pipeline.months import Month
+    from era5_pipeline.plan import Disks, Held, Plan
+    from era5_pipeline.settings import Settings
+    from era5_pipeline.warehouse.connect import Warehouse
+
+    # Label, number, words.
+    _Row = tuple[str, str, str]
+
+_WIDTH = 120
+_STAGE_OF_RAW = {"cds": "download", "arco": "download", "sample": "generate", "files": "raw files"}
+
+
+def plan(
+    *,
+    from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help="First month.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="the first one")
+    ] = None,
+    source: Annotated[
+        Literal["cds", "arco", "files", "sample"] | None,
+        typer.Option("--source", help="Where months come from.", show_default="as the settings say"),
+    ] = None,
+    variables: Annotated[
+        str | None,
+        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all six"),
+    ] = None,
+    area: Annotated[
+        str | None,
+        typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
+) -> None:
+    """Show how much a load would be, before anything starts: months, requests, rows, bytes, hours, free disk.
+
+    Nothing is asked of any service, nothing is started or written. What this warehouse has measured is used first, else
+    documented figures.
+
+    \b
+    Examples:
+      era5 plan --from 1940-01 --to 2024-12
+      era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
+      era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from datetime import UTC, datetime
+
+    from era5_pipeline.extent import Load
+    from era5_pipeline.months import Month, month_range
+    from era5_pipeline.plan import reckon
+    from era5_pipeline.settings import read_settings
+
+    settings = read_settings(source=source, variables=variables, area=area)
+    if from_ is None:
+        raise UsageError("which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one.")
+    load = Load.of(settings, month_range(Month.parse(from_), Month.parse(to or from_)))
+    if settings.home.exists() and not settings.home.is_dir():
+        raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
+    planned = reckon(
+        load,
+        _held(settings),
+        _disks(settings),
+        now=datetime.now(tz=UTC),
+        available_after_days=settings.available_after_days,
+    )
+    if as_json:
+        typer.echo(json.dumps(planned.to_json(), indent=1))
+    else:
+        _print(planned, settings)
+
+
+def _held(settings: "Settings") -> "Held":
+    """What the warehouse has. A server that does not run is not started, a database that is not there not made."""
+    from era5_pipeline.plan import Held
+    from era5_pipeline.warehouse.connect import DATABASE, Warehouse
+    from era5_pipeline.warehouse.embedded import EmbeddedServer
+    from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+    from era5_pipeline.warehouse.urls import normalized
+
+    if settings.database_url is not None:
+        return _asked(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
+    server, layout = EmbeddedServer(settings.home), MonthPartitions.name
+    if not (server.data_folder / "PG_VERSION").exists():
+        return Held(layout=layout)
+    if not server.is_running():
+        reason = "the embedded server does not run, and is not started for this (era5 db start does)"
+        return Held(entries=None, reason=reason, layout=layout)
+    return _asked(Warehouse(server.url(DATABASE)), layout=layout)
+
+
+def _asked(warehouse: "Warehouse", layout: str | None) -> "Held":
+    from era5_pipeline.plan import Held
+    from era5_pipeline.warehouse.ledger import read_ledger
+    from era5_pipeline.warehouse.space import read_space
+
+    try:
+        with warehouse.connect() as connection:
+            entries = tuple(read_ledger(connection))
+            layout = _layout(connection)
+            try:
+                space = read_space(connection)
+            except Era5Error:  # the table is locked: its size can be done without
+                space = None
+    except UsageError:
+        raise
+    except Era5Error as error:
+        return Held(entries=None, reason=error.message, layout=layout)
+    return Held(entries=entries, layout=layout, space=space)
+
+
+def _layout(connection: "psycopg.Connection[Any]") -> str | None:
+    """The layout of the table, or the one that a first load would make; None: it cannot be told."""
+    from dataclasses import replace
+
+    from era5_pipeline.warehouse.connect import describe_server
+    from era5_pipeline.warehouse.failures import server_errors
+    from era5_pipeline.warehouse.layouts import layout_for
+    from era5_pipeline.warehouse.schema import existing_layout
+
+    if (layout := existing_layout(connection)) is not None:
+        return layout.name
+    server = describe_server(connection)
+    if server.timescaledb is None:
+        with server_errors("asking what the server offers"):
+            row = connection.execute(
+                "SELECT default_version, current_setting('timescaledb.license', true) FROM pg_available_extensions "
+                "WHERE name = 'timescaledb' AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
+            ).fetchone()
+        if row is not None:
+            # A load would create the extension. Before, only a server whose configuration names its edition tells it.
+            if row[1] is None:
+                return None
+            server = replace(server, timescaledb=row[0], license=row[1])
+    return layout_for(server).name
+
+
+def _disks(settings: "Settings") -> "Disks":
+    from era5_pipeline.plan import Disks
+    from era5_pipeline.warehouse.embedded import EmbeddedServer
+
+    home, home_device = _free(settings.home)
+    if settings.database_url is not None:
+        return Disks(home_free_bytes=home)
+    table, table_device = _free(EmbeddedServer(settings.home).data_folder)
+    return Disks(home_free_bytes=home, table_free_bytes=table, is_one=home_device == table_device)
+
+
+def _free(folder: "Path") -> tuple[int, int]:
+    """Free bytes of the disk that the folder is on, or would be made on; and the disk's number."""
+    import shutil
+
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free, folder.stat().st_dev
+
+
+def _print(planned: "Plan", settings: "Settings") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    # Redirected, rich would fold the table to 80 columns.
+    console = console if console.is_terminal else Console(width=_WIDTH, highlight=False)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for part in (_month_rows, _size_rows, _byte_rows, _time_rows):
+        for row in part(planned):
+            table.add_row(*row)
+        table.add_row()
+    for row in _disk_rows(planned, is_embedded=settings.database_url is None):
+        table.add_row(*row)
+    with console.capture() as printed:
+        console.print(_heading(planned), markup=False)
+        console.print(table)
+        for warning in planned.warnings:
+            console.print(f"warning: {warning}", markup=False, style="yellow")
+    # Without the blanks that rich puts to the end of lines.
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def _heading(planned: "Plan") -> str:
+    from era5_pipeline.estimates import counted
+    from era5_pipeline.variables import VARIABLES
+
+    load = planned.load
+    variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
+    area = "global" if load.is_global else f"area {load.area}"
+    return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
+
+
+def _month_rows(planned: "Plan") -> "Iterator[_Row]":
+    from era5_pipeline.plan import spans
+
+    def row(label: str, months: "Sequence[Month]", words: str = "") -> "_Row":
+        return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
+
+    yield "months", f"{len(planned.states):,}", spans(planned.load.months)
+    if planned.held.entries is None:
+        yield "  loaded already", "?", f"not known: {planned.held.reason}"
+    else:
+        yield row("loaded already", planned.months("loaded"))
+    optional = (
+        row("  of them preliminary", planned.preliminary, ": final data replace ERA5T two to three months later"),
+        row("incomplete", planned.months("incomplete"), ": hours or values are missing"),
+        row("held otherwise", planned.months("other"), ": other source, variables or area; a load replaces them"),
+        row("not complete yet", planned.months("early")),
+        row("not begun", planned.months("future")),
+    )
+    yield from (cells for cells in optional if cells[1] != "0")
+    yield row("to load", planned.to_load)
+
+
+def _size_rows(planned: "Plan") -> "Iterator[_Row]":
+    from era5_pipeline.estimates import REQUESTS_AT_ONCE, counted
+    from era5_pipeline.sources.cds.request import MAX_FIELDS
+
+    load, size, largest = planned.load, planned.size, planned.largest
+    if load.source == "cds":
+        verdict = "fits" if largest.fields <= MAX_FIELDS else "is too large: ask for fewer variables"
+        words = (
+            f"the largest, {largest.fields:,} fields of {MAX_FIELDS:,} allowed, {verdict}; {REQUESTS_AT_ONCE} at once"
+        )
+        yield "requests", f"{size.requests:,}", f"one a month; {words} (pool cds)"
+    else:
+        yield "requests", "none", ""
+    hours = f"{size.hours:,} hours"
+    yield "fields", f"{size.fields:,}", f"{counted(len(load.variables), 'variable')} x {hours}"
+    yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {hours}"
+    empty = size.fields * load.locations - size.values
+    yield (
+        "values",
+        f"{size.values:,}",
+        f"{empty:,} fewer than fields x locations: rain and snow begin at 1940-01-01 07:00" if empty else "",
+    )
+
+
+def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
+    from rich.filesize import decimal
+
+    def row(label: str, figure: "Figure", words: str = "") -> "_Row":
+        return label, decimal(round(figure.value or 0.0)), figure.known_from + words
+
+    size = planned.bytes
+    if planned.load.source in ("cds", "arco"):
+        yield row("download", size.download)
+    if planned.load.source in ("arco", "sample"):
+        yield row("raw files", size.raw)
+    yield row("Parquet", size.parquet)
+    is_columnstore = planned.held.layout == "columnstore"
+    yield row(
+        "table",
+        size.table,
+        "" if is_columnstore else f"; {decimal(round(size.columnstore))} in TimescaleDB's columnstore",
+    )
+
+
+def _time_rows(planned: "Plan") -> "Iterator[_Row]":
+    seconds, raw = planned.seconds, _STAGE_OF_RAW[planned.load.source]
+    if planned.load.source != "files":
+        yield raw, _duration(seconds.raw.value), seconds.raw.known_from
+    if guesses := planned.guesses:
+        unit, words = (
+            ("minutes_per_request", "minutes a request, two at once")
+            if planned.load.source == "cds"
+            else ("megabytes_per_second", "MB/s")
+        )
+        yield "", "", "; ".join(f"{_duration(g['hours'] * 3600)} at {g[unit]:g}" for g in guesses) + f" {words}"
+    yield "flatten", _duration(seconds.flatten.value), seconds.flatten.known_from
+    yield "load", _duration(seconds.load.value), seconds.load.known_from
+    yield "compare", _duration(seconds.compare.value), seconds.compare.known_from
+    yield "record", _duration(seconds.record.value), seconds.record.known_from
+    is_known = seconds.raw.value is not None
+    label = "in all" if is_known else f"without {raw}"
+    yield (
+        label,
+        _duration(seconds.one_after_another if is_known else seconds.work),
+        "one month after another (era5 load)",
+    )
+    if seconds.at_once > 1:
+        both = _duration(seconds.two_at_once if is_known else seconds.work_at_once)
+        yield (
+            "",
+            both,
+            f"two at once (a backfill in era5 up): as documented, a gain of {seconds.gain - 1:.0%} on two cores",
+        )
+
+
+def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
+    from rich.filesize import decimal
+
+    disks, table = planned.disks, decimal(round(planned.bytes.table.value or 0.0))
+    files = f"{decimal(round(planned.bytes.home))} of raw and Parquet files"
+    if disks.home_free_bytes is not None:
+        both = f" and the table's {table}" if disks.is_one else ""
+        yield "free disk", decimal(disks.home_free_bytes), f"for {files}{both} (ERA5_HOME)"
+    if not disks.is_one and disks.table_free_bytes is not None:
+        yield "", decimal(disks.table_free_bytes), f"for the table's {table} (the embedded server)"
+    if not is_embedded:
+        yield "", "?", f"for the table's {table}: on the server's machine"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.1f} h" if seconds < 72 * 3600 else f"{seconds / 86400:,.1f} days"

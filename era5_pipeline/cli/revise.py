@@ -1,0 +1,61 @@
+"""`era5 revise`: months that hold preliminary hours are fetched anew, compared, and replaced where they differ."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from era5_pipeline.settings import Settings
+    from era5_pipeline.warehouse.ledger import Entry
+
+
+def revise(
+    *,
+    after_months: Annotated[
+        int | None,
+        typer.Option(
+            "--after-months",
+            metavar="N",
+            min=0,
+            max=24,
+            help="Only months that ended at least N months ago.",
+            show_default="3",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which months these are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was done to each month.")] = False,
+) -> None:
+    """Bring months up to date that were loaded when ERA5 had only preliminary data (ERA5T) of them.
+
+    Each is asked for anew, with the area and the variables that it has in the table. Where the values are the same, the
+    table is left as it is, and the ledger says that they are final. The schedule revise_preliminary does the same.
+
+    \b
+    Examples:
+      era5 revise --dry-run
+      era5 revise
+      era5 revise --after-months 2
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from datetime import UTC, datetime
+
+    from era5_pipeline.cli.months import run_months
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.updates import revisions
+
+    settings = read_settings(revise_after_months=after_months)
+    updates = revisions(settings, _ledger(settings), datetime.now(tz=UTC))
+    if dry_run or not updates:
+        for update in updates:
+            typer.echo(update.reason)
+        if not updates:
+            typer.echo(f"no month with preliminary hours has ended {settings.revise_after_months} months ago")
+        return
+    raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
+
+
+def _ledger(settings: "Settings") -> "list[Entry]":
+    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.warehouse.ledger import read_ledger
+
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        return read_ledger(connection)

@@ -1,0 +1,334 @@
+"""How much a load of months is, before anything starts: months, requests, rows, bytes, hours, and what does not fit.
+
+Here: the reckoning, from what the ledger has measured, else from documented figures. It asks no server, no network and
+no disk. Not here: finding out what the warehouse and the disks have, or how the plan is shown (`cli/plan.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.filesize import decimal
+
+from era5_pipeline.estimates import REQUESTS_AT_ONCE, bytes_of, counted, seconds_of
+from era5_pipeline.extent import Size, default_area, grid_indices
+from era5_pipeline.grid import Area
+from era5_pipeline.netcdf.inspect import PRELIMINARY
+from era5_pipeline.sources.cds.request import MAX_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from era5_pipeline.estimates import Bytes, Seconds
+    from era5_pipeline.extent import Load
+    from era5_pipeline.months import Month
+    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.warehouse.space import Space
+
+# What becomes of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with
+# other variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
+State = Literal["loaded", "incomplete", "other", "missing", "early", "future"]
+TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
+
+# What the download might take, while nothing was measured.
+_MINUTES_PER_REQUEST = (10, 30, 60)
+_MEGABYTES_PER_SECOND = (10, 50, 200)
+
+# Months of a much smaller area tell how long it takes to begin and to end one, not how fast rows go.
+_COMPARABLE = 0.1
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is known of the warehouse. `entries` are its ledger's; None: not known, for the `reason`.
+
+    `layout` is that of the table, or of the one that a first load would make; None: not known.
+    """
+
+    entries: tuple[Entry, ...] | None = ()
+    reason: str = ""
+    layout: str | None = None
+    space: Space | None = None
+
+
+@dataclass(frozen=True)
+class Disks:
+    """Free bytes below ERA5_HOME, and where the server keeps the table; None: not known. `is_one`: it is one disk."""
+
+    home_free_bytes: int | None = None
+    table_free_bytes: int | None = None
+    is_one: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a load is: the state of each month, and the size, bytes and seconds of those that are to be loaded.
+
+    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME. `preliminary` are loaded
+    months with hours that ECMWF will replace; `complete_from` says when a month can be complete.
+    """
+
+    load: Load
+    held: Held
+    disks: Disks
+    states: dict[Month, State]
+    preliminary: tuple[Month, ...]
+    complete_from: dict[Month, datetime]
+    size: Size
+    largest: Size
+    largest_home_bytes: float
+    bytes: Bytes
+    seconds: Seconds
+
+    def months(self, *states: State) -> tuple[Month, ...]:
+        """The months in these states, in order."""
+        return tuple(month for month, state in self.states.items() if state in states)
+
+    @property
+    def to_load(self) -> tuple[Month, ...]:
+        """The months that a load would do."""
+        return self.months(*TO_LOAD)
+
+    @property
+    def guesses(self) -> tuple[dict[str, float], ...]:
+        """Hours of the download, under assumptions that are named; empty where they are known."""
+        if self.seconds.raw.value is not None:
+            return ()
+        if self.load.source == "cds":
+            turns = math.ceil(self.size.requests / REQUESTS_AT_ONCE)
+            return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in _MINUTES_PER_REQUEST)
+        megabytes = (self.bytes.download.value or 0.0) / 1e6
+        return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not fit or cannot be loaded yet, each with what to do."""
+        return (*_of_fields(self), *_of_time(self), *_of_disks(self), *_of_files(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value, as `era5 plan --json` prints it; null is what is not known."""
+        return {**self._asked(), **self._months(), **self._sizes(), **self._hours(), **self._room()}
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "from": str(self.load.months[0]),
+            "to": str(self.load.months[-1]),
+            "source": self.load.source,
+            "variables": [variable.column for variable in self.load.variables],
+            "area": "global" if self.load.is_global else str(self.load.area),
+            "locations": self.load.locations,
+            "layout": self.held.layout,
+        }
+
+    def _months(self) -> dict[str, Any]:
+        def held(count: int) -> int | None:
+            return None if self.held.entries is None else count
+
+        return {
+            "months": len(self.states),
+            "months_loaded": held(len(self.months("loaded"))),
+            "months_preliminary": held(len(self.preliminary)),
+            "months_incomplete": held(len(self.months("incomplete"))),
+            "months_held_otherwise": held(len(self.months("other"))),
+            "months_not_complete_yet": len(self.months("early")),
+            "months_not_begun": len(self.months("future")),
+            "months_to_load": len(self.to_load),
+            "first_to_load": str(self.to_load[0]) if self.to_load else None,
+            "last_to_load": str(self.to_load[-1]) if self.to_load else None,
+            "loaded_not_known": self.held.reason if self.held.entries is None else None,
+        }
+
+    def _sizes(self) -> dict[str, Any]:
+        is_asked = self.load.source == "cds"
+        return {
+            "hours_of_data": self.size.hours,
+            "requests": self.size.requests,
+            "requests_at_once": REQUESTS_AT_ONCE if is_asked else None,
+            "fields": self.size.fields,
+            "fields_of_largest_request": self.largest.fields if is_asked else None,
+            "fields_allowed_per_request": MAX_FIELDS if is_asked else None,
+            "rows": self.size.rows,
+            "values": self.size.values,
+            "download_bytes": _rounded(self.bytes.download.value),
+            "raw_bytes": _rounded(self.bytes.raw.value),
+            "parquet_bytes": _rounded(self.bytes.parquet.value),
+            "table_bytes": _rounded(self.bytes.table.value),
+            "table_bytes_in_columnstore": _rounded(self.bytes.columnstore),
+        }
+
+    def _hours(self) -> dict[str, Any]:
+        seconds = self.seconds
+        return {
+            "hours": {
+                "raw": _hours(seconds.raw.value),
+                "flatten": _hours(seconds.flatten.value),
+                "load": _hours(seconds.load.value),
+                "compare": _hours(seconds.compare.value),
+                "record": _hours(seconds.record.value),
+                "all_but_raw": _hours(seconds.work),
+                "all_but_raw_two_at_once": _hours(seconds.work_at_once),
+                "all": _hours(seconds.one_after_another),
+                "all_two_at_once": _hours(seconds.two_at_once),
+            },
+            "download_guesses": list(self.guesses),
+            "known_from": {
+                "download_bytes": self.bytes.download.known_from,
+                "raw_bytes": self.bytes.raw.known_from,
+                "parquet_bytes": self.bytes.parquet.known_from,
+                "table_bytes": self.bytes.table.known_from,
+                "raw_hours": seconds.raw.known_from,
+                "flatten_hours": seconds.flatten.known_from,
+                "load_hours": seconds.load.known_from,
+                "compare_hours": seconds.compare.known_from,
+                "record_hours": seconds.record.known_from,
+            },
+        }
+
+    def _room(self) -> dict[str, Any]:
+        return {
+            "home_needed_bytes": _rounded(self.bytes.home),
+            "home_free_bytes": self.disks.home_free_bytes,
+            "table_free_bytes": self.disks.table_free_bytes,
+            "warnings": list(self.warnings),
+        }
+
+
+def reckon(load: Load, held: Held, disks: Disks, *, now: datetime, available_after_days: int) -> Plan:
+    """The plan of the load into that warehouse, at the time `now` (aware).
+
+    Months count as complete so many days after their end; generated ones at any time.
+    """
+    after = timedelta(days=available_after_days)
+    entries = {entry.month: entry for entry in held.entries or ()}
+    complete_from = {month: month.start if load.source == "sample" else month.end + after for month in load.months}
+    states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
+    sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
+    size = sum(sizes, Size())
+    largest = max(sizes, key=lambda one: (one.fields, one.rows), default=Size())
+    kin = [entry for entry in entries.values() if _is_kin(load, entry)]
+    return Plan(
+        load=load,
+        held=held,
+        disks=disks,
+        states=states,
+        preliminary=tuple(m for m, state in states.items() if state == "loaded" and _is_preliminary(entries[m])),
+        complete_from=complete_from,
+        size=size,
+        largest=largest,
+        largest_home_bytes=bytes_of(load, largest, kin, held.layout, held.space).home,
+        bytes=bytes_of(load, size, kin, held.layout, held.space),
+        seconds=seconds_of(load, size, len(sizes), kin, held.layout),
+    )
+
+
+def spans(months: Iterable[Month], shown: int = 3) -> str:
+    """Months as text, consecutive ones together: `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
+    runs: list[list[Month]] = []
+    for month in months:
+        if runs and month.number == runs[-1][-1].number + 1:
+            runs[-1].append(month)
+        else:
+            runs.append([month])
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:shown]]
+    more = sum(len(run) for run in runs[shown:])
+    return ", ".join(texts) + (f" and {counted(more, 'more month', 'more months')}" if more else "")
+
+
+def _state(load: Load, month: Month, entry: Entry | None, now: datetime, complete_from: datetime) -> State:
+    is_same = entry is not None and entry.rows > 0 and _is_alike(load, entry) and _is_same_area(load, entry)
+    if entry is not None and is_same and entry.state == "loaded":
+        return "loaded"
+    if month.start > now:
+        return "future"
+    if complete_from > now:
+        return "early"
+    if entry is None or entry.rows == 0:
+        return "missing"
+    return "incomplete" if is_same else "other"
+
+
+def _is_alike(load: Load, entry: Entry) -> bool:
+    """Whether the month came from the same source, with the same variables."""
+    columns = {facts["column"] for facts in entry.columns}
+    return entry.source == load.source and (load.any_variables or columns == {v.column for v in load.variables})
+
+
+def _is_same_area(load: Load, entry: Entry) -> bool:
+    area = default_area(load.source) if entry.area is None else Area.parse(entry.area)
+    return grid_indices(area) == grid_indices(load.area)
+
+
+def _is_kin(load: Load, entry: Entry) -> bool:
+    """Whether what was measured of the month tells something of the months that are asked for."""
+    return entry.state == "loaded" and _is_alike(load, entry) and entry.locations >= _COMPARABLE * load.locations
+
+
+def _is_preliminary(entry: Entry) -> bool:
+    return any(PRELIMINARY in versions for versions in entry.expver.values())
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _hours(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / 3600
+
+
+def _of_fields(plan: Plan) -> Iterator[str]:
+    if plan.size.requests and plan.largest.fields > MAX_FIELDS:
+        yield (
+            f"a month has {plan.largest.fields:,} fields, and a request may have {MAX_FIELDS:,}: "
+            "ask for fewer variables (--variables)"
+        )
+
+
+def _of_time(plan: Plan) -> Iterator[str]:
+    if early := plan.months("early"):
+        day = plan.complete_from[early[-1]].date()
+        yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {_it(early)} from {day} on"
+    if future := plan.months("future"):
+        begun = [month for month in plan.load.months if month < future[0]]
+        end = f"; end with --to {begun[-1]}" if begun else ""
+        yield f"{spans(future)} {'has' if len(future) == 1 else 'have'} not begun, and {_is(future)} not counted{end}"
+
+
+def _is(months: Sequence[Month]) -> str:
+    return "is" if len(months) == 1 else "are"
+
+
+def _it(months: Sequence[Month]) -> str:
+    return "it" if len(months) == 1 else "them"
+
+
+def _of_disks(plan: Plan) -> Iterator[str]:
+    disks, table = plan.disks, plan.bytes.table.value or 0.0
+    in_table = table if disks.is_one else 0.0
+    needed = plan.bytes.home + in_table
+    smaller = "a smaller --area, fewer --variables, or fewer months at a time"
+    if disks.home_free_bytes is not None and needed > disks.home_free_bytes:
+        what = "raw and Parquet files and the table take" if in_table else "raw and Parquet files take"
+        yield (
+            f"the disk of ERA5_HOME has {decimal(disks.home_free_bytes)} free, and {what} {decimal(round(needed))}: "
+            f"take another ERA5_HOME, {smaller}; or remove the files of months that are loaded (docs/operations.md, "
+            f'"Disk"): those of one month take {decimal(round(plan.largest_home_bytes))}'
+        )
+    if disks.table_free_bytes is not None and table > disks.table_free_bytes:
+        columnstore = f"; TimescaleDB's columnstore would take {decimal(round(plan.bytes.columnstore))}"
+        yield (
+            f"the disk of the embedded server has {decimal(disks.table_free_bytes)} free, and the table takes "
+            f"{decimal(round(table))}: take another server (ERA5_DATABASE_URL), {smaller}"
+            + ("" if plan.held.layout == "columnstore" else columnstore)
+        )
+
+
+def _of_files(plan: Plan) -> Iterator[str]:
+    if plan.load.is_open:
+        yield (
+            "the files are not looked at, and may hold fewer months, variables and places: this is the most it can be; "
+            "--variables and --area make it less"
+        )

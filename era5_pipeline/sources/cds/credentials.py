@@ -1,0 +1,63 @@
+"""Who asks the Climate Data Store: the address and the key, from where its own client takes them.
+
+Here: CDSAPI_URL and CDSAPI_KEY, which win, and `~/.cdsapirc` (or CDSAPI_RC), read by cdsapi. The key is kept as a
+secret: no repr, log or event shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cdsapi.api import get_url_key_verify
+from pydantic import SecretStr
+
+from era5_pipeline.errors import SourceError
+
+DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
+_GET_KEY = (
+    "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it "
+    "(and CDSAPI_URL to https://cds.climate.copernicus.eu/api), or write both into ~/.cdsapirc."
+)
+# What may stand in an HTTP header; a key with anything else would be shown by the error of the HTTP library.
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Where the service is, the user's key, and whether its certificate is to be verified."""
+
+    url: str
+    key: SecretStr
+    verify: bool = True
+
+
+def read_credentials() -> Credentials:
+    """The user's credentials, as cdsapi finds them.
+
+    Raises:
+        SourceError: if there are none, or they are of the Climate Data Store as it was until 2024.
+    """
+    try:
+        url, key, verify = get_url_key_verify(None, None, None)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise SourceError(f"the file with the key cannot be read ({reason})", remedy=_GET_KEY) from error
+    except Exception as error:  # noqa: BLE001  # cdsapi raises a bare Exception
+        # Not chained: its text may quote the file.
+        raise SourceError(_what_is_missing(error), remedy=_GET_KEY) from None
+    if ":" in key:
+        raise SourceError(
+            "the key is one of the old Climate Data Store (it has a colon), which has ended in 2024", remedy=_GET_KEY
+        )
+    if not _PRINTABLE.fullmatch(key):
+        raise SourceError("the key is not one: it is empty, or has blanks or letters of other scripts", remedy=_GET_KEY)
+    if not url.startswith(("http://", "https://")) or url.rstrip("/").endswith("/api/v2"):
+        raise SourceError(f"the address {url} is not that of the Climate Data Store's API", remedy=_GET_KEY)
+    return Credentials(url.rstrip("/"), SecretStr(key), verify)
+
+
+def _what_is_missing(error: Exception) -> str:
+    if isinstance(error, ValueError):
+        return "the file with the key (~/.cdsapirc) has a line that cannot be meant"
+    return "there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in ~/.cdsapirc"

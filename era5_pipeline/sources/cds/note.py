@@ -1,0 +1,78 @@
+"""What is known of a month at the service: the request that is under way, and the file that came. Kept as JSON.
+
+So a run that was killed is taken up by the next one, in another process, days later: with the same request, and the
+bytes that had come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from era5_pipeline.atomic import read_json, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FORM = 1
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The file that came: its name in the folder of the note, and what was verified of it. `job` is the request."""
+
+    name: str
+    sha256: str
+    bytes: int
+    md5: str | None
+    job: str
+    fetched_at: str
+    seconds: float
+    short: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """The state of a month's request. `sending_at`: a request was about to be sent, and may have arrived.
+
+    `job` is the number of one that did, and whose answer has not come yet; `no_cache` whether it asked for data made
+    anew; `fetched` the newest file.
+    """
+
+    sending_at: str | None = None
+    job: str | None = None
+    no_cache: bool = False
+    fetched: Fetched | None = None
+
+    def sending(self, now: str, *, no_cache: bool) -> Self:
+        """About to send a request."""
+        return replace(self, sending_at=now, job=None, no_cache=no_cache)
+
+    def sent(self, job: str) -> Self:
+        """It has arrived."""
+        return replace(self, sending_at=None, job=job)
+
+    def forgotten(self) -> Self:
+        """The request has come to nothing."""
+        return replace(self, sending_at=None, job=None)
+
+    def arrived(self, fetched: Fetched) -> Self:
+        """The answer has come."""
+        return replace(self, sending_at=None, job=None, fetched=fetched)
+
+
+def read_note(path: Path) -> Note:
+    """The note at `path`; an empty one where there is none that can be read."""
+    value: Any = read_json(path)
+    try:
+        if value["form"] != _FORM:
+            return Note()
+        fetched = None if value["fetched"] is None else Fetched(**value["fetched"])
+        return Note(value["sending_at"], value["job"], value["no_cache"], fetched)
+    except (TypeError, KeyError):
+        return Note()
+
+
+def write_note(path: Path, note: Note, inputs: dict[str, Any]) -> None:
+    """Write the note, with the inputs for whoever reads it."""
+    write_json(path, {"form": _FORM, **asdict(note), "inputs": inputs})

@@ -1,0 +1,72 @@
+"""Whether what came is what can be used: a netCDF, or a ZIP that is whole and harmless.
+
+Here: looking into the file once, when it comes. Not here: its variables and hours (`era5_pipeline.netcdf`).
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from era5_pipeline.errors import SourceError
+from era5_pipeline.netcdf.recognise import describe_other, kind_of
+from era5_pipeline.sources.cds.trouble import PassingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.months import Month
+
+# The members are netCDF, compressed already: the service's ZIPs hardly shrink them. Small fields of one value may.
+_LARGEST_RATIO = 100
+_ALWAYS_FINE_BYTES = 100_000_000
+# A file that is damaged at the service stays so in its cache: asked for anew, once.
+_DAMAGED_MOST = 2
+_READ_BYTES = 1 << 20
+
+
+def require_sound(month: Month, path: Path) -> str:
+    """Look through the file, checksums of a ZIP's members included; gives the ending that its name should have.
+
+    Raises:
+        PassingError: if it is damaged; it may come whole when asked for anew.
+        SourceError: if it is a ZIP that no honest service sends.
+    """
+    kind = kind_of(path)
+    if kind == "netcdf":
+        return ".nc"
+    if kind == "other":
+        raise _damaged(f"what came {describe_other(path)[0]}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if not info.is_dir()]
+            for info in members:
+                _require_harmless(month, info)
+            if not members:
+                raise _damaged("the ZIP is empty")
+            for info in members:
+                with archive.open(info) as member:  # which checks the size and the CRC at its end
+                    while member.read(_READ_BYTES):
+                        pass
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        raise _damaged(f"the ZIP is damaged ({error})") from error
+    return ".zip"
+
+
+def _damaged(what: str) -> PassingError:
+    return PassingError(what, kind="damaged", anew=True, most=_DAMAGED_MOST)
+
+
+def _require_harmless(month: Month, info: zipfile.ZipInfo) -> None:
+    remedy = "Nothing of it was unpacked. Is CDSAPI_URL that of the Climate Data Store? Tell its user support."
+    name = info.filename
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    if posix.is_absolute() or windows.is_absolute() or windows.drive or ".." in (*posix.parts, *windows.parts):
+        raise SourceError(f"{month}: the ZIP that came has a member outside of it ({name!r})", remedy=remedy)
+    if info.file_size > max(_ALWAYS_FINE_BYTES, _LARGEST_RATIO * info.compress_size):
+        raise SourceError(
+            f"{month}: the ZIP that came would swell from {info.compress_size:,} to {info.file_size:,} bytes",
+            remedy=remedy,
+        )

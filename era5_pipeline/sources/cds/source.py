@@ -1,0 +1,243 @@
+"""The source `cds`: a month as one request, sent once, waited for, fetched, verified, kept.
+
+Here: the order of things, and what is kept between runs. Not here: the service (`service`), what goes wrong with it
+(`trouble`), waiting (`patience`), bytes (`transfer`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.atomic import sync_folder
+from era5_pipeline.errors import NotYetAvailableError, SourceError, disk_errors
+from era5_pipeline.sources.alone import alone
+from era5_pipeline.sources.cds.credentials import read_credentials
+from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
+from era5_pipeline.sources.cds.patience import Patience
+from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs, variables_of
+from era5_pipeline.sources.cds.service import Job, Service, judging
+from era5_pipeline.sources.cds.soundness import require_sound
+from era5_pipeline.sources.cds.transfer import transfer
+from era5_pipeline.sources.cds.trouble import PassingError, RequestFailedError
+from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.months import Month
+
+# Months are final two to three months after their end. Until then the service's cache of answers may hold older,
+# shorter ones: they are asked for as made anew.
+_RECENT = timedelta(days=125)
+# The service's clock and ours.
+_CLOCKS_APART = timedelta(minutes=5)
+# A request that was just sent may be unknown for a moment; one that stays unknown is gone.
+_UNKNOWN_MOST = 5
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How the service is asked: seconds, hours, and how one sleeps (see `Settings.cds_*`)."""
+
+    poll_seconds: float = 60.0
+    retry_seconds: float = 30.0
+    patience_hours: float = 168.0
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class CdsSource:
+    """Months of the Climate Data Store, kept in `folder`; `refetch`: made anew, though they are there.
+
+    Needs the user's key only when something is to be asked. `say` is told of every wait, and why.
+    """
+
+    folder: Path
+    request: Request = field(default_factory=Request)
+    refetch: bool = False
+    manners: Manners = field(default_factory=Manners)
+    say: Callable[[str], None] = lambda _: None
+    name: str = "cds"
+
+    def fetch(self, month: Month) -> RawMonth:
+        """See `Source`: what is here is given, what is under way is taken up, else it is asked for.
+
+        Raises:
+            SourceError: if there is no key, or the service refuses, or is busy for longer than the patience lasts.
+            NotYetAvailableError: if it has nothing of the month yet.
+            LocalDiskError: if there is no room.
+        """
+        with alone(month, self.folder / f"{self._stem(month)}.lock", self.say):
+            note = read_note(self._note(month))
+            if note.fetched is not None and not self.refetch and not note.fetched.short and self._is_here(note.fetched):
+                return self._raw_month(month, note.fetched)
+            return self._raw_month(month, _Fetching(self, month, note).run())
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: told by the note, so the file itself may have been removed."""
+        fetched = read_note(self._note(month)).fetched
+        return None if self.refetch or fetched is None or fetched.short else self._raw_month(month, fetched)
+
+    def judged(self, raw: RawMonth, *, whole: bool) -> None:
+        """See `Source`: a short month is noted, and asked for anew the next time."""
+        note = read_note(self._note(raw.month))
+        if note.fetched is not None and note.fetched.sha256 == raw.files[0].sha256 and note.fetched.short is whole:
+            self._write(raw.month, replace(note, fetched=replace(note.fetched, short=not whole)))
+
+    def inputs(self, month: Month, *, no_cache: bool = False) -> dict[str, Any]:
+        """What is sent for the month."""
+        return month_inputs(month, self.request, no_cache=no_cache)
+
+    def part(self, month: Month, job: str) -> Path:
+        """Where the answer to a request is put until it is whole."""
+        return self.folder / f"{self._stem(month)}.{job}.part"
+
+    def keep(self, month: Month, note: Note) -> None:
+        """Write the note, and remove files of the month that it does not speak of."""
+        self._write(month, note)
+        kept = {note.fetched.name if note.fetched else None, self.part(month, note.job).name if note.job else None}
+        for path in self.folder.glob(f"{self._stem(month)}*"):
+            if path.suffix in (".part", ".nc", ".zip") and path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def place(self, month: Month, part: Path, sha256: str, suffix: str) -> str:
+        """Give a whole file its name, for good."""
+        name = f"{self._stem(month)}-{sha256[:12]}{suffix}"
+        with disk_errors(f"{month}: keeping the download", part):
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            part.replace(self.folder / name)
+            sync_folder(self.folder)
+        return name
+
+    def _is_here(self, fetched: Fetched) -> bool:
+        path = self.folder / fetched.name
+        return path.is_file() and path.stat().st_size == fetched.bytes
+
+    def _raw_month(self, month: Month, fetched: Fetched) -> RawMonth:
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=(RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes),),
+            variables=tuple(variable.column for variable in variables_of(self.request)),
+            area=self.request.area_text,
+        )
+
+    def _write(self, month: Month, note: Note) -> None:
+        write_note(self._note(month), note, self.inputs(month))
+
+    def _note(self, month: Month) -> Path:
+        return self.folder / f"{self._stem(month)}.json"
+
+    def _stem(self, month: Month) -> str:
+        return f"{month}-{digest_of_inputs(self.inputs(month))[:12]}"
+
+
+class _Fetching:
+    """One month on its way: `note` is what is known by now, and always written before the next step is taken."""
+
+    def __init__(self, source: CdsSource, month: Month, note: Note) -> None:
+        self._source = source
+        self._month = month
+        self._note = note
+        manners = source.manners
+        self._patience = Patience(
+            month,
+            first_seconds=manners.retry_seconds,
+            look_seconds=manners.poll_seconds,
+            limit_seconds=manners.patience_hours * 3600.0,
+            say=source.say,
+            sleep=manners.sleep,
+        )
+        self._service = Service(read_credentials(), month, source.say)
+        self._job_at_hand: Job | None = None
+        self._unknown = 0
+        recent = datetime.now(tz=UTC) - month.end < _RECENT
+        self._no_cache = source.refetch or recent or note.fetched is not None
+
+    def run(self) -> Fetched:
+        started = time.monotonic()
+        try:
+            fetched = self._patience.insist(self._once)
+        except (NotYetAvailableError, RequestFailedError):
+            self._forget()
+            raise
+        fetched = replace(fetched, seconds=round(time.monotonic() - started, 3))
+        self._source.keep(self._month, self._note.arrived(fetched))
+        return fetched
+
+    def _once(self) -> Fetched:
+        """From where the note says to the whole file; after trouble that passes it is called again."""
+        try:
+            job = self._job()
+            self._patience.until(lambda: self._look(job), job.describe)
+            asset = job.asset()
+            part = self._source.part(self._month, job.id)
+            with judging(self._month):
+                sha256 = transfer(self._month, asset, part, verify=self._service.verify)
+            try:
+                suffix = require_sound(self._month, part)
+            except SourceError:
+                self._forget()
+                raise
+        except PassingError as error:
+            if error.kind == "unknown job":
+                self._unknown += 1
+            if error.anew or self._unknown >= _UNKNOWN_MOST:
+                self._unknown = 0
+                self._forget()
+                # What came to nothing must not come from the service's cache again.
+                self._no_cache = self._no_cache or error.kind == "damaged"
+            raise
+        return Fetched(
+            name=self._source.place(self._month, part, sha256, suffix),
+            sha256=sha256,
+            bytes=asset.bytes,
+            md5=asset.md5,
+            job=job.id,
+            fetched_at=_now(),
+            seconds=0.0,
+        )
+
+    def _look(self, job: Job) -> bool:
+        ready = job.is_ready()
+        self._patience.went_well()
+        return ready
+
+    def _job(self) -> Job:
+        """The request that is under way, or a new one."""
+        if self._note.job is None and self._note.sending_at is not None:
+            self._find_what_was_sent(self._note.sending_at)
+        if self._note.job is not None:
+            if self._job_at_hand is None or self._job_at_hand.id != self._note.job:
+                self._job_at_hand = self._service.take_up(self._note.job)
+                self._source.say(f"{self._month}: taking up request {self._note.job}")
+            return self._job_at_hand
+        self._keep(self._note.sending(_now(), no_cache=self._no_cache))
+        job = self._service.submit(self._source.inputs(self._month, no_cache=self._no_cache))
+        self._keep(self._note.sent(job.id))
+        self._source.say(f"{self._month}: sent as request {job.id}")
+        self._job_at_hand = job
+        return job
+
+    def _find_what_was_sent(self, sending_at: str) -> None:
+        """A request whose number never came back may have arrived: sent again, it would be made twice."""
+        inputs = self._source.inputs(self._month)
+        found = self._service.find(inputs, datetime.fromisoformat(sending_at) - _CLOCKS_APART)
+        self._keep(self._note.forgotten() if found is None else self._note.sent(found))
+
+    def _forget(self) -> None:
+        self._keep(self._note.forgotten())
+
+    def _keep(self, note: Note) -> None:
+        self._note = note
+        self._source.keep(self._month, note)
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")

@@ -1,0 +1,193 @@
+"""What the service answers when it does not do as asked: which of it passes, which stays, and what the user can do.
+
+Source: the statuses and titles of the service (cads-processing-api-service), as its client hands them on.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import requests
+from ecmwf.datastores.processing import LinkError, ProcessingFailedError
+
+from era5_pipeline.errors import Era5Error, NotYetAvailableError, SourceError
+
+if TYPE_CHECKING:
+    from era5_pipeline.months import Month
+
+_CDS = "the Climate Data Store"
+_KEY = (
+    "Copy the key anew from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or ~/.cdsapirc "
+    "(CDSAPI_KEY wins)."
+)
+_LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
+_WRONG_REQUESTS = ("valid combination", "invalid", "not a valid", "cost limit", "too large", "too many fields")
+_PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+# Kinds of trouble that are over once the service answers.
+OF_THE_MOMENT = ("status", "connection", "answer", "unknown job")
+_WRONG_ADDRESS = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.MissingSchema,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.InvalidHeader,
+)
+# How often a job may fail for reasons of the service before it is taken to fail for ever.
+FAILURES = 3
+
+
+class RequestFailedError(SourceError):
+    """The service took the request, and it failed there for a reason that stays."""
+
+
+class PassingError(Exception):
+    """Trouble that passes: ask again later.
+
+    `after_seconds` is what the service asks for, None: as one likes. `anew`: with a new request, for this one has come
+    to nothing. `most`: how often in a row this `kind` of trouble is borne, None: as long as there is patience.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        kind: str,
+        after_seconds: float | None = None,
+        anew: bool = False,
+        most: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.kind = kind
+        self.after_seconds = after_seconds
+        self.anew = anew
+        self.most = most
+
+
+def judged(month: Month, error: Exception) -> Exception:
+    """What an exception of the client means: a `PassingError`, an `Era5Error` that stays, or the exception itself."""
+    if isinstance(error, Era5Error | PassingError):
+        return error
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return _of_answer(month, error.response)
+    if isinstance(error, ProcessingFailedError):
+        return PassingError(f"the request was ended at the service ({error})", kind="ended", anew=True, most=FAILURES)
+    if isinstance(error, requests.exceptions.SSLError):
+        return SourceError(
+            f"{month}: the certificate of {_CDS} cannot be verified",
+            remedy="Is there a proxy in between? Name its certificates in REQUESTS_CA_BUNDLE.",
+        )
+    if isinstance(error, _WRONG_ADDRESS):
+        return SourceError(
+            f"{month}: the address of {_CDS} cannot be meant", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
+        )
+    if isinstance(error, requests.exceptions.JSONDecodeError):
+        return PassingError("an answer that is not the service's own (a page of maintenance?)", kind="answer")
+    if isinstance(error, requests.exceptions.RequestException):
+        return PassingError(f"no connection ({how(error)})", kind="connection")
+    if isinstance(error, LinkError | KeyError | AssertionError | TypeError):
+        return PassingError("an answer that lacks what it should have", kind="answer", most=FAILURES)
+    return error
+
+
+def how(error: BaseException) -> str:
+    """How a connection failed, in a few words; never the address, which may be one with a signature in it."""
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer in time"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
+            return cause.strerror
+        inner = next((arg for arg in getattr(cause, "args", ()) if isinstance(arg, BaseException)), None)
+        cause = cause.__cause__ or cause.__context__ or inner or getattr(cause, "reason", None)
+        if not isinstance(cause, BaseException):
+            break
+    return "it was cut off"
+
+
+def retry_after(response: requests.Response) -> float | None:
+    """Seconds of a Retry-After header, which may be a date; None: there is none."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        then = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (then.astimezone(UTC) - datetime.now(tz=UTC)).total_seconds())
+
+
+def _of_answer(month: Month, response: requests.Response) -> Exception:
+    status, said = response.status_code, _said(response)
+    title, detail = said["title"], said["detail"]
+    text = " ".join(f"{title}. {detail} {said['traceback']}".split())
+    low = text.lower()
+    if status in _PASSING_STATUS:
+        name = "too many requests in a short time" if status == 429 else f"status {status}, {title or response.reason}"
+        return PassingError(f"{name}", kind="status", after_seconds=retry_after(response))
+    if status == 401:
+        return SourceError(
+            f"{month}: {_CDS} does not accept the key ({title or 'authentication required'})", remedy=_KEY
+        )
+    if status == 403 and "licen" in low:
+        return SourceError(
+            f"{month}: the licence of ERA5 is not accepted yet by the user of this key",
+            remedy=f"Sign in and accept it, once: {detail or 'on the page of the dataset, tab Download'}",
+        )
+    if "cost limit" in low:
+        return SourceError(
+            f"{month}: {_CDS} finds the request too large ({detail or title})",
+            remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
+        )
+    if status == 404:
+        return _of_missing(month, low, title)
+    if status == 400 and said["traceback"]:
+        return _of_failed_job(month, said["traceback"], low)
+    return SourceError(
+        f"{month}: {_CDS} refuses the request (status {status}: {text})", remedy="Choose other --variables or --area."
+    )
+
+
+def _of_missing(month: Month, low: str, title: str) -> Exception:
+    if "results expired" in low:
+        return PassingError("the results have expired at the service", kind="expired", anew=True, most=FAILURES)
+    if "not ready" in low:
+        return PassingError("the results are not ready after all", kind="not ready")
+    if "job" in low:
+        return PassingError("the service does not know the request (yet)", kind="unknown job")
+    return SourceError(
+        f"{month}: {_CDS} does not know the address or the dataset ({title or 'not found'})",
+        remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc: https://cds.climate.copernicus.eu/api.",
+    )
+
+
+def _of_failed_job(month: Month, traceback: str, low: str) -> Exception:
+    told = " ".join(traceback.split())
+    if "temporarily limited" in low:
+        return PassingError(f"the request was rejected: {told}", kind="rejected", anew=True)
+    if "none of the data you have requested is available yet" in low:
+        latest = _LATEST.search(told)
+        until = f"the latest hour there is {latest[1]}" if latest else "the service does not say from when on"
+        return NotYetAvailableError(
+            f"{month} is not available yet: {until}", remedy="ERA5T comes some five days after the fact: try it then."
+        )
+    if any(words in low for words in _WRONG_REQUESTS):
+        return RequestFailedError(
+            f"{month}: {_CDS} refuses the request: {told}", remedy="Choose other --variables or --area."
+        )
+    return PassingError(f"the request failed at the service: {told}", kind="failed", anew=True, most=FAILURES)
+
+
+def _said(response: requests.Response) -> dict[str, str]:
+    try:
+        value: Any = response.json()
+    except ValueError:
+        value = {}
+    value = value if isinstance(value, dict) else {}
+    return {name: str(value.get(name) or "") for name in ("title", "detail", "traceback")}

@@ -1,0 +1,96 @@
+"""Which months are due, and with which settings: the newest ones, those to be revised, the current one.
+
+Here: deciding, from the ledger and the time. Not here: running them (`era5_pipeline.defs.schedules`, `era5 revise`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.errors import UsageError
+from era5_pipeline.months import Month
+from era5_pipeline.variables import BY_COLUMN
+from era5_pipeline.warehouse.revisions import months_to_revise, needs_loading, newest_complete_month
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from era5_pipeline.settings import Settings, SourceName
+    from era5_pipeline.warehouse.ledger import Entry
+
+# Sources that have newer months tomorrow; the others are as the user made them.
+ASKED_ANEW: tuple[SourceName, ...] = ("cds", "arco")
+# Months missed while nobody looked are made up for, up to a year. With more missing, a backfill is under way, or due.
+_MOST_MISSED = 12
+
+
+@dataclass(frozen=True)
+class Update:
+    """A month that is due; `overrides` are settings (fields of `Era5Resource`) that its run differs in."""
+
+    month: Month
+    reason: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+
+def require_asked_anew(settings: Settings) -> None:
+    """See that the source can have news.
+
+    Raises:
+        UsageError: if it cannot.
+    """
+    if settings.source_name not in ASKED_ANEW:
+        raise UsageError(
+            f"the source {settings.source_name} has no newer months by itself",
+            remedy="Set ERA5_SOURCE to cds or arco, or load what you have: era5 load.",
+        )
+
+
+def newest_months(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+    """The newest month that is complete by now, and those between it and the newest one in the table."""
+    newest = newest_complete_month(now, settings.available_after_days)
+    held = [entry.month for entry in entries if entry.rows]
+    first = Month.from_number(max(held, default=newest).number + 1) if held and max(held) < newest else newest
+    if newest.number - first.number >= _MOST_MISSED:
+        first = newest
+    months = [Month.from_number(number) for number in range(first.number, newest.number + 1)]
+    return tuple(
+        Update(month, f"{month} is complete by now, and not in the table")
+        for month in months
+        if needs_loading(entries, month)
+    )
+
+
+def current_month(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+    """The month that is not complete yet, as far as it goes; none on days when there is nothing of it yet."""
+    month = Month.of(now - timedelta(days=settings.available_after_days))
+    if month == newest_complete_month(now, settings.available_after_days) and not needs_loading(entries, month):
+        return ()
+    return (Update(month, f"{month} as far as it goes", {"refetch": True, "allow_incomplete": True}),)
+
+
+def revisions(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+    """Months that hold preliminary hours and are old enough to be final: fetched anew, as they were asked for."""
+    by_month = {entry.month: entry for entry in entries}
+    return tuple(
+        Update(month, f"{month} holds preliminary hours", _as_before(settings, by_month[month]))
+        for month in months_to_revise(entries, now, settings.revise_after_months)
+    )
+
+
+def _as_before(settings: Settings, entry: Entry) -> dict[str, Any]:
+    """What makes the month be asked for as it was, whatever is set today: else it would be replaced by another area."""
+    overrides: dict[str, Any] = {"refetch": True, "source": entry.source}
+    wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
+    if entry.area != wanted_area:
+        overrides["area"] = entry.area or "global"
+    held = [facts["column"] for facts in entry.columns]
+    wanted = list(BY_COLUMN) if settings.wanted_variables is None else [v.column for v in settings.wanted_variables]
+    if held != wanted:
+        overrides["variables"] = ",".join(held)
+    if entry.state == "incomplete":
+        overrides["allow_incomplete"] = True
+    return overrides

@@ -1,0 +1,9 @@
+"""A server that speaks the protocol of the Climate Data Store over real HTTP, and can be made to fail in its ways.
+
+What it serves is generated weather, in the store's own layout. For tests, and for `make demo-cds`.
+"""
+
+from era5_pipeline_tests.cds_store.faults import Faults
+from era5_pipeline_tests.cds_store.server import CdsServer
+
+__all__ = ["CdsServer", "Faults"]

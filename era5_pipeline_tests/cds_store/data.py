@@ -1,0 +1,137 @@
+"""What a request is answered with: generated weather as the store lays it out, final or preliminary."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.grid import Area
+from era5_pipeline.sources.cds_layout import Axes, Part, suffix_of, write_cds
+from era5_pipeline.sources.sample_fields import SampleWeather
+from era5_pipeline.variables import VARIABLES, in_table_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.sources.cds_layout import Block
+    from era5_pipeline.variables import StepType, Variable
+
+FINAL, PRELIMINARY = "0001", "0005"
+_BY_CDS_NAME = {variable.cds_name: variable for variable in VARIABLES}
+_ACCUMULATIONS_BEGIN = datetime(1940, 1, 1, 7, tzinfo=UTC)
+# By how much the preliminary temperature is off.
+PRELIMINARY_KELVIN = np.float32(0.5)
+
+
+class NothingAvailableError(Exception):
+    """Nothing of what was asked for is there yet."""
+
+
+@dataclass(frozen=True)
+class Present:
+    """The service's present: the newest hour, the last final hour, and whether preliminary values differ."""
+
+    newest: datetime
+    final_until: datetime
+    preliminary_differs: bool
+
+    def expver(self, hour: int, step_type: StepType) -> str:
+        """The version of an hour (since 1970). Accumulations of the last final forecast reach past midnight."""
+        late = timedelta(hours=7) if step_type == "accum" else timedelta(0)
+        return FINAL if _time(hour) <= self.final_until + late else PRELIMINARY
+
+
+def _time(hour: int) -> datetime:
+    return datetime.fromtimestamp(hour * 3600, tz=UTC)
+
+
+def _hour(time: datetime) -> int:
+    return int(time.timestamp()) // 3600
+
+
+def fields_of(inputs: dict[str, Any]) -> int:
+    """What the request costs: days that the month lacks count, too."""
+    return int(np.prod([len(inputs[name]) for name in ("variable", "year", "month", "day", "time")]))
+
+
+def hours_of(inputs: dict[str, Any]) -> range:
+    """The hours of a request for all hours of one month."""
+    year, month = int(inputs["year"][0]), int(inputs["month"][0])
+    first = _hour(datetime(year, month, 1, tzinfo=UTC))
+    end = _hour(datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
+    return range(first, min(end, first + 24 * len(inputs["day"])))
+
+
+def produce(inputs: dict[str, Any], present: Present, folder: Path, number: int, *, says_expver: bool) -> Path:
+    """Write the answer to a request into `folder`; `number` makes the bytes differ from those of the last time.
+
+    Raises:
+        NothingAvailableError: if none of the hours is there yet.
+    """
+    asked = hours_of(inputs)
+    hours = range(asked.start, min(asked.stop, _hour(present.newest) + 1))
+    parts = tuple(_parts(inputs, hours, present, says_expver=says_expver))
+    if not parts:
+        raise NothingAvailableError
+    axes = Axes.of(Area(*inputs.get("area", (90, -180, -90, 180))))
+    target = folder / f"{number}{suffix_of(parts)}"
+    attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
+    write_cds(target, parts, axes, attributes, _blocks(axes, hours, present))
+    return target
+
+
+def _parts(inputs: dict[str, Any], hours: range, present: Present, *, says_expver: bool) -> Iterator[Part]:
+    variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
+    step_types: tuple[StepType, ...] = ("instant", "accum")
+    for step_type in step_types:
+        alike: tuple[Variable, ...] = tuple(v for v in variables if v.step_type == step_type)
+        begin = _hour(_ACCUMULATIONS_BEGIN) if step_type == "accum" else hours.start
+        own = range(max(hours.start, begin), hours.stop)
+        if alike and own:
+            expver = tuple(present.expver(hour, step_type) for hour in own) if says_expver else ()
+            yield Part(step_type, alike, own, expver)
+
+
+def _blocks(axes: Axes, hours: range, present: Present) -> Iterator[Block]:
+    weather = SampleWeather(axes.latitudes, axes.longitudes)
+    for start in hours[:: weather.hours_at_once]:
+        block = range(start, min(start + weather.hours_at_once, hours.stop))
+        fields = weather.at(np.array(block, dtype=np.int64))
+        if present.preliminary_differs:
+            preliminary = [n for n, hour in enumerate(block) if present.expver(hour, "instant") == PRELIMINARY]
+            fields["temperature_2m"][preliminary] += PRELIMINARY_KELVIN
+        yield block, fields
+
+
+def damaged(path: Path) -> bytes:
+    """The ZIP with one byte of a member's data changed."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    return bytes(content)
+
+
+def slipping() -> bytes:
+    """A ZIP whose members want to lie elsewhere."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name in ("../../evil.nc", "/tmp/evil.nc"):
+            archive.writestr(name, b"CDF\x01" + bytes(100))
+    return made.getvalue()
+
+
+def swelling(megabytes: int = 200) -> bytes:
+    """A small ZIP with a member of so many megabytes of nothing."""
+    made = io.BytesIO()
+    entry = zipfile.ZipInfo("data.nc")
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(made, "w") as archive, archive.open(entry, "w", force_zip64=True) as member:
+        nothing = bytes(1 << 20)
+        for _ in range(megabytes):
+            member.write(nothing)
+    return made.getvalue()

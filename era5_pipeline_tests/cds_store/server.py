@@ -1,0 +1,374 @@
+"""The server: jobs, and the protocol in which they are spoken of.
+
+Here: what the real client asks for, in the service's own words. Not here: the data (`data`), faults (`faults`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+import traceback
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline_tests.cds_store import data
+from era5_pipeline_tests.cds_store.faults import Faults, Where
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+# The service's own limit.
+_MOST_FIELDS = 16_368
+_CHUNK_BYTES = 16_384
+_LAG = timedelta(days=5)
+_LIMITED = (
+    "Number of API queued requests for this dataset is temporarily limited. Please configure your scripts accordingly."
+)
+_FAILED = "MARS returned an internal error. Please try again later."
+_NOT_YET = (
+    "None of the data you have requested is available yet, please revise the period requested. "
+    "The latest date available for this dataset is: {:%Y-%m-%d %H:00}"
+)
+
+
+@dataclass
+class Job:
+    """A request at the service."""
+
+    id: str
+    inputs: dict[str, Any]
+    created: datetime
+    status: str = "accepted"
+    looks: int = 0
+    error: str | None = None
+    content: bytes = b""
+    name: str = ""
+
+
+class CdsServer:
+    """The server on a port of its own, from `with` on; `today` is its present, and may be moved.
+
+    `submissions` are the inputs of all jobs, `requests` method, path and headers of all requests.
+    """
+
+    def __init__(self, folder: Path, *, today: datetime | None = None, port: int = 0, log: bool = False) -> None:
+        self.key = str(uuid.uuid4())
+        self.errors: list[str] = []
+        self.log = log
+        self._folder = folder
+        self._produced = 0
+        self._lock = threading.RLock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.reset(today=today or datetime.now(tz=UTC))
+
+    def reset(self, *, today: datetime) -> None:
+        """Forget all jobs, files, faults and what was counted."""
+        with self._lock:
+            self.today = today
+            self.final_until: datetime | None = None
+            self.preliminary_differs = True
+            self.faults = Faults()
+            self.jobs: dict[str, Job] = {}
+            self.submissions: list[dict[str, Any]] = []
+            self.requests: list[tuple[str, str, dict[str, str]]] = []
+            self._cache: dict[str, tuple[str, bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        if error is None:
+            assert self.errors == []
+
+    @property
+    def url(self) -> str:
+        """What CDSAPI_URL is to be."""
+        return f"http://127.0.0.1:{self._http.server_port}/api"
+
+    @property
+    def newest(self) -> datetime:
+        """The newest hour there is."""
+        return (self.today - _LAG).replace(hour=23, minute=0, second=0, microsecond=0)
+
+    def finish_jobs(self) -> None:
+        """Let every job that is waited for be done at the next look."""
+        with self._lock:
+            for job in self.jobs.values():
+                job.looks = 1_000_000
+
+    # --- what the handler asks ---
+
+    def submit(self, inputs: dict[str, Any]) -> Job:
+        """Make a job."""
+        with self._lock:
+            self.submissions.append(inputs)
+            job = Job(str(uuid.uuid4()), inputs, datetime.now(tz=UTC))
+            if self.faults.use("reject_jobs"):
+                job.status, job.error = "rejected", _LIMITED
+            elif self.faults.use("fail_jobs"):
+                job.status, job.error = "failed", _FAILED
+            self.jobs[job.id] = job
+            return job
+
+    def look(self, job: Job) -> Job:
+        """The job, a step further."""
+        with self._lock:
+            if job.status in ("accepted", "running"):
+                job.looks += 1
+                if job.looks <= self.faults.accepted_polls:
+                    job.status = "accepted"
+                elif job.looks <= self.faults.accepted_polls + self.faults.running_polls:
+                    job.status = "running"
+                else:
+                    self._finish(job)
+            return job
+
+    def _finish(self, job: Job) -> None:
+        try:
+            job.name, job.content = self._answer(job.inputs)
+            job.status = "successful"
+        except data.NothingAvailableError:
+            job.status, job.error = "failed", _NOT_YET.format(self.newest)
+
+    def _answer(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
+        faults = self.faults
+        if faults.html_instead:
+            return "page.nc", b"<!doctype html><html><body>We are working on it.</body></html>" * 10
+        if faults.zip_slip:
+            return "slip.zip", data.slipping()
+        if faults.zip_bomb:
+            return "bomb.zip", data.swelling()
+        if faults.answer_with is not None:
+            return faults.answer_with.name, faults.answer_with.read_bytes()
+        known = json.dumps({name: value for name, value in inputs.items() if name != "no_cache"}, sort_keys=True)
+        if known in self._cache and not inputs.get("no_cache") and not faults.corrupt_zip:
+            return self._cache[known]  # even if it is out of date by now
+        self._produced += 1
+        present = data.Present(self.newest, self.final_until or self._final_by_now(), self.preliminary_differs)
+        path = data.produce(inputs, present, self._folder, self._produced, says_expver=not faults.no_expver)
+        content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
+        path.unlink()
+        self._cache[known] = (path.name, content)
+        return self._cache[known]
+
+    def _final_by_now(self) -> datetime:
+        """The last hour of the month that ended two months before this one began."""
+        number = self.today.year * 12 + self.today.month - 1 - 2
+        return datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC) - timedelta(hours=1)
+
+
+class _RefusalError(Exception):
+    """An answer that is no success."""
+
+    def __init__(self, status: int, title: str, headers: dict[str, str] | None = None, **more: str) -> None:
+        super().__init__(title)
+        self.status = status
+        self.content = {"type": title, "title": title, "status": status, **more}
+        self.headers = headers or {}
+
+
+def _handler(server: CdsServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Handler):
+        service = server
+
+    return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body in one packet: the client would wait 40 ms for the second.
+    wbufsize = 1 << 16
+    service: CdsServer
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
+        if self.service.log:
+            super().log_message(format, *args)
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_HEAD(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        self._serve()
+
+    def _serve(self) -> None:
+        self.service.requests.append((self.command, self.path, dict(self.headers.items())))
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        try:
+            self._answer(body)
+        except _RefusalError as refusal:
+            self._json(refusal.status, refusal.content, refusal.headers)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+        except Exception:
+            self.service.errors.append(traceback.format_exc())
+            raise
+
+    def _answer(self, body: bytes) -> None:
+        path = urlsplit(self.path).path
+        if match := re.fullmatch(r"/store/([0-9a-f-]+)/[^/]+", path):
+            return self._file(match[1])
+        if path == "/api/catalogue/v1/messages":
+            return self._json(200, {"messages": []})
+        if self.headers.get("private-token") != self.service.key:
+            raise _RefusalError(401, "authentication required", detail="operation not allowed")
+        if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
+            if match[1] != DATASET:
+                raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
+            return (
+                self._submit(json.loads(body)["inputs"]) if match[2] else self._json(200, {"id": DATASET, "links": []})
+            )
+        if path == "/api/retrieve/v1/jobs":
+            return self._jobs()
+        if match := re.fullmatch(r"/api/retrieve/v1/jobs/([^/]+)(/results)?", path):
+            return self._results(match[1]) if match[2] else self._job(match[1])
+        raise _RefusalError(404, "Not Found")
+
+    def _submit(self, inputs: dict[str, Any]) -> None:
+        faults = self.service.faults
+        self._fail_if_told("submit")
+        if faults.use("too_many_requests"):
+            headers = {} if faults.retry_after is None else {"Retry-After": faults.retry_after}
+            raise _RefusalError(429, "rate limit exceeded", headers)
+        if faults.licence:
+            page = f"https://cds.example.org/datasets/{DATASET}?tab=download#manage-licences"
+            raise _RefusalError(403, "required licences not accepted", detail=f"please visit {page} to accept them")
+        if faults.cost or data.fields_of(inputs) > _MOST_FIELDS:
+            raise _RefusalError(
+                403, "cost limits exceeded", detail="Your request is too large, please reduce your selection."
+            )
+        if faults.invalid:
+            raise _RefusalError(400, "invalid request", detail="the combination of values is not valid")
+        job = self.service.submit(inputs)
+        if faults.use("drop_submit_reply"):
+            self.close_connection = True
+            return
+        self._json(201, self._described(job), {"Location": self._job_url(job)})
+
+    def _find(self, job_id: str) -> Job:
+        faults, job = self.service.faults, self.service.jobs.get(job_id)
+        if job is None or faults.use("lose_jobs"):
+            raise _RefusalError(404, "job not found", detail=f"job {job_id} not found")
+        return job
+
+    def _job(self, job_id: str) -> None:
+        self._fail_if_told("poll")
+        job = self._find(job_id)
+        if self.command == "DELETE":
+            job.status = "dismissed"
+            return self._json(200, self._described(job))
+        # Without a query the client only makes sure that the job is there.
+        query = parse_qs(urlsplit(self.path).query)
+        answer = self._described(self.service.look(job) if query else job)
+        if query:
+            answer["metadata"] = {"request": {"ids": job.inputs}, "log": []}
+        return self._json(200, answer)
+
+    def _jobs(self) -> None:
+        jobs = sorted(self.service.jobs.values(), key=lambda job: job.created, reverse=True)
+        limit = int(parse_qs(urlsplit(self.path).query).get("limit", ["100"])[0])
+        self._json(200, {"jobs": [self._described(job) for job in jobs[:limit]], "links": []})
+
+    def _described(self, job: Job) -> dict[str, Any]:
+        links = [{"rel": "self", "href": self._job_url(job)}, {"rel": "monitor", "href": self._job_url(job)}]
+        if job.status in ("successful", "failed"):
+            links.append({"rel": "results", "href": f"{self._job_url(job)}/results"})
+        created = job.created.isoformat()
+        return {
+            "processID": DATASET,
+            "type": "process",
+            "jobID": job.id,
+            "status": job.status,
+            "created": created,
+            "updated": created,
+            "links": links,
+            "metadata": {},
+        }
+
+    def _job_url(self, job: Job) -> str:
+        return f"{self.service.url}/retrieve/v1/jobs/{job.id}"
+
+    def _results(self, job_id: str) -> None:
+        self._fail_if_told("results")
+        faults, job = self.service.faults, self._find(job_id)
+        if job.status in ("failed", "rejected"):
+            verb = "failed" if job.status == "failed" else "been rejected"
+            raise _RefusalError(400, f"The job has {verb}", traceback=str(job.error))
+        if job.status != "successful":
+            raise _RefusalError(404, "job results not ready", detail=f"status of job {job.id} is {job.status}")
+        if faults.use("expire_results"):
+            raise _RefusalError(404, "results expired", detail="results of the job have expired")
+        md5, size = hashlib.md5(job.content).hexdigest(), len(job.content)
+        value = {
+            "type": "application/zip" if job.name.endswith(".zip") else "application/netcdf",
+            "href": f"/store/{job.id}/{job.name}",
+            "file:checksum": "0" * 32 if faults.use("wrong_checksum") else md5,
+            "file:size": size + 1 if faults.use("wrong_size") else size,
+            "file:local_path": f"s3://store/{job.name}",
+        }
+        self._json(200, {"asset": {"value": value}})
+
+    def _file(self, job_id: str) -> None:
+        """The file, from where the service keeps its files: not the service itself, so no key belongs there."""
+        assert "private-token" not in {name.lower() for name in self.headers}
+        self._fail_if_told("download")
+        faults, content = self.service.faults, self.service.jobs[job_id].content
+        start, headers = 0, {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
+        if faults.ranges:
+            headers["Accept-Ranges"] = "bytes"
+            if asked := re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", "")):
+                start = int(asked[1])
+                if start >= len(content):
+                    raise _RefusalError(416, "range not satisfiable", {"Content-Range": f"bytes */{len(content)}"})
+                headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        self.send_response(206 if start else 200)
+        for name, value in {**headers, "Content-Length": str(len(content) - start)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        end = len(content)
+        if faults.cut_download_after and end - start > faults.cut_download_after and faults.use("cut_downloads"):
+            end = start + faults.cut_download_after
+            self.close_connection = True
+        for position in range(start, end, _CHUNK_BYTES):
+            self.wfile.write(content[position : min(position + _CHUNK_BYTES, end)])
+            if faults.slow_download:
+                self.wfile.flush()
+                time.sleep(faults.slow_download)
+
+    def _fail_if_told(self, where: Where) -> None:
+        if (status := self.service.faults.status(where)) is not None:
+            raise _RefusalError(status, "internal error")
+
+    def _json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(status)
+        for name, text in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)

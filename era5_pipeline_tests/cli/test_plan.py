@@ -1,0 +1,223 @@
+"""`era5 plan`: on warehouses that have measured something, on empty ones, and where there is none at all."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.months import Month
+from era5_pipeline.settings import read_settings
+from era5_pipeline.stages import run_flat, run_raw
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.space import read_space
+from era5_pipeline.warehouse.urls import with_database
+from era5_pipeline_tests.commands import Here, assert_explained, new_home
+from era5_pipeline_tests.warehouse.loads import ask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline_tests.servers import Host
+
+ALL_OF_ERA5 = ("plan", "--from", "1940-01", "--to", "2024-12")
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
+    return Here(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def nowhere(here: Here) -> Path:
+    """ERA5_HOME where nothing is."""
+    home = here.home / "not" / "made"
+    here.set(ERA5_HOME=str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def sample_months(tmp_path_factory: pytest.TempPathFactory) -> tuple[FlatMonth, ...]:
+    """January and February 2024 around Jakarta, generated and flattened."""
+    settings = read_settings(home=tmp_path_factory.mktemp("plan"), source="sample")
+    flats = []
+    for month in (Month(2024, 1), Month(2024, 2)):
+        run_raw(settings, month)
+        flats.append(run_flat(settings, month).flat)
+    return tuple(flats)
+
+
+def lines_of(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_what_this_warehouse_has_measured(
+    here: Here, warehouse: Warehouse, host: Host, sample_months: tuple[FlatMonth, ...]
+) -> None:
+    for flat in sample_months:
+        load_month(warehouse, flat)
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    asked = ("plan", "--from", "2023-12", "--to", "2024-06", "--source", "sample")
+    value = here.run(*asked, "--json").json()
+    assert (value["months"], value["months_loaded"], value["months_to_load"]) == (7, 2, 5)
+    assert (value["first_to_load"], value["last_to_load"], value["layout"]) == ("2023-12", "2024-06", host.layout)
+    hours = (31 + 31 + 30 + 31 + 30) * 24
+    assert (value["rows"], value["fields"], value["values"]) == (hours * 121, hours * 6, hours * 121 * 6)
+    with warehouse.connect() as connection:
+        entries, space = read_ledger(connection), read_space(connection)
+    rows = sum(entry.rows for entry in entries)
+
+    def rate(name: str) -> float:
+        return sum(entry.seconds[name] for entry in entries) / rows / 3600
+
+    assert value["parquet_bytes"] == pytest.approx(sum(e.flat_bytes for e in entries) / rows * value["rows"], abs=1)
+    assert value["raw_bytes"] == pytest.approx(sum(e.raw_bytes for e in entries) / rows * value["rows"], abs=1)
+    assert value["table_bytes"] / value["rows"] == pytest.approx(space.bytes_per_row, rel=0.2)
+    assert value["hours"]["load"] == pytest.approx(rate("load") * value["rows"])
+    assert value["hours"]["flatten"] == pytest.approx(rate("flat") * value["rows"])
+    measured = ("raw_bytes", "parquet_bytes", "table_bytes", "raw_hours", "flatten_hours", "load_hours")
+    assert all(value["known_from"][name].startswith("measured here on 2 months: ") for name in measured)
+    lines = lines_of(here.run(*asked).out)
+    assert "loaded already 2 2024-01 to 2024-02" in lines
+    assert "to load 5 2023-12, 2024-03 to 2024-06" in lines
+    assert f"rows {value['rows']:,} 121 locations x {hours:,} hours" in lines
+    assert any(line.startswith("Parquet 5.1 MB measured here on 2 months: ") for line in lines)
+
+
+def test_what_another_load_left_is_not_counted_as_loaded(
+    here: Here, warehouse: Warehouse, sample_months: tuple[FlatMonth, ...]
+) -> None:
+    load_month(warehouse, sample_months[0])
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    for more in (("--source", "cds", "--area=-5/106/-7.5/108.5"), ("--source", "sample", "--variables", "t2m")):
+        value = here.run("plan", "--from", "2024-01", *more, "--json").json()
+        assert (value["months_loaded"], value["months_held_otherwise"], value["months_to_load"]) == (0, 1, 1)
+        assert not any("measured" in text for text in value["known_from"].values())
+    same = here.run("plan", "--from", "2024-01", "--source", "sample", "--area=-5/106/-7.5/108.5", "--json").json()
+    assert (same["months_loaded"], same["rows"]) == (1, 0)
+
+
+def test_an_empty_database_stays_empty(here: Here, warehouse: Warehouse, host: Host) -> None:
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    value = here.run("plan", "--from", "2024-01", "--json").json()
+    assert (value["months_loaded"], value["months_to_load"]) == (0, 1)
+    # Before the extension is there, a server of TimescaleDB may not tell its edition.
+    assert value["layout"] in ({host.layout} if host.license is None else {host.layout, None})
+    left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5' OR nspname LIKE '%%timescaledb%%'"
+    assert ask(warehouse.url, left) == 0
+    assert ask(warehouse.url, "SELECT to_regclass('weather')::text") is None
+
+
+def test_without_anything_nothing_is_made_or_asked(here: Here, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a plan asks nobody")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setenv("HOME", str(here.home))
+    before = sorted(here.home.rglob("*"))
+    for source in ("cds", "arco", "files", "sample"):
+        said = here.run("plan", "--from", "2024-01", "--source", source)
+        assert "loaded already 0" in lines_of(said.out)
+        assert said.err == ""
+        value = here.run("plan", "--from", "2024-01", "--source", source, "--json").json()
+        assert (value["source"], value["months_loaded"], value["layout"]) == (source, 0, "partitions")
+        assert value["home_free_bytes"] > 0
+    assert sorted(here.home.rglob("*")) == before
+    assert not nowhere.exists()
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_all_of_era5_is_readable(here: Here) -> None:
+    said = here.run(*ALL_OF_ERA5, "--source", "cds").out
+    lines = said.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    assert lines == [line.rstrip() for line in lines]
+    told = lines_of(said)
+    assert "rows 773,621,694,720 1,038,240 locations x 745,128 hours" in told
+    assert any(line.startswith("requests 1,020 ") and "4,464 fields of 16,368 allowed, fits" in line for line in told)
+    assert "download ? not known before the first month; the queue decides" in told
+    assert "3.5 days at 10; 10.6 days at 30; 21.2 days at 60 minutes a request, two at once" in told
+    value = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
+    assert value["rows"] == 773_621_694_720
+    # No disk of a machine that runs tests has room for this: a warning, and no failure.
+    assert any("disk of ERA5_HOME" in text for text in value["warnings"])
+    joined = " ".join(told)
+    assert all(text in joined for text in value["warnings"])
+
+
+def test_an_embedded_server_that_does_not_run_is_not_started() -> None:
+    with new_home() as home:
+        home.run("db", "init")
+        assert not home.server.is_running()
+        before = {path: path.stat().st_mtime_ns for path in home.path.rglob("*")}
+        value = home.run("plan", "--from", "2024-01", "--json").json()
+        assert not home.server.is_running()
+        assert {path: path.stat().st_mtime_ns for path in home.path.rglob("*")} == before
+        assert (value["months_loaded"], value["months_to_load"], value["layout"]) == (None, 1, "partitions")
+        assert "does not run" in value["loaded_not_known"]
+        home.run("db", "start")
+        assert home.run("plan", "--from", "2024-01", "--json").json()["months_loaded"] == 0
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_database_that_is_not_there_is_not_made(here: Here, server_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=with_database(server_url, "era5_never_made"))
+    said = here.run("plan", "--from", "2024-01", "--to", "2024-03")
+    assert "loaded already ? not known: " in " ".join(said.out.split())
+    assert '"era5_never_made"' in said.out
+    value = here.run("plan", "--from", "2024-01", "--json").json()
+    assert (value["months_loaded"], value["months_to_load"], value["table_free_bytes"]) == (None, 1, None)
+    with psycopg.connect(server_url) as connection:
+        assert connection.execute("SELECT FROM pg_database WHERE datname = 'era5_never_made'").fetchone() is None
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_server_that_is_not_there_is_no_failure(here: Here) -> None:
+    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
+    said = here.run("plan", "--from", "2024-01")
+    assert "not known: postgresql://me@127.0.0.1:9/nowhere" in said.out
+    assert "correct-horse" not in said.out + said.err
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_months_to_come_are_named(here: Here) -> None:
+    now = Month.of(datetime.now(tz=UTC))
+    following = Month.from_number(now.number + 1)
+    said = here.run("plan", "--from", "2024-01", "--to", str(following), "--source", "cds")
+    lines = lines_of(said.out)
+    assert f"not begun 1 {following}" in lines
+    assert any(line.startswith("not complete yet ") and line.endswith(str(now)) for line in lines)
+    assert f"warning: {following} has not begun, and is not counted; end with --to {now}" in lines
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(
+    ("arguments", "what", "remedy"),
+    [
+        (["--from", "2024-02", "--to", "2024-01"], "the range 2024-02 to 2024-01 is empty", "earlier month first"),
+        (["--from", "1939-12"], "1939-12 is before ERA5 begins", "1940-01"),
+        (["--from", "2024-13"], "2024-13 is not a month", "YYYY-MM"),
+        (["--from", "2024-01", "--variables", "rain"], "'rain' is not a variable", "total_precipitation"),
+        (["--from", "2024-01", "--area", "here"], "'here' is not an area", "NORTH/WEST/SOUTH/EAST"),
+        ([], "which months?", "--from YYYY-MM"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_named(here: Here, arguments: list[str], what: str, remedy: str) -> None:
+    said = here.run("plan", *arguments, code=2)
+    assert_explained(said, what, remedy)
+    assert said.out == ""
+
+
+def test_a_home_that_is_a_file_is_named(here: Here) -> None:
+    (here.home / "file").touch()
+    here.set(ERA5_HOME=str(here.home / "file"))
+    assert_explained(here.run("plan", "--from", "2024-01", code=2), f"{here.home / 'file'} is not a folder")

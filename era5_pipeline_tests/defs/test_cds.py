@@ -1,0 +1,168 @@
+"""Months of the Climate Data Store through the assets, with the real client, from a server that speaks its protocol."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.defs import pools
+from era5_pipeline.errors import RefusedError, SourceError
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.defs.runner import MonthRun
+
+TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
+AREA = "-6/106/-6.5/106.5"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds"), today=TODAY) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: CdsServer) -> CdsServer:
+    running.reset(today=TODAY)
+    return running
+
+
+@pytest.fixture(scope="module")
+def pipeline(server_url: str, running: CdsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    env = {
+        "CDSAPI_URL": running.url,
+        "CDSAPI_KEY": running.key,
+        "ERA5_AREA": AREA,
+        "ERA5_CDS_POLL_SECONDS": "0.02",
+        "ERA5_CDS_RETRY_SECONDS": "0.02",
+    }
+    with new_pipeline(server_url, tmp_path_factory.mktemp("pipeline"), **env) as pipeline:
+        yield pipeline
+
+
+def log_of(pipeline: Pipeline, run: MonthRun) -> str:
+    return "\n".join(entry.user_message for entry in pipeline.instance.all_logs(run.run_id))
+
+
+def test_a_month_comes_from_the_store_to_the_table(pipeline: Pipeline, server: CdsServer) -> None:
+    run = pipeline.run("2020-02")
+    assert run.trouble == []
+    assert pipeline.rows("2020-02") == 29 * 24 * 9
+    entry = pipeline.entry("2020-02")
+    assert entry is not None
+    assert (entry.source, entry.area, entry.state) == ("cds", AREA, "loaded")
+    assert len(server.submissions) == 1
+    assert set(pipeline.checks(run).values()) == {True}
+
+
+def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server: CdsServer) -> None:
+    server.faults.reject_jobs, server.faults.accepted_polls = 2, 3
+    run = pipeline.run("2020-03")
+    assert run.trouble == []
+    log = log_of(pipeline, run)
+    assert log.count("temporarily limited") == 2
+    assert "asking anew in 0 s (waited 0 s so far)" in log
+    assert "is in the queue (accepted), waiting" in log
+    assert pipeline.attempts(run, "raw") == 1
+
+
+@pytest.mark.parametrize("fault", ["licence", "cost", "invalid"])
+def test_what_is_refused_is_not_repeated_by_anybody(pipeline: Pipeline, server: CdsServer, fault: str) -> None:
+    setattr(server.faults, fault, True)
+    run = pipeline.run("2020-04")
+    (trouble,) = run.trouble
+    assert trouble.exit_code == SourceError.exit_code
+    assert trouble.remedy
+    assert pipeline.attempts(run, "raw") == 1
+    asked = [path for method, path, _ in server.requests if method == "POST"]
+    assert len(asked) == 1
+    record = pipeline.instance.get_run_record_by_id(run.run_id)
+    assert record is not None
+    assert record.dagster_run.tags.get("dagster/max_retries") == "0"
+
+
+def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:
+    server.today = datetime(2020, 5, 3, tzinfo=UTC)
+    run = pipeline.run("2020-05")
+    assert run.trouble == []
+    assert run.skipped is not None
+    assert "2020-05 is not available yet: the latest hour there is 2020-04-28 23:00" in run.skipped
+    record = pipeline.instance.get_run_record_by_id(run.run_id)
+    assert record is not None
+    assert record.dagster_run.status is dg.DagsterRunStatus.SUCCESS
+    assert pipeline.materialized(run) == {}
+    assert pipeline.rows("2020-05") == 0
+    skipped = pipeline.events(run, dg.DagsterEventType.STEP_SKIPPED)
+    assert {event.step_key for event in skipped} == {"era5__flat", "era5__weather"}
+    (observed,) = pipeline.events(run, dg.DagsterEventType.ASSET_OBSERVATION)
+    assert observed.partition == "2020-05-01"
+
+
+def test_a_short_month_is_refused_and_asked_for_anew(pipeline: Pipeline, server: CdsServer) -> None:
+    server.today = datetime(2020, 6, 20, tzinfo=UTC)
+    run = pipeline.run("2020-06")
+    (trouble,) = run.trouble
+    assert trouble.exit_code == RefusedError.exit_code
+    assert "360 of 720 hours" in trouble.message
+    assert "the latest hour there is 2020-06-15 23:00 UTC" in trouble.message
+    assert pipeline.rows("2020-06") == 0
+    server.today = TODAY
+    assert pipeline.run("2020-06").trouble == []
+    assert pipeline.rows("2020-06") == 720 * 9
+    # The second request asked for data made anew: the store keeps the short file.
+    assert [bool(inputs.get("no_cache")) for inputs in server.submissions] == [False, True]
+
+
+def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) -> None:
+    run = pipeline.run("1940-01")
+    assert run.trouble == []
+    entry = pipeline.entry("1940-01")
+    assert entry is not None
+    assert (entry.state, entry.rows, entry.hours) == ("loaded", 744 * 9, 744)
+    hours = {facts["column"]: facts["values"] // 9 for facts in entry.columns}
+    assert (hours["temperature_2m"], hours["total_precipitation"], hours["snowfall"]) == (744, 737, 737)
+
+
+def test_real_files_in_a_zip_of_the_store(
+    pipeline: Pipeline, server: CdsServer, tmp_path: Path, era5_samples: Path
+) -> None:
+    members = sorted((era5_samples / "telangana-2023-09").glob("*.nc"))
+    assert len(members) == 2
+    archive = tmp_path / "real.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        for member in members:
+            made.write(member, member.name)
+    server.faults.answer_with = archive
+    wanted = {"variables": "u10,v10,tp", "area": "20/77/15/82"}
+    run = pipeline.run("2023-09", **wanted)
+    assert "168 of 720 hours" in run.trouble[0].message
+    run = pipeline.run("2023-09", **wanted, allow_incomplete=True)
+    assert run.trouble == []
+    entry = pipeline.entry("2023-09")
+    assert entry is not None
+    assert (entry.state, entry.rows) == ("incomplete", 168 * 21 * 21)
+
+
+def test_the_key_is_in_no_log_event_or_file(pipeline: Pipeline, server: CdsServer) -> None:
+    server.faults.too_many_requests, server.faults.retry_after = 1, "0"
+    run = pipeline.run("2020-07")
+    server.faults.licence = True
+    refused = pipeline.run("2020-08")
+    for one in (run, refused):
+        for entry in pipeline.instance.all_logs(one.run_id):
+            assert server.key not in dg.serialize_value(entry)
+    for path in pipeline.home.rglob("*"):
+        assert not path.is_file() or server.key.encode() not in path.read_bytes(), path
+
+
+def test_fetching_has_a_pool_of_two(pipeline: Pipeline) -> None:
+    assert pipeline.instance.event_log_storage.get_concurrency_info(pools.CDS).slot_count == 2

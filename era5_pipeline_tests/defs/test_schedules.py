@@ -1,0 +1,229 @@
+"""The schedules across a month that is half final when it comes, the clock in our hands, against a store that goes on.
+
+What a tick asks for is run at once, through the real assets; only the waiting between ticks is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+import time_machine
+
+from era5_pipeline.definitions import defs
+from era5_pipeline.defs.jobs import load_month
+from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.schedules import SCHEDULES
+from era5_pipeline.months import Month
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AREA = "-6/106/-6.5/106.5"
+LOCATIONS = 9
+
+
+@dataclass
+class Ticked:
+    """What a tick said, and how the runs that it asked for ended."""
+
+    skipped: str | None
+    requests: list[dg.RunRequest]
+    results: list[Any]
+
+    @property
+    def months(self) -> list[str]:
+        return [str(request.partition_key)[:7] for request in self.requests]
+
+
+@dataclass
+class World:
+    """A pipeline, the store, and the time in both."""
+
+    pipeline: Pipeline
+    server: CdsServer
+
+    def tick(self, name: str, at: str, *, run: bool = True) -> Ticked:
+        time = datetime.fromisoformat(at).replace(tzinfo=UTC)
+        self.server.today = time
+        schedule = next(schedule for schedule in SCHEDULES if schedule.name == name)
+        with time_machine.travel(time):
+            context = dg.build_schedule_context(
+                instance=self.pipeline.instance,
+                scheduled_execution_time=time,
+                resources={"era5": Era5Resource()},
+                repository_def=defs.get_repository_def(),
+            )
+            data = schedule.evaluate_tick(context)
+            requests = list(data.run_requests or [])
+            results = [self._run(request) for request in requests] if run else []
+        return Ticked(data.skip_message, requests, results)
+
+    def _run(self, request: dg.RunRequest) -> Any:
+        return defs.resolve_job_def(load_month.name).execute_in_process(
+            partition_key=request.partition_key,
+            instance=self.pipeline.instance,
+            run_config=request.run_config,
+            tags=request.tags,
+            raise_on_error=False,
+        )
+
+    def temperature(self, month: str) -> float:
+        """The sum over the month, which differs between preliminary and final data."""
+        with Warehouse(self.pipeline.url).connect() as connection:
+            row = connection.execute(
+                "SELECT sum(temperature_2m::float8) FROM weather WHERE time >= %s AND time < %s",
+                (Month.parse(month).start, Month.parse(month).end),
+            ).fetchone()
+            return float(row[0]) if row and row[0] is not None else 0.0
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds")) as server:
+        yield server
+
+
+@pytest.fixture
+def world(server_url: str, store: CdsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    store.reset(today=datetime(2026, 9, 7, tzinfo=UTC))
+    env = {
+        "CDSAPI_URL": store.url,
+        "CDSAPI_KEY": store.key,
+        "ERA5_SOURCE": "cds",
+        "ERA5_AREA": AREA,
+        "ERA5_CDS_POLL_SECONDS": "0.02",
+        "ERA5_CDS_RETRY_SECONDS": "0.02",
+    }
+    with new_pipeline(server_url, tmp_path_factory.mktemp("world"), **env) as pipeline:
+        yield World(pipeline, store)
+
+
+def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
+    world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
+
+    # Six days after its end, August is asked for: the accumulations of its first seven hours are final already.
+    assert world.tick("monthly_update", "2026-09-06T06:00", run=False).months == ["2026-07"]
+    ticked = world.tick("monthly_update", "2026-09-07T06:00")
+    assert ticked.months == ["2026-08"]
+    assert [result.success for result in ticked.results] == [True]
+    entry = world.pipeline.entry("2026-08")
+    assert entry is not None
+    assert entry.state == "loaded"
+    assert entry.expver["temperature_2m"] == {"0005": 744}
+    assert entry.expver["total_precipitation"] == {"0001": 7, "0005": 737}
+    assert entry.preliminary_hours["temperature_2m"] == ("2026-08-01T00 to 2026-08-31T23",)
+    assert entry.preliminary_hours["snowfall"] == ("2026-08-01T07 to 2026-08-31T23",)
+    assert entry.version == "mixed"
+    preliminary = world.temperature("2026-08")
+
+    # From then on it is there, and too young to be asked for again.
+    assert world.tick("monthly_update", "2026-09-08T06:00").skipped == "the newest complete month is in the table"
+    assert "old enough" in str(world.tick("revise_preliminary", "2026-09-14T07:00").skipped)
+    assert "old enough" in str(world.tick("revise_preliminary", "2026-11-23T07:00").skipped)
+
+    # Three months later the store is late: asked anew, August is as it was, and stays preliminary.
+    asked = len(world.server.submissions)
+    ticked = world.tick("revise_preliminary", "2026-11-30T07:00")
+    assert ticked.months == []  # November is not over
+    ticked = world.tick("revise_preliminary", "2026-12-07T07:00")
+    assert ticked.months == ["2026-08"]
+    assert len(world.server.submissions) == asked + 1
+    assert world.server.submissions[-1]["no_cache"] is True
+    entry = world.pipeline.entry("2026-08")
+    assert entry is not None
+    assert (entry.version, entry.revised_at) == ("mixed", None)
+    assert world.temperature("2026-08") == preliminary
+
+    # Then it is final: replaced, and it says so.
+    world.server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+    ticked = world.tick("revise_preliminary", "2026-12-14T07:00")
+    assert ticked.months == ["2026-08"]
+    entry = world.pipeline.entry("2026-08")
+    assert entry is not None
+    assert (entry.version, entry.preliminary_hours, entry.rows) == ("final", {}, 744 * LOCATIONS)
+    assert entry.expver["temperature_2m"] == {"0001": 744}
+    assert entry.revised_at is not None
+    assert entry.revision is not None
+    assert entry.revision["columns_changed"] == ["temperature_2m"]
+    assert world.temperature("2026-08") == pytest.approx(preliminary - 0.5 * 744 * LOCATIONS, rel=1e-6)
+    assert world.pipeline.rows("2026-08") == 744 * LOCATIONS
+    assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
+
+
+def test_final_data_with_the_same_values_leave_the_rows_alone(world: World) -> None:
+    world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
+    world.server.preliminary_differs = False
+    world.tick("monthly_update", "2026-09-07T06:00")
+    before = world.pipeline.entry("2026-08")
+    world.server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
+    ticked = world.tick("revise_preliminary", "2026-12-07T07:00")
+    assert [result.success for result in ticked.results] == [True]
+    after = world.pipeline.entry("2026-08")
+    assert before is not None
+    assert after is not None
+    assert after.version == "final"
+    assert after.revised_at is not None
+    assert after.loaded_at == before.loaded_at
+    assert after.revision is not None
+    assert after.revision["columns_changed"] == []
+
+
+def test_the_current_month_grows_day_by_day_until_it_is_whole(world: World) -> None:
+    ticked = world.tick("current_month_daily", "2026-09-10T08:00")
+    assert ticked.months == ["2026-09"]
+    entry = world.pipeline.entry("2026-09")
+    assert entry is not None
+    assert (entry.state, entry.hours) == ("incomplete", 5 * 24)
+    world.tick("current_month_daily", "2026-09-11T08:00")
+    entry = world.pipeline.entry("2026-09")
+    assert entry is not None
+    assert entry.hours == 6 * 24
+    ticked = world.tick("monthly_update", "2026-10-07T06:00")
+    assert ticked.months == ["2026-09"]
+    entry = world.pipeline.entry("2026-09")
+    assert entry is not None
+    assert (entry.state, entry.hours) == ("loaded", 720)
+
+
+def test_a_month_that_is_later_than_usual_is_tried_again_the_next_day(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ERA5_AVAILABLE_AFTER_DAYS", "0")
+    ticked = world.tick("current_month_daily", "2026-09-03T08:00")
+    assert ticked.months == ["2026-09"]
+    assert [result.success for result in ticked.results] == [True]  # skipped, not failed
+    assert world.pipeline.entry("2026-09") is None
+    ticked = world.tick("current_month_daily", "2026-09-08T08:00")
+    entry = world.pipeline.entry("2026-09")
+    assert entry is not None
+    assert entry.hours == 3 * 24
+
+
+def test_a_month_on_its_way_is_not_asked_for_twice(world: World) -> None:
+    (request,) = world.tick("monthly_update", "2026-09-07T06:00", run=False).requests
+    run = world.pipeline.instance.create_run_for_job(
+        defs.resolve_job_def(load_month.name),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": str(request.partition_key)},
+    )
+    skipped = world.tick("monthly_update", "2026-09-08T06:00")
+    assert skipped.skipped == "on their way already: 2026-08"
+    world.pipeline.instance.delete_run(run.run_id)
+
+
+def test_schedules_are_off_until_they_are_switched_on() -> None:
+    for schedule in SCHEDULES:
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+        assert schedule.execution_timezone == "UTC"
+
+
+def test_a_source_without_news_is_said_at_the_tick(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ERA5_SOURCE", "sample")
+    skipped = world.tick("monthly_update", "2026-09-07T06:00").skipped
+    assert "the source sample has no newer months by itself" in str(skipped)
+    assert "ERA5_SOURCE" in str(skipped)

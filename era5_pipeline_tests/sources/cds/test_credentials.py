@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.errors import SourceError
+from era5_pipeline.sources.cds.credentials import read_credentials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "0f3a7f8e-1f6c-4c33-9d1d-secret000000"
+URL = "https://cds.example.org/api"
+
+
+@pytest.fixture(autouse=True)
+def rc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where ~/.cdsapirc is of a person who has set nothing."""
+    for name in [name for name in os.environ if name.startswith("CDSAPI_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / ".cdsapirc"
+
+
+def test_from_the_file(rc: Path) -> None:
+    rc.write_text(f"url: {URL}/\nkey: {KEY}\nverify: 0\n")
+    found = read_credentials()
+    assert (found.url, found.key.get_secret_value(), found.verify) == (URL, KEY, False)
+
+
+def test_the_environment_wins_over_the_file(rc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rc.write_text("url: https://other.example.org/api\nkey: another\n")
+    monkeypatch.setenv("CDSAPI_URL", URL)
+    monkeypatch.setenv("CDSAPI_KEY", KEY)
+    found = read_credentials()
+    assert (found.url, found.key.get_secret_value(), found.verify) == (URL, KEY, True)
+
+
+def test_another_file(rc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "rc"
+    other.write_text(f"url: {URL}\nkey: {KEY}\n")
+    monkeypatch.setenv("CDSAPI_RC", str(other))
+    assert read_credentials().url == URL
+
+
+def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDSAPI_URL", URL)
+    monkeypatch.setenv("CDSAPI_KEY", KEY)
+    found = read_credentials()
+    assert KEY not in f"{found} {found!r} {found.key} {found.key!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "there is no key"),
+        ("url: https://cds.example.org/api\n", "there is no key"),
+        ("url: https://cds.example.org/api\nkey: 12345:0f3a7f8e\n", "old Climate Data Store"),
+        ("url: https://cds.example.org/api\nkey: a key with blanks\n", "is not one"),
+        ("url: https://cds.example.org/api\nkey:\n", "is not one"),
+        ("url: https://cds.climate.copernicus.eu/api/v2\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: cds.example.org\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: https://cds.example.org/api\nkey: 0f3a7f8e\nverify: perhaps\n", "cannot be meant"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_key(rc: Path, text: str | None, says: str) -> None:
+    if text is not None:
+        rc.write_text(text)
+    with pytest.raises(SourceError, match=says) as caught:
+        read_credentials()
+    assert "https://cds.climate.copernicus.eu" in caught.value.remedy
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "0f3a7f8e" not in shown
+    assert "a key with blanks" not in shown
+
+
+def test_a_file_that_cannot_be_read(rc: Path) -> None:
+    rc.mkdir()
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_credentials()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from era5_pipeline.errors import UsageError
+from era5_pipeline.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.months import Month
+from era5_pipeline.sources.cds.request import MAX_FIELDS, digest_of_inputs, fields_of, month_inputs
+from era5_pipeline.sources.protocol import Request
+from era5_pipeline.variables import VARIABLES, in_table_order
+
+JANUARY = Month(2020, 1)
+
+
+def test_a_month_as_the_service_wants_it() -> None:
+    assert month_inputs(JANUARY, Request(area=Area(-5, 106, -8, 108))) == {
+        "product_type": ["reanalysis"],
+        "variable": [
+            "2m_temperature",
+            "10m_u_component_of_wind",
+            "10m_v_component_of_wind",
+            "total_cloud_cover",
+            "total_precipitation",
+            "snowfall",
+        ],
+        "year": ["2020"],
+        "month": ["01"],
+        "day": [f"{day:02d}" for day in range(1, 32)],
+        "time": [f"{hour:02d}:00" for hour in range(24)],
+        "data_format": "netcdf",
+        "download_format": "unarchived",
+        "area": [-5, 106, -8, 108],
+    }
+
+
+@pytest.mark.parametrize(("month", "days"), [("2023-02", 28), ("2024-02", 29), ("2000-02", 29), ("2023-04", 30)])
+def test_only_days_that_the_month_has(month: str, days: int) -> None:
+    assert month_inputs(Month.parse(month), Request())["day"] == [f"{day:02d}" for day in range(1, days + 1)]
+
+
+def test_the_globe_is_asked_for_without_an_area() -> None:
+    assert "area" not in month_inputs(JANUARY, Request())
+    assert "area" not in month_inputs(JANUARY, Request(area=Area.parse("global")))
+
+
+def test_some_variables() -> None:
+    request = Request(in_table_order(["snowfall", "temperature_2m"]))
+    assert month_inputs(JANUARY, request)["variable"] == ["2m_temperature", "snowfall"]
+
+
+def test_every_month_of_all_variables_is_within_the_limit() -> None:
+    assert fields_of(JANUARY, len(VARIABLES)) == 4464 <= MAX_FIELDS
+
+
+def test_no_cache_asks_for_the_same_data() -> None:
+    plain, anew = month_inputs(JANUARY, Request()), month_inputs(JANUARY, Request(), no_cache=True)
+    assert anew == plain | {"no_cache": True}
+    assert digest_of_inputs(anew) == digest_of_inputs(plain)
+    assert digest_of_inputs(plain) != digest_of_inputs(month_inputs(Month(2020, 2), Request()))
+
+
+degrees = st.floats(-180, 360).map(lambda value: round(value, 3))
+
+
+@given(st.floats(-90, 90), st.floats(-90, 90), degrees, degrees)
+def test_the_grid_that_the_service_lays_is_that_of_the_area(a: float, b: float, west: float, east: float) -> None:
+    try:
+        area = Area(round(max(a, b), 3), west, round(min(a, b), 3), east)
+    except UsageError:
+        return  # it holds no point
+    inputs = month_inputs(JANUARY, Request(area=area))
+    if "area" not in inputs:
+        assert area.latitude_indices().size == 721
+        assert area.longitude_indices().size == 1440
+        return
+    north, w, south, e = inputs["area"]
+    # As the service does: from the north-western corner in steps of a quarter.
+    rows = latitude_indices(np.arange(north, south - 0.01, -0.25))
+    across = (e - w) % 360.0
+    columns = longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)
+    assert sorted(rows) == area.latitude_indices().tolist()
+    assert sorted(columns) == area.longitude_indices().tolist()

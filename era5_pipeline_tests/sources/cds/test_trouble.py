@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import requests
+import time_machine
+
+from era5_pipeline.errors import NotYetAvailableError, SourceError
+from era5_pipeline.months import Month
+from era5_pipeline.sources.cds.trouble import PassingError, RequestFailedError, how, judged, retry_after
+
+MONTH = Month(2026, 11)
+NOT_YET = (
+    "None of the data you have requested is available yet, please revise the period requested. "
+    "The latest date available for this dataset is: 2026-11-15 14:00"
+)
+
+
+def answer(status: int, headers: dict[str, str] | None = None, **said: str) -> requests.HTTPError:
+    """What the client raises of such an answer."""
+    response = requests.Response()
+    response.status_code = status
+    response._content = json.dumps(said).encode()
+    response.headers.update(headers or {})
+    return requests.HTTPError("an address that nobody wants to read", response=response)
+
+
+def test_not_available_yet_names_the_latest_hour() -> None:
+    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=NOT_YET))
+    assert isinstance(verdict, NotYetAvailableError)
+    assert "2026-11 is not available yet" in verdict.message
+    assert "2026-11-15 14:00" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("traceback", "kind"),
+    [
+        ("Number of API queued requests for this dataset is temporarily limited to 3.", "rejected"),
+        ("MARS has failed with an internal error", "failed"),
+    ],
+)
+def test_jobs_that_are_to_be_sent_anew(traceback: str, kind: str) -> None:
+    verdict = judged(MONTH, answer(400, title="The job has been rejected", traceback=traceback))
+    assert isinstance(verdict, PassingError)
+    assert (verdict.kind, verdict.anew) == (kind, True)
+    assert traceback in verdict.reason
+
+
+def test_a_job_that_can_never_succeed() -> None:
+    text = "Request has not produced a valid combination of values, please check your selection."
+    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=text))
+    assert isinstance(verdict, RequestFailedError)
+    assert text in verdict.message
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_statuses_that_pass(status: int) -> None:
+    verdict = judged(MONTH, answer(status, {"Retry-After": "17"}, title="busy"))
+    assert isinstance(verdict, PassingError)
+    assert (verdict.after_seconds, verdict.anew) == (17.0, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (requests.ConnectTimeout(), "no answer in time"),
+        (requests.ReadTimeout(), "no answer in time"),
+        (requests.ConnectionError("https://u:p@host/x?X-Signature=abc"), "cut off"),
+        (requests.exceptions.ChunkedEncodingError("https://host/x?X-Signature=abc"), "cut off"),
+    ],
+)
+def test_lost_connections_pass_and_no_address_is_shown(error: Exception, words: str) -> None:
+    verdict = judged(MONTH, error)
+    assert isinstance(verdict, PassingError)
+    assert words in verdict.reason
+    assert "Signature" not in verdict.reason
+
+
+def test_a_refused_connection_in_the_systems_own_words() -> None:
+    with pytest.raises(requests.ConnectionError) as caught:
+        requests.get("http://127.0.0.1:9/", timeout=5)
+    assert "refused" in how(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [requests.exceptions.SSLError("x"), requests.exceptions.InvalidURL("x"), requests.exceptions.InvalidHeader("x")],
+)
+def test_what_the_user_must_mend(error: Exception) -> None:
+    assert isinstance(judged(MONTH, error), SourceError)
+
+
+def test_defects_stay_what_they_are() -> None:
+    defect: Any = ZeroDivisionError()
+    assert judged(MONTH, defect) is defect
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("17", 17.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("Fri, 20 Nov 2026 12:02:00 GMT", 120.0),
+        ("Fri, 20 Nov 2026 11:00:00 GMT", 0.0),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_retry_after(header: str, seconds: float | None) -> None:
+    response = requests.Response()
+    response.headers["Retry-After"] = header
+    with time_machine.travel(datetime(2026, 11, 20, 12, tzinfo=UTC), tick=False):
+        assert retry_after(response) == seconds

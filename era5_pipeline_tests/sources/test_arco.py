@@ -1,0 +1,294 @@
+"""The source `arco` on stores in the layout of ARCO-ERA5, from a folder and over HTTP."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+from era5_pipeline.errors import NoDataError, NotYetAvailableError, SourceError, TransientError, UsageError
+from era5_pipeline.grid import Area
+from era5_pipeline.months import Month
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.netcdf.inventory import Inventory, take_inventory
+from era5_pipeline.progress import listening
+from era5_pipeline.settings import Settings
+from era5_pipeline.sources.arco.source import ArcoSource
+from era5_pipeline.sources.protocol import RawMonth, Request, Source
+from era5_pipeline.sources.sample_fields import SampleWeather
+from era5_pipeline.stages import run_flat, run_raw
+from era5_pipeline.variables import BY_COLUMN, in_table_order
+from era5_pipeline_tests.arco_store import LATITUDES, LONGITUDES, ArcoStore, Web, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MONTH = Month(2020, 2)
+AREA = Area(-6.0, 106.0, -6.5, 106.5)
+DAYS = 2  # of the month, that the store has
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ArcoStore:
+    """The first of February 2020, final, of the second only the temperature; and the first hours of January 1940."""
+    store = ArcoStore(tmp_path_factory.mktemp("arco"))
+    store.write(MONTH.start, 24)
+    store.write(MONTH.start + timedelta(days=1), 24, columns=["temperature_2m"])
+    store.write(datetime(1940, 1, 1, tzinfo=UTC), 8)
+    store.promise("2020-02-02")
+    return store
+
+
+@pytest.fixture
+def web(store: ArcoStore) -> Iterator[Web]:
+    with served(store.folder) as web:
+        yield web
+
+
+def source(url: str | Path, folder: Path, *names: str, **options: Any) -> ArcoSource:
+    area = options.pop("area", AREA)
+    options.setdefault("sleep", lambda _: None)
+    return ArcoSource(str(url), folder, Request(in_table_order(names) if names else None, area), **options)
+
+
+def inventory(raw: RawMonth, home: Path) -> Inventory:
+    with scratch_folder(home) as scratch:
+        return take_inventory(raw, scratch)
+
+
+@functools.cache
+def written(hours: range) -> dict[str, np.ndarray]:
+    """What was written to the store, (hour, latitude, longitude) of the globe, by column."""
+    return SampleWeather(LATITUDES, LONGITUDES).at(np.array(hours))
+
+
+def expected(column: str, hours: range, area: Area) -> np.ndarray:
+    """What was written to the store, cut to the area."""
+    rows = np.isin(np.rint((LATITUDES + 90) / 0.25), area.latitude_indices())
+    degrees = np.where(LONGITUDES > 180, LONGITUDES - 360, LONGITUDES)
+    columns = np.isin(np.rint((degrees + 179.75) / 0.25), area.longitude_indices())
+    return written(hours)[column][:, rows][:, :, columns]
+
+
+def chunks_asked(web: Web) -> set[str]:
+    """Chunks of the temperature that the server was asked for."""
+    names = {path.rsplit("/", 1)[-1] for path in web.asked if "2m_temperature/" in path}
+    return {name for name in names if re.fullmatch(r"\d+\.\d+\.\d+", name)}
+
+
+def first_hour(month: Month) -> int:
+    return int(month.start.timestamp()) // 3600
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_every_value_is_that_of_the_store(store: ArcoStore, web: Web, tmp_path: Path, over_http: bool) -> None:
+    names = ("temperature_2m", "snowfall") if over_http else tuple(BY_COLUMN)
+    raw = source(web.url if over_http else store.folder, tmp_path, *names).fetch(MONTH)
+    assert [file.path.name for file in raw.files] == ["2020-02-01.nc", "2020-02-02.nc"]
+    hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        for column in names:
+            got = dataset[BY_COLUMN[column].short_name][:]
+            np.testing.assert_array_equal(got, expected(column, hours, AREA))
+
+
+def test_across_the_antimeridian(store: ArcoStore, tmp_path: Path) -> None:
+    area = Area(0.5, 179.5, 0.0, -179.5)
+    raw = source(store.folder, tmp_path, "temperature_2m", area=area).fetch(MONTH)
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        longitudes = np.asarray(dataset["longitude"][:])
+        got = np.asarray(dataset["t2m"][:])
+    hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
+    fields = written(hours)["temperature_2m"]
+    for position, longitude in enumerate(longitudes):
+        column = round((longitude % 360) / 0.25)
+        np.testing.assert_array_equal(got[:, :, position], fields[:, 358:361, column])
+    assert longitudes.size == 5
+
+
+def test_it_is_a_source_and_comes_to_rows(store: ArcoStore, tmp_path: Path) -> None:
+    protocol: Source = source(store.folder, tmp_path)
+    assert protocol.name == "arco"
+    settings = Settings(
+        home=tmp_path / "home", source="arco", arco_url=str(store.folder), area=str(AREA), allow_incomplete=True
+    )
+    result = run_raw(settings, MONTH)
+    checks = {outcome.name: outcome for outcome in result.outcomes}
+    assert "48 of 696 hours" in checks["hours_complete"].description
+    assert "the latest hour there is 2020-02-02 23:00 UTC" in checks["hours_complete"].description
+    assert run_flat(settings, MONTH).flat.rows == 48 * 9
+
+
+def test_what_is_here_is_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
+    # A whole month would take a minute to write: the days that are there stand for it.
+    own = tmp_path / "store"
+    shutil.copytree(store.folder, own)
+    first = source(own, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    with served(own) as web:
+        again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
+        assert len(chunks_asked(web)) == 48
+        web.asked.clear()
+        assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
+        assert chunks_asked(web) == set()
+    assert [file.sha256 for file in again.files] == [file.sha256 for file in first.files]
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
+    with served(store.folder) as web:
+        hours: list[int] = []
+
+        def cut(stage: str, done: int, total: int, unit: str) -> None:
+            hours.append(done)
+            web.failures = 10_000
+
+        with listening(cut), pytest.raises(TransientError, match="status 503"):
+            source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
+        assert hours == [24]
+        web.failures = 0
+        web.asked.clear()
+        raw = source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
+        assert len(raw.files) == DAYS
+        assert len(chunks_asked(web)) == 24
+    assert not list(tmp_path.rglob(".unfinished-*"))
+
+
+@pytest.mark.parametrize("how", ["failures", "cuts"])
+def test_trouble_of_the_network_passes_and_is_told(web: Web, tmp_path: Path, how: str) -> None:
+    setattr(web, how, 2)
+    said: list[str] = []
+    slept: list[float] = []
+    raw = source(web.url, tmp_path, "temperature_2m", say=said.append, sleep=slept.append).fetch(MONTH)
+    assert len(raw.files) == DAYS
+    assert slept
+    assert len(slept) == len(said)
+    assert all("reading again in" in text for text in said)
+
+
+def test_a_server_that_is_down(tmp_path: Path) -> None:
+    with pytest.raises(TransientError, match="cannot be read"):
+        source("http://127.0.0.1:9/store", tmp_path).fetch(MONTH)
+
+
+# --- final, preliminary, not there ---------------------------------------------
+
+
+def test_versions_follow_from_the_attributes(store: ArcoStore, tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.write(MONTH.start, 24)
+    own.write(MONTH.start + timedelta(days=1), 24, offset=0.5)
+    own.promise("2020-02-01", "2020-02-02")
+    chosen = source(own.folder, tmp_path / "raw", "temperature_2m")
+    raw = chosen.fetch(MONTH)
+    held = inventory(raw, tmp_path)
+    assert held.expver == {"temperature_2m": {"0001": 24, "0005": 24}}
+    assert held.preliminary_hours == {"temperature_2m": ("2020-02-02T00 to 2020-02-02T23",)}
+
+    # Later all of it is final: what was is kept, what was not is read anew.
+    before = [file.sha256 for file in raw.files]
+    own.write(MONTH.start + timedelta(days=1), 24)
+    own.promise("2020-02-02")
+    anew = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
+    after = [file.sha256 for file in anew.files]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert inventory(anew, tmp_path).expver == {"temperature_2m": {"0001": 48}}
+
+
+def test_the_same_data_fetched_anew_are_the_same_bytes(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.write(MONTH.start, 24)
+    own.promise("2020-01-31", "2020-02-01")
+    raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    modified = raw.files[0].path.stat().st_mtime_ns
+    anew = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
+    assert anew == raw
+    assert anew.files[0].path.stat().st_mtime_ns > modified
+
+
+def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.write(MONTH.start, 20)  # the rest of the day has no chunks, which reads as NaN
+    own.promise("2020-02-01")
+    settings = Settings(
+        home=tmp_path / "home",
+        source="arco",
+        arco_url=str(own.folder),
+        area=str(AREA),
+        variables="t2m",
+        allow_incomplete=True,
+    )
+    said: list[str] = []
+    run_raw(settings, MONTH, said.append)
+    assert said == ["2020-02-01: the store has no values of 2m_temperature at some hours of the day"]
+    strict = settings.model_copy(update={"allow_incomplete": False})
+    flat = run_flat(strict, MONTH)
+    (failed,) = (outcome for outcome in flat.outcomes if not outcome.passed)
+    assert failed.name == "no_missing_values"
+    assert "first at latitude" in failed.description
+    assert "2020-02-01T20" in failed.description
+    own.write(MONTH.start, 24)
+    run_raw(settings, MONTH)
+    assert all(outcome.passed for outcome in run_flat(strict, MONTH).outcomes)
+
+
+def test_a_month_that_is_not_there_yet(store: ArcoStore, tmp_path: Path) -> None:
+    with pytest.raises(NotYetAvailableError, match=r"2020-03 is not available yet.*2020-02-02 23:00"):
+        source(store.folder, tmp_path).fetch(Month(2020, 3))
+
+
+def test_a_store_that_begins_later(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.promise("2020-01-31", start="1959-01-01")
+    with pytest.raises(NoDataError, match="begins with 1959-01-01"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(Month(1958, 12))
+
+
+def test_accumulations_of_1940_begin_at_seven(store: ArcoStore, tmp_path: Path) -> None:
+    raw = source(store.folder, tmp_path).fetch(Month(1940, 1))
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        rain = np.ma.filled(dataset["tp"][:], np.nan)
+    assert np.isnan(rain[:7]).all()
+    assert np.isfinite(rain[7]).all()
+
+
+# --- stores that are none ------------------------------------------------------
+
+
+def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(SourceError, match="is no Zarr store"):
+        source(tmp_path / "nothing", tmp_path / "raw").fetch(MONTH)
+
+
+def test_an_address_where_there_is_none(web: Web, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is no Zarr store"):
+        source(f"{web.url}/elsewhere", tmp_path).fetch(MONTH)
+
+
+@pytest.mark.parametrize("url", ["martian://store", "s3://bucket/store"])
+def test_an_address_of_a_kind_that_cannot_be_read(tmp_path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="cannot be opened") as caught:
+        source(url, tmp_path).fetch(MONTH)
+    assert "ERA5_ARCO_URL" in caught.value.remedy
+
+
+def test_a_store_without_its_attributes(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.promise("2020-02-01")
+    own.forget("valid_time_stop")
+    with pytest.raises(SourceError, match=r"not laid out as ARCO-ERA5.*valid_time_stop"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+
+
+def test_a_store_that_lacks_a_variable(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"])
+    own.promise("2020-02-01")
+    with pytest.raises(SourceError, match="has no total_precipitation, snowfall"):
+        source(own.folder, tmp_path / "raw", "temperature_2m", "total_precipitation", "snowfall").fetch(MONTH)

@@ -1,0 +1,362 @@
+"""Months that are loaded again: preliminary data that become final, and what the ledger says of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.errors import MonthLockedError, RefusedError, WarehouseError
+from era5_pipeline.warehouse.changes import columns_changed, has_same_content
+from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.verify import verify_month
+from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
+from era5_pipeline_tests.warehouse.loads import ask, loading
+from era5_pipeline_tests.warehouse.test_load import last_attempt, refuse_ledger_rows, versions_of_rows
+from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
+
+if TYPE_CHECKING:
+    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.warehouse.ledger import Entry
+
+WHOLE = ["2024-12-01T00 to 2024-12-31T23"]
+BOTH = ["temperature_2m", "total_precipitation"]
+
+
+@pytest.fixture(scope="session")
+def month_of(tmp_path_factory: pytest.TempPathFactory) -> VersionedMonths:
+    return VersionedMonths(tmp_path_factory.mktemp("revised"))
+
+
+@pytest.fixture
+def on_embedded(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+def only_entry(warehouse: Warehouse) -> Entry:
+    with warehouse.connect() as connection:
+        (entry,) = read_ledger(connection)
+    return entry
+
+
+def boundary(hours: int) -> dict[str, list[str]]:
+    """The month in which final data end: accumulations have seven final hours more."""
+    return {"t2m": [PRELIMINARY] * hours, "tp": [FINAL] * 7 + [PRELIMINARY] * (hours - 7)}
+
+
+def without_digests(flat: FlatMonth) -> FlatMonth:
+    """As flattened by an earlier version."""
+    return replace(flat, columns=tuple(replace(f, digest=None, preliminary_hours=()) for f in flat.columns))
+
+
+# On every layout
+
+
+def test_final_data_of_the_same_values_leave_the_rows_and_tell_the_ledger(
+    warehouse: Warehouse, month_of: VersionedMonths
+) -> None:
+    preliminary, final = month_of(PRELIMINARY), month_of(FINAL)
+    assert preliminary.fingerprint != final.fingerprint
+    load_month(warehouse, preliminary)
+    rows, before = versions_of_rows(warehouse), only_entry(warehouse)
+    assert (before.version, before.is_preliminary, before.revised_at) == ("preliminary", True, None)
+    assert before.preliminary_hours == {column: tuple(WHOLE) for column in BOTH}
+
+    loaded = load_month(warehouse, final)
+    assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (False, True, ())
+    assert (loaded.rows, loaded.replaced_rows, loaded.seconds, loaded.workers) == (final.rows, final.rows, 0.0, 0)
+    assert versions_of_rows(warehouse) == rows
+    assert verify_month(warehouse, final) == ()
+    assert ask(warehouse.url, "SELECT array_agg(outcome) FROM era5.load_attempt") == ["loaded", "loaded"]
+    assert ask(warehouse.url, "SELECT array_agg(rows) FROM era5.load_attempt") == [final.rows, final.rows]
+
+    entry = only_entry(warehouse)
+    assert (entry.version, entry.preliminary_hours, entry.state) == ("final", {}, "loaded")
+    assert entry.expver == {column: {"0001": 744} for column in BOTH}
+    assert [file["sha256"] for file in entry.files] == [file.sha256 for file in final.raw.files]
+    assert entry.fingerprint == final.fingerprint
+    assert before.loaded_at is not None
+    assert entry.loaded_at == before.loaded_at
+    assert entry.seconds == {"raw": final.raw_seconds, "flat": final.seconds, "load": before.seconds["load"]}
+    assert entry.revised_at is not None
+    assert entry.revised_at == entry.checked_at
+    assert entry.revised_at > before.loaded_at
+    assert entry.revision == {
+        "preliminary_hours_before": dict.fromkeys(BOTH, WHOLE),
+        "columns_changed": [],
+        "columns_unchanged": BOTH,
+        "files_before": [file.sha256 for file in preliminary.raw.files],
+        "loaded_at_before": before.loaded_at.isoformat(),
+    }
+    again = load_month(warehouse, final)
+    assert (again.changed, again.confirmed) == (False, False)
+    assert only_entry(warehouse).revised_at == entry.revised_at
+
+
+def test_final_data_of_other_values_replace_the_rows_and_name_the_column(
+    warehouse: Warehouse, month_of: VersionedMonths
+) -> None:
+    preliminary, final = month_of(PRELIMINARY), month_of(FINAL, change={"tp": 1e-7})
+    load_month(warehouse, preliminary)
+    before = only_entry(warehouse)
+    loaded = load_month(warehouse, final)
+    assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, ("total_precipitation",))
+    assert_holds(warehouse, final)
+    assert verify_month(warehouse, final) == ()
+    entry = only_entry(warehouse)
+    assert (entry.version, entry.preliminary_hours) == ("final", {})
+    assert entry.revised_at == entry.loaded_at == entry.checked_at
+    assert entry.loaded_at is not None
+    assert before.loaded_at is not None
+    assert entry.loaded_at > before.loaded_at
+    assert entry.revision is not None
+    assert entry.revision["columns_changed"] == ["total_precipitation"]
+    assert entry.revision["columns_unchanged"] == ["temperature_2m"]
+    assert entry.revision["files_before"] == [file.sha256 for file in preliminary.raw.files]
+
+
+def test_a_step_too_small_for_the_checksum_is_a_change(warehouse: Warehouse, month_of: VersionedMonths) -> None:
+    """Below 2**-20, two months may have the same checksum: by that alone they would be called the same."""
+    one, other = month_of(names=("tcc",)), month_of(names=("tcc",), change={"tcc": 6e-8})
+    assert [facts.checksum for facts in one.columns] == [facts.checksum for facts in other.columns]
+    load_month(warehouse, one)
+    assert load_month(warehouse, other).columns_changed == ("total_cloud_cover",)
+    assert_holds(warehouse, other)
+
+
+def test_a_month_that_is_partly_final_is_revised_again_when_it_is_all_final(
+    warehouse: Warehouse, month_of: VersionedMonths
+) -> None:
+    load_month(warehouse, month_of(PRELIMINARY))
+    assert load_month(warehouse, month_of(boundary(744))).confirmed
+    mixed = only_entry(warehouse)
+    assert mixed.version == "mixed"
+    assert mixed.preliminary_hours == {
+        "temperature_2m": tuple(WHOLE),
+        "total_precipitation": ("2024-12-01T07 to 2024-12-31T23",),
+    }
+    assert load_month(warehouse, month_of(FINAL)).confirmed
+    entry = only_entry(warehouse)
+    assert mixed.revised_at is not None
+    assert entry.revised_at is not None
+    assert entry.revised_at > mixed.revised_at
+    assert entry.revision is not None
+    assert entry.revision["preliminary_hours_before"]["total_precipitation"] == ["2024-12-01T07 to 2024-12-31T23"]
+    assert entry.loaded_at == mixed.loaded_at
+
+
+# What is the same, and what is not
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"change": {"t2m": 1e-4}},
+        {"first_hour": 1},
+        {"north": 10.75},
+        {"names": ("t2m",)},
+        {"names": ("t2m", "tp", "sf")},
+        {"names": ("t2m", "sf")},
+        {"missing": 0.01},
+        {"hours": 9},
+    ],
+    ids=str,
+)
+def test_other_content_is_copied(on_embedded: Warehouse, month_of: VersionedMonths, other: dict[str, Any]) -> None:
+    one = month_of(hours=10)
+    two = month_of(**{"hours": 10, **other})
+    load_month(on_embedded, one)
+    loaded = load_month(on_embedded, two)
+    assert (loaded.changed, loaded.confirmed) == (True, False)
+    assert loaded.columns_changed
+    assert_holds(on_embedded, two)
+    entry = only_entry(on_embedded)
+    assert (entry.revised_at, entry.revision) == (None, None)
+
+
+def test_columns_that_came_or_went_have_changed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    load_month(on_embedded, month_of(names=("t2m", "tp")))
+    loaded = load_month(on_embedded, month_of(names=("t2m", "sf")))
+    assert loaded.columns_changed == ("snowfall", "total_precipitation")
+
+
+def test_another_request_for_the_same_rows_is_noted(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    flat = month_of()
+    load_month(on_embedded, flat)
+    narrower = replace(flat, raw=replace(flat.raw, area="10.5/20/10.25/20.5", source="arco"))
+    assert load_month(on_embedded, narrower).confirmed
+    entry = only_entry(on_embedded)
+    assert (entry.area, entry.source, entry.revised_at) == ("10.5/20/10.25/20.5", "arco", None)
+    assert_holds(on_embedded, flat)
+
+
+def test_csv_confirms_parquet(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    load_month(on_embedded, month_of(PRELIMINARY))
+    final = month_of(FINAL)
+    assert load_month(on_embedded, replace(final, format="csv", path=final.path.with_suffix(".csv"))).confirmed
+
+
+def test_force_copies_what_is_the_same(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    load_month(on_embedded, month_of(PRELIMINARY))
+    rows = versions_of_rows(on_embedded)
+    loaded = load_month(on_embedded, month_of(FINAL), force=True)
+    assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, ())
+    assert not set(rows) & set(versions_of_rows(on_embedded))
+    entry = only_entry(on_embedded)
+    assert entry.version == "final"
+    assert entry.revised_at == entry.loaded_at
+    assert entry.revision is not None
+    assert entry.revision["columns_unchanged"] == BOTH
+
+
+def test_what_has_no_digest_is_copied_and_nothing_is_claimed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    """Months that an earlier version loaded or flattened."""
+    preliminary, final = month_of(PRELIMINARY), month_of(FINAL)
+    load_month(on_embedded, without_digests(preliminary))
+    assert only_entry(on_embedded).version == "preliminary"
+    loaded = load_month(on_embedded, final)
+    assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, None)
+    entry = only_entry(on_embedded)
+    assert entry.revised_at is not None
+    assert entry.revision is not None
+    assert (entry.revision["columns_changed"], entry.revision["columns_unchanged"]) == (None, None)
+    assert entry.revision["preliminary_hours_before"] == {}
+    # And the other way round.
+    assert not load_month(on_embedded, without_digests(month_of(FINAL))).confirmed
+    # Of the same files it is the same, digests or not.
+    same = load_month(on_embedded, without_digests(final), force=True)
+    assert same.columns_changed is None
+    assert load_month(on_embedded, final).columns_changed == ()
+
+
+def test_sample_of_the_same_values_does_not_pass_for_real_data(
+    on_embedded: Warehouse, month_of: VersionedMonths
+) -> None:
+    real, generated = month_of(), month_of(source="sample")
+    load_month(on_embedded, real)
+    before = only_entry(on_embedded)
+    with pytest.raises(RefusedError, match="generated sample data would replace it"):
+        load_month(on_embedded, generated)
+    assert only_entry(on_embedded) == before
+
+
+def test_a_table_that_somebody_changed_is_noticed_after_a_confirmation(
+    on_embedded: Warehouse, month_of: VersionedMonths
+) -> None:
+    load_month(on_embedded, month_of(PRELIMINARY))
+    ask(on_embedded.url, "UPDATE weather SET temperature_2m = temperature_2m + 1 RETURNING 1")
+    final = month_of(FINAL)
+    assert load_month(on_embedded, final).confirmed
+    assert any("temperature_2m" in difference for difference in verify_month(on_embedded, final))
+
+
+def test_a_confirmation_waits_its_turn(on_embedded: Warehouse, month_of: VersionedMonths, large: FlatMonth) -> None:
+    """The month's lock is that of any load: another may just be replacing the rows."""
+    load_month(on_embedded, large)
+    with loading(on_embedded, large, pause=True, force=True) as load:
+        other_files = replace(large, raw=replace(large.raw, files=()))
+        with pytest.raises(MonthLockedError, match="is being loaded by session"):
+            load_month(on_embedded, other_files, lock_timeout_seconds=0)
+        load.resume()
+        load.result()
+    assert load_month(on_embedded, other_files).confirmed
+
+
+def test_a_confirmation_that_fails_leaves_the_ledger_and_is_noted(
+    on_embedded: Warehouse, month_of: VersionedMonths
+) -> None:
+    load_month(on_embedded, month_of(PRELIMINARY))
+    before = only_entry(on_embedded)
+    refuse_ledger_rows(on_embedded)
+    with pytest.raises(WarehouseError, match="the ledger is closed"):
+        load_month(on_embedded, month_of(FINAL))
+    assert replace(only_entry(on_embedded), last_attempt=before.last_attempt) == before
+    assert last_attempt(on_embedded, "2024-12") == ("failed", "loading 2024-12: the ledger is closed")
+
+
+# What counts as a revision
+
+
+def revised(warehouse: Warehouse, *flats: FlatMonth) -> bool:
+    """Whether the last of these loads made its entry a revised one."""
+    for flat in flats:
+        before = only_entry(warehouse).revised_at if flat is not flats[0] else None
+        load_month(warehouse, flat)
+    entry = only_entry(warehouse)
+    assert (entry.revised_at is None) == (entry.revision is None)
+    return entry.revised_at is not None and entry.revised_at != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({}, {"version": FINAL}, True),
+        ({}, {"version": FINAL, "change": {"t2m": 1.0}}, True),
+        ({}, {"version": boundary(20)}, True),
+        ({"version": boundary(20)}, {"version": FINAL}, True),
+        ({}, {"version": FINAL, "source": "arco"}, True),
+        ({"source": "files"}, {"version": FINAL, "source": "files"}, True),
+        ({"hours": 12}, {"version": FINAL}, True),
+        ({"area": "11/19/9/22"}, {"version": FINAL, "area": "11/19/9/22"}, True),
+        ({}, {"change": {"t2m": 1.0}}, False),
+        ({}, {}, False),
+        ({"version": FINAL}, {"version": FINAL, "change": {"t2m": 1.0}}, False),
+        ({"version": FINAL}, {}, False),
+        ({"version": boundary(20)}, {}, False),
+        ({"hours": 12}, {}, False),
+        ({}, {"version": FINAL, "hours": 12}, False),
+        ({}, {"version": FINAL, "missing": 0.1}, False),
+        ({}, {"version": FINAL, "area": "11/19/9/22"}, False),
+        ({}, {"version": FINAL, "names": ("t2m",)}, False),
+        ({}, {"version": FINAL, "names": ("t2m", "tp", "sf")}, False),
+        ({"source": "files"}, {"version": FINAL, "source": "cds"}, False),
+        ({}, {"version": FINAL, "source": "files"}, False),
+        ({"source": "sample"}, {"version": FINAL, "source": "sample"}, False),
+        ({"source": "sample"}, {"version": FINAL, "source": "cds"}, False),
+    ],
+    ids=str,
+)
+def test_what_is_a_revision(
+    on_embedded: Warehouse, month_of: VersionedMonths, old: dict[str, Any], new: dict[str, Any], *, expected: bool
+) -> None:
+    flats = [month_of(**{"version": PRELIMINARY, "hours": 20, **kind}) for kind in (old, new)]
+    assert revised(on_embedded, *flats) == expected
+    assert rows_of_file(flats[1])
+    assert_holds(on_embedded, flats[1])
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_revised_month_stays_so_as_long_as_its_content_does(
+    on_embedded: Warehouse, month_of: VersionedMonths, *, force: bool
+) -> None:
+    for version in (PRELIMINARY, FINAL):
+        load_month(on_embedded, month_of(version, hours=20))
+    before = only_entry(on_embedded)
+    load_month(on_embedded, month_of(FINAL, hours=20), force=force)
+    entry = only_entry(on_embedded)
+    assert (entry.revised_at, entry.revision) == (before.revised_at, before.revision)
+    assert entry.fingerprint != before.fingerprint
+    assert before.checked_at is not None
+    assert entry.checked_at is not None
+    assert entry.checked_at > before.checked_at
+    load_month(on_embedded, month_of(FINAL, hours=20, change={"t2m": 1.0}))
+    entry = only_entry(on_embedded)
+    assert (entry.revised_at, entry.revision) == (None, None)
+
+
+def test_comparing_is_of_the_entry_alone(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+    flat = month_of(hours=20)
+    load_month(on_embedded, flat)
+    entry = only_entry(on_embedded)
+    assert has_same_content(entry, month_of(hours=20))
+    for other in (
+        replace(flat, rows=flat.rows + 1),
+        replace(flat, locations=7),
+        replace(flat, hours=21),
+        replace(flat, missing_hours=()),
+    ):
+        assert not has_same_content(entry, other)
+    assert columns_changed(entry, flat) == ()
