@@ -10,12 +10,17 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_REMOVALS = 40
+_BETWEEN_REMOVALS_SECONDS = 0.05
 
 
 @contextmanager
@@ -42,7 +47,16 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
     for left in parent.glob(f"{prefix}*"):
         with _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_abandoned:
             if is_abandoned:
-                shutil.rmtree(left, ignore_errors=True)
+                _remove(left)
+
+
+def _remove(folder: Path) -> None:
+    """Remove it, though a program that its owner had started may still be writing into it, until it notices."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_BETWEEN_REMOVALS_SECONDS)
 
 
 @contextmanager

@@ -49,8 +49,8 @@ class Entry:
     the source was last asked and what came compared with them; `revised_at` when preliminary hours gave way to final
     ones, `revision` what that changed (see `changes`).
 
-    A row that an earlier version of the pipeline wrote lacks all but the first two; `version` and `is_preliminary` hold
-    for it too.
+    Of a month that an earlier version of the pipeline loaded, the preliminary hours are not named (nor when it was
+    checked): `version` and `is_preliminary` hold for it too.
     """
 
     month: Month
@@ -123,22 +123,14 @@ def ensure_columns(connection: psycopg.Connection[Any]) -> None:
     Raises:
         psycopg.Error: whatever the server says; the user must own the ledger.
     """
-    if not _lacks_columns(connection):
-        return
-    with connection.transaction():
-        # Of two loads that both find it old, the second waits here.
-        connection.execute("LOCK TABLE era5.ledger")
-        if _lacks_columns(connection):
-            connection.execute(read_sql("schema"))
-
-
-def _lacks_columns(connection: psycopg.Connection[Any]) -> bool:
     row = connection.execute(
         "SELECT count(*) FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass AND attname = ANY(%s) "
         "AND NOT attisdropped",
         (list(_LATER_COLUMNS),),
     ).fetchone()
-    return row != (len(_LATER_COLUMNS),)
+    if row != (len(_LATER_COLUMNS),):
+        # In one transaction: of two loads that both find it old, the second waits, and finds everything there.
+        connection.execute(read_sql("schema"))
 
 
 def write_entry(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = (
-    *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",), ("plan",)),
+    *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
+    *(("plan",), ("revise",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")

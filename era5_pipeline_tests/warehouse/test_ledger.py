@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from psycopg import sql
 
@@ -194,11 +195,16 @@ def test_an_older_row_has_the_version_that_its_counts_say(
 def test_two_first_loads_upgrade_a_ledger_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months())
     make_old(warehouse)
-    with (
-        loading(warehouse, flat_months("2023-08")) as one,
-        loading(warehouse, flat_months("2023-09")) as other,
-    ):
-        assert (one.result().changed, other.result().changed) == (True, True)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with psycopg.connect(warehouse.url) as reader:
+        reader.execute("SELECT FROM era5.ledger")
+        with (
+            loading(warehouse, flat_months("2023-08")) as one,
+            loading(warehouse, flat_months("2023-09")) as other,
+        ):
+            wait_until(lambda: ask(warehouse.url, waiting) == 2)
+            reader.rollback()
+            assert (one.result().changed, other.result().changed) == (True, True)
     assert [str(entry.month) for entry in ledger(warehouse)] == ["2023-07", "2023-08", "2023-09"]
 
 

@@ -1,0 +1,114 @@
+"""Months of the Climate Data Store through the command line: skipped, refused, preliminary, revised."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.errors import SourceError
+from era5_pipeline.months import Month
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.commands import Home, new_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The newest month that is whole, by the clock: the command has no other.
+NOW = datetime.now(tz=UTC)
+NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds"), today=NOW) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        home.run("db", "start")
+        yield home
+
+
+@pytest.fixture
+def env(server: CdsServer) -> dict[str, str]:
+    server.reset(today=NOW)
+    return {
+        "CDSAPI_URL": server.url,
+        "CDSAPI_KEY": server.key,
+        "ERA5_AREA": "-6/106/-6.5/106.5",
+        "ERA5_CDS_POLL_SECONDS": "0.05",
+        "ERA5_CDS_RETRY_SECONDS": "0.05",
+    }
+
+
+def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+    server.final_until = NEWEST.start - timedelta(hours=1)
+    nothing = home.run("revise", "--after-months", "0", **env).out
+    assert "no month with preliminary hours" in nothing
+
+    loaded = home.run("load", "--from", str(NEWEST), **env)
+    assert f"{NEWEST}: sent as request" in loaded.err
+    entry = home.months()[str(NEWEST)]
+    assert (entry["version"], entry["source"]) == ("mixed", "cds")  # rain of the first seven hours is final
+    assert f"1 month mixed ({NEWEST}: from {NEWEST}-01T00)" in home.run("status").out
+    assert home.run("load", "--from", str(NEWEST), **env).out.count("unchanged") == 1
+
+    dry = home.run("revise", "--after-months", "0", "--dry-run", **env).out
+    assert dry == f"{NEWEST} holds preliminary hours\n"
+    submissions = len(server.submissions)
+    (done,) = home.run("revise", "--after-months", "0", "--json", **env).json()
+    assert done["state"] == "loaded"
+    assert len(server.submissions) == submissions + 1
+
+    server.final_until = NEWEST.end
+    said = home.run("revise", "--after-months", "0", **env).out
+    assert f"replaced {NEWEST.hours * 9:,} rows" in said
+    assert "what differs: temperature_2m" in said
+    entry = home.months()[str(NEWEST)]
+    assert entry["version"] == "final"
+    assert entry["preliminary_hours"] == {}
+    assert entry["revision"]["columns_changed"] == ["temperature_2m"]
+    assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in home.run("status").out
+    assert "no month with preliminary hours" in home.run("revise", "--after-months", "0", **env).out
+
+
+def test_equal_values_are_said_to_be_equal(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+    before = Month.from_number(NEWEST.number - 1)
+    server.preliminary_differs = False
+    server.final_until = before.start - timedelta(hours=1)
+    home.run("load", "--from", str(before), **env)
+    server.final_until = before.end
+    said = home.run("revise", "--after-months", "0", **env).out
+    assert "the values are those that the table holds: final now, nothing was replaced" in said
+
+
+def test_a_month_that_is_not_there_yet_is_skipped_without_a_failure(
+    home: Home, server: CdsServer, env: dict[str, str]
+) -> None:
+    server.today = NOW - timedelta(days=45)
+    current = Month.of(NOW)
+    said = home.run("load", "--from", str(current), **env)
+    assert f"{current}  skipped" in said.out
+    assert f"{current} is not available yet: the latest hour there is" in said.err
+    (done,) = home.run("load", "--from", str(current), "--json", **env).json()
+    assert done["state"] == "skipped"
+    assert done["errors"] == []
+
+
+def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+    server.faults.licence = True
+    said = home.run("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code, **env)
+    assert said.err.count("the licence of ERA5 is not accepted yet") == 1
+    assert "manage-licences" in said.err
+    assert "2001-02 to 2001-03 were not tried" in said.err
+    assert sum(method == "POST" for method, _, _ in server.requests) == 1
+
+
+def test_without_a_key_the_remedy_is_how_to_get_one(home: Home) -> None:
+    said = home.run("load", "--from", "2001-01", code=SourceError.exit_code, CDSAPI_RC="/nonexistent")
+    assert "there is no key for the Climate Data Store" in said.err
+    assert "https://cds.climate.copernicus.eu" in said.err
