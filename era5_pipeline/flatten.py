@@ -31,7 +31,7 @@ from era5_pipeline.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.facts import ColumnFacts, FlatMonth
 from era5_pipeline.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
 from era5_pipeline.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.hours import describe_hours as describe_hours  # noqa: PLC0414  # `quality` takes it from here
+from era5_pipeline.hours import describe_hours
 from era5_pipeline.merge import Part, Placed, covered_by, merge, parts_of, place
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.inspect import hours_of

@@ -13,8 +13,9 @@ import numpy as np
 
 from era5_pipeline.errors import InputError
 from era5_pipeline.grid import latitudes_of, longitudes_of
-from era5_pipeline.netcdf.inspect import FINAL, UNKNOWN_EXPVER
+from era5_pipeline.netcdf.inspect import UNKNOWN_EXPVER
 from era5_pipeline.variables import BY_COLUMN
+from era5_pipeline.versions import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

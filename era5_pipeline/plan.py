@@ -16,7 +16,6 @@ from rich.filesize import decimal
 from era5_pipeline.estimates import REQUESTS_AT_ONCE, bytes_of, counted, seconds_of
 from era5_pipeline.extent import Size, default_area, grid_indices
 from era5_pipeline.grid import Area
-from era5_pipeline.netcdf.inspect import PRELIMINARY
 from era5_pipeline.sources.cds.request import MAX_FIELDS
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ def reckon(load: Load, held: Held, disks: Disks, *, now: datetime, available_aft
         held=held,
         disks=disks,
         states=states,
-        preliminary=tuple(m for m, state in states.items() if state == "loaded" and _is_preliminary(entries[m])),
+        preliminary=tuple(m for m, state in states.items() if state == "loaded" and entries[m].is_preliminary),
         complete_from=complete_from,
         size=size,
         largest=largest,
@@ -265,10 +264,6 @@ def _is_same_area(load: Load, entry: Entry) -> bool:
 def _is_kin(load: Load, entry: Entry) -> bool:
     """Whether what was measured of the month tells something of the months that are asked for."""
     return entry.state == "loaded" and _is_alike(load, entry) and entry.locations >= _COMPARABLE * load.locations
-
-
-def _is_preliminary(entry: Entry) -> bool:
-    return any(PRELIMINARY in versions for versions in entry.expver.values())
 
 
 def _rounded(value: float | None) -> int | None:

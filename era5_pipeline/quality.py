@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from era5_pipeline.flatten import describe_hours
+from era5_pipeline.hours import describe_hours
 from era5_pipeline.variables import BY_COLUMN, in_table_order
 
 if TYPE_CHECKING:

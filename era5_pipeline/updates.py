@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.errors import UsageError
 from era5_pipeline.months import Month
 from era5_pipeline.variables import BY_COLUMN
-from era5_pipeline.warehouse.revisions import months_to_revise, needs_loading, newest_complete_month
+from era5_pipeline.warehouse.revisions import ASKED_ANEW, months_to_revise, needs_loading, newest_complete_month
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from era5_pipeline.settings import Settings, SourceName
+    from era5_pipeline.settings import Settings
     from era5_pipeline.warehouse.ledger import Entry
 
-# Sources that have newer months tomorrow; the others are as the user made them.
-ASKED_ANEW: tuple[SourceName, ...] = ("cds", "arco")
 # Months missed while nobody looked are made up for, up to a year. With more missing, a backfill is under way, or due.
 _MOST_MISSED = 12
 

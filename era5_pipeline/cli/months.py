@@ -113,7 +113,7 @@ def _print_run(run: "MonthRun") -> None:
     _print_row(
         (
             str(run.month),
-            weather["state"],
+            "confirmed" if weather["confirmed"] else weather["state"],
             f"{weather['rows']:,}",
             f"{weather['hours']}/{weather['hours_expected']}",
             f"{raw['seconds']:.2f}",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "nothing"]
 
-FINAL = "0001"
-PRELIMINARY = "0005"
 UNKNOWN_EXPVER = "unknown"
 _EXPVER = "expver"
 _BEGIN = int(np.datetime64(f"{FIRST_YEAR}-01-01", "h").astype(np.int64))

@@ -25,6 +25,7 @@ import netCDF4
 import numpy as np
 
 from era5_pipeline.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+from era5_pipeline.versions import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     Float32 = npt.NDArray[np.float32]
     Float64 = npt.NDArray[np.float64]
     Block = tuple[range, Mapping[str, Float32]]
-
-FINAL_EXPVER = "0001"
 
 # netCDF-C's default size of a chunk: a variable up to it is one chunk, in the CDS' files as in these.
 _ONE_CHUNK_BYTES = 16 << 20
@@ -279,7 +278,7 @@ def _write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None
     longitude = dataset.createVariable("longitude", "f8", ("longitude",), fill_value=np.nan)
     longitude.setncatts({"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"})
     longitude[:] = axes.longitudes
-    versions = (FINAL_EXPVER,) * len(part.hours) if part.expver is None else part.expver
+    versions = (FINAL,) * len(part.hours) if part.expver is None else part.expver
     if versions:
         # With a single time it has no dimension, in the CDS' files too.
         expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())

@@ -84,7 +84,6 @@ def load_month(
     with errors(), warehouse.connect() as connection:
         _take_time(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
-        ledger.ensure_columns(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             before = ledger.read_entry(connection, flat.month)
             if before is not None and not force:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from era5_pipeline.errors import SourceError
 from era5_pipeline.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.commands import Home, new_home
+from era5_pipeline_tests.commands import Home, Said, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 # The newest month that is whole, by the clock: the command has no other.
 NOW = datetime.now(tz=UTC)
 NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
+
+
+class Era5(Protocol):
+    """The command, asking the server."""
+
+    def __call__(self, *arguments: str, code: int = 0) -> Said: ...
 
 
 @pytest.fixture(scope="module")
@@ -34,74 +40,73 @@ def home() -> Iterator[Home]:
 
 
 @pytest.fixture
-def env(server: CdsServer) -> dict[str, str]:
+def era5(home: Home, server: CdsServer) -> Era5:
     server.reset(today=NOW)
-    return {
+    env = {
         "CDSAPI_URL": server.url,
         "CDSAPI_KEY": server.key,
         "ERA5_AREA": "-6/106/-6.5/106.5",
         "ERA5_CDS_POLL_SECONDS": "0.05",
         "ERA5_CDS_RETRY_SECONDS": "0.05",
     }
+    return lambda *arguments, code=0: home.run(*arguments, code=code, **env)
 
 
-def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, era5: Era5) -> None:
     server.final_until = NEWEST.start - timedelta(hours=1)
-    nothing = home.run("revise", "--after-months", "0", **env).out
+    nothing = era5("revise", "--after-months", "0").out
     assert "no month with preliminary hours" in nothing
 
-    loaded = home.run("load", "--from", str(NEWEST), **env)
+    loaded = era5("load", "--from", str(NEWEST))
     assert f"{NEWEST}: sent as request" in loaded.err
     entry = home.months()[str(NEWEST)]
     assert (entry["version"], entry["source"]) == ("mixed", "cds")  # rain of the first seven hours is final
-    assert f"1 month mixed ({NEWEST}: from {NEWEST}-01T00)" in home.run("status").out
-    assert home.run("load", "--from", str(NEWEST), **env).out.count("unchanged") == 1
+    assert f"1 month mixed ({NEWEST}: from {NEWEST}-01T00)" in era5("status").out
+    assert era5("load", "--from", str(NEWEST)).out.count("unchanged") == 1
 
-    dry = home.run("revise", "--after-months", "0", "--dry-run", **env).out
+    dry = era5("revise", "--after-months", "0", "--dry-run").out
     assert dry == f"{NEWEST} holds preliminary hours\n"
     submissions = len(server.submissions)
-    (done,) = home.run("revise", "--after-months", "0", "--json", **env).json()
+    (done,) = era5("revise", "--after-months", "0", "--json").json()
     assert done["state"] == "loaded"
     assert len(server.submissions) == submissions + 1
 
     server.final_until = NEWEST.end
-    said = home.run("revise", "--after-months", "0", **env).out
+    said = era5("revise", "--after-months", "0").out
     assert f"replaced {NEWEST.hours * 9:,} rows" in said
     assert "what differs: temperature_2m" in said
     entry = home.months()[str(NEWEST)]
     assert entry["version"] == "final"
     assert entry["preliminary_hours"] == {}
     assert entry["revision"]["columns_changed"] == ["temperature_2m"]
-    assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in home.run("status").out
-    assert "no month with preliminary hours" in home.run("revise", "--after-months", "0", **env).out
+    assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5("status").out
+    assert "no month with preliminary hours" in era5("revise", "--after-months", "0").out
 
 
-def test_equal_values_are_said_to_be_equal(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+def test_equal_values_are_said_to_be_equal(home: Home, server: CdsServer, era5: Era5) -> None:
     before = Month.from_number(NEWEST.number - 1)
     server.preliminary_differs = False
     server.final_until = before.start - timedelta(hours=1)
-    home.run("load", "--from", str(before), **env)
+    era5("load", "--from", str(before))
     server.final_until = before.end
-    said = home.run("revise", "--after-months", "0", **env).out
+    said = era5("revise", "--after-months", "0").out
     assert "the values are those that the table holds: final now, nothing was replaced" in said
 
 
-def test_a_month_that_is_not_there_yet_is_skipped_without_a_failure(
-    home: Home, server: CdsServer, env: dict[str, str]
-) -> None:
+def test_a_month_that_is_not_there_yet_is_skipped_without_a_failure(home: Home, server: CdsServer, era5: Era5) -> None:
     server.today = NOW - timedelta(days=45)
     current = Month.of(NOW)
-    said = home.run("load", "--from", str(current), **env)
+    said = era5("load", "--from", str(current))
     assert f"{current}  skipped" in said.out
     assert f"{current} is not available yet: the latest hour there is" in said.err
-    (done,) = home.run("load", "--from", str(current), "--json", **env).json()
+    (done,) = era5("load", "--from", str(current), "--json").json()
     assert done["state"] == "skipped"
     assert done["errors"] == []
 
 
-def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer, env: dict[str, str]) -> None:
+def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer, era5: Era5) -> None:
     server.faults.licence = True
-    said = home.run("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code, **env)
+    said = era5("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
     assert said.err.count("the licence of ERA5 is not accepted yet") == 1
     assert "manage-licences" in said.err
     assert "2001-02 to 2001-03 were not tried" in said.err

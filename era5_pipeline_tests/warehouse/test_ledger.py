@@ -220,7 +220,7 @@ def test_who_may_not_upgrade_a_ledger_is_told_so(
             connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA era5 TO {role}")
         theirs = Warehouse(with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@"))
         assert ledger(theirs)[0].rows == flat.rows
-        with pytest.raises(ServerUnsuitableError, match="loading 2023-07: permission denied") as refused:
+        with pytest.raises(ServerUnsuitableError, match="setting up the database: permission denied") as refused:
             load_month(theirs, flat)
         assert "a user that owns the database" in refused.value.remedy
         with on_embedded.connect() as connection:
