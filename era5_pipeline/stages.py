@@ -23,8 +23,10 @@ from era5_pipeline.sources.cds.source import CdsSource, Manners
 from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.protocol import RawMonth, Request, Source
 from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.variables import VARIABLES
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load import Loaded, load_month
+from era5_pipeline.warehouse.revisions import ASKED_ANEW
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.inspect import Problem
     from era5_pipeline.settings import Settings
     from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.warehouse.ledger import Entry
 
 
 @dataclass(frozen=True)
@@ -188,18 +191,30 @@ def run_load(
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
     """Those of the months that the table holds just as the source has them now.
 
-    A month that the source cannot give is not among them: running it says why.
+    A month that the source cannot give is not among them: running it says why. Of a service, whose months are asked for
+    anew only where that is wanted, what the ledger says is enough.
     """
     with warehouse.connect() as connection:
-        fingerprints = {entry.month: entry.fingerprint for entry in read_ledger(connection)}
+        entries = {entry.month: entry for entry in read_ledger(connection)}
     if settings.force:
         return frozenset()
     source = source_of(settings)
-    return frozenset(
-        month
-        for month in months
-        if (raw := source.known(month) if month in fingerprints else None) is not None
-        and fingerprints[month] == month_fingerprint(raw)
+    return frozenset(month for month in months if month in entries and _is_unchanged(settings, source, entries[month]))
+
+
+def _is_unchanged(settings: Settings, source: Source, entry: Entry) -> bool:
+    raw = source.known(entry.month)
+    if raw is not None:
+        return entry.fingerprint == month_fingerprint(raw)
+    if source.name not in ASKED_ANEW or settings.refetch:
+        return False
+    # The files are gone, with what was known of them: asked for again, the queue would be for nothing.
+    wanted = settings.wanted_variables or VARIABLES
+    return (
+        entry.state == "loaded"
+        and entry.source == source.name
+        and entry.area == (None if settings.wanted_area is None else str(settings.wanted_area))
+        and [facts["column"] for facts in entry.columns] == [variable.column for variable in wanted]
     )
 
 

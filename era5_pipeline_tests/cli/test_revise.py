@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -81,6 +82,18 @@ def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, 
     assert entry["revision"]["columns_changed"] == ["temperature_2m"]
     assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5("status").out
     assert "no month with preliminary hours" in era5("revise", "--after-months", "0").out
+
+
+def test_a_loaded_month_is_not_asked_for_again_though_its_files_are_gone(
+    home: Home, server: CdsServer, era5: Era5
+) -> None:
+    era5("load", "--from", "2020-02")
+    shutil.rmtree(home.path / "raw")
+    assert era5("load", "--from", "2020-02").out.count("unchanged") == 1
+    assert len(server.submissions) == 1
+    # Of another area the table has nothing.
+    era5("load", "--from", "2020-02", "--area", "-6/106/-6/106")
+    assert len(server.submissions) == 2
 
 
 def test_equal_values_are_said_to_be_equal(home: Home, server: CdsServer, era5: Era5) -> None:
