@@ -143,11 +143,26 @@ def _hours(dataset: xr.Dataset) -> npt.NDArray[np.int64]:
 
 
 def _opened(address: str) -> xr.Dataset:
-    """The store; unmasked, for hour 0 of its time axis is Zarr's fill value."""
-    dataset: xr.Dataset = xr.open_zarr(
-        address, consolidated=True, chunks=None, mask_and_scale=False, decode_timedelta=False
-    )
-    return dataset
+    """The store; unmasked, for hour 0 of its time axis is Zarr's fill value.
+
+    As format 2 first, which it has: looking for the others, zarr asks for files that a storage may refuse to speak of.
+    """
+
+    def as_format(number: int | None) -> xr.Dataset:
+        dataset: xr.Dataset = xr.open_zarr(
+            address,
+            consolidated=True,
+            chunks=None,
+            mask_and_scale=False,
+            decode_timedelta=False,
+            zarr_format=number,
+        )
+        return dataset
+
+    try:
+        return as_format(2)
+    except (FileNotFoundError, KeyError, ValueError):
+        return as_format(None)
 
 
 def _insisting(url: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]) -> T:
