@@ -518,8 +518,9 @@ class Network:
                 far = self._connect()
                 self._ends += [near, far]
                 for source, sink in ((near, far), (far, near)):
-                    self._carriers.append(threading.Thread(target=self._carry, args=(source, sink)))
-                    self._carriers[-1].start()
+                    carrier = threading.Thread(target=self._carry, args=(source, sink))
+                    carrier.start()  # before it is known to `cut`, which waits for it
+                    self._carriers.append(carrier)
 
     def _connect(self) -> socket.socket:
         host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
