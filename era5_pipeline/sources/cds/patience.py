@@ -76,9 +76,12 @@ class Patience:
                 remedy="Run the month again later: what was asked for and fetched so far is taken up.",
             ) from error
 
-    def went_well(self) -> None:
-        """Forget earlier trouble: the service has answered, and the next trouble begins with a short wait again."""
-        for kind in OF_THE_MOMENT:
+    def went_well(self, *kinds: str) -> None:
+        """Forget earlier trouble of these kinds (none: that which is over once the service answers).
+
+        The next trouble of the kind begins with a short wait again.
+        """
+        for kind in kinds or OF_THE_MOMENT:
             self._in_a_row.pop(kind, None)
 
     def until(self, is_ready: Callable[[], bool], describe: Callable[[], str]) -> None:

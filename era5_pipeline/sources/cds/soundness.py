@@ -26,12 +26,16 @@ _DAMAGED_MOST = 2
 _READ_BYTES = 1 << 20
 
 
+class HostileFileError(SourceError):
+    """A file that is made to do harm."""
+
+
 def require_sound(month: Month, path: Path) -> str:
     """Look through the file, checksums of a ZIP's members included; gives the ending that its name should have.
 
     Raises:
         PassingError: if it is damaged; it may come whole when asked for anew.
-        SourceError: if it is a ZIP that no honest service sends.
+        HostileFileError: if it is a ZIP that no honest service sends.
     """
     kind = kind_of(path)
     if kind == "netcdf":
@@ -47,7 +51,7 @@ def require_sound(month: Month, path: Path) -> str:
                 with archive.open(info) as member:  # which checks the size and the CRC at its end
                     while member.read(_READ_BYTES):
                         pass
-    except SourceError:
+    except HostileFileError:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
         raise _damaged(f"the ZIP is damaged ({error})") from error
@@ -65,9 +69,9 @@ def _require_harmless(month: Month, info: zipfile.ZipInfo) -> None:
     name = info.filename
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if posix.is_absolute() or windows.is_absolute() or windows.drive or ".." in (*posix.parts, *windows.parts):
-        raise SourceError(f"{month}: the ZIP that came has a member outside of it ({name!r})", remedy=remedy)
+        raise HostileFileError(f"{month}: the ZIP that came has a member outside of it ({name!r})", remedy=remedy)
     if info.file_size > max(_ALWAYS_FINE_BYTES, _LARGEST_RATIO * info.compress_size):
-        raise SourceError(
+        raise HostileFileError(
             f"{month}: the ZIP that came would swell from {info.compress_size:,} to {info.file_size:,} bytes",
             remedy=remedy,
         )

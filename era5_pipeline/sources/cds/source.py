@@ -13,14 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import sync_folder
-from era5_pipeline.errors import NotYetAvailableError, SourceError, disk_errors
+from era5_pipeline.errors import NotYetAvailableError, disk_errors
 from era5_pipeline.sources.alone import alone
 from era5_pipeline.sources.cds.credentials import read_credentials
 from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
 from era5_pipeline.sources.cds.patience import Patience
 from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs, variables_of
 from era5_pipeline.sources.cds.service import Job, Service, judging
-from era5_pipeline.sources.cds.soundness import require_sound
+from era5_pipeline.sources.cds.soundness import HostileFileError, require_sound
 from era5_pipeline.sources.cds.transfer import transfer
 from era5_pipeline.sources.cds.trouble import PassingError, RequestFailedError
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.months import Month
+    from era5_pipeline.sources.cds.service import Asset
 
 # Months are final two to three months after their end. Until then the service's cache of answers may hold older,
 # shorter ones: they are asked for as made anew.
@@ -144,7 +145,8 @@ class _Fetching:
     def __init__(self, source: CdsSource, month: Month, note: Note) -> None:
         self._source = source
         self._month = month
-        self._note = note
+        # What was asked for before it was to be made anew does not count.
+        self._note = note.forgotten() if source.refetch and not note.no_cache else note
         manners = source.manners
         self._patience = Patience(
             month,
@@ -176,15 +178,9 @@ class _Fetching:
         try:
             job = self._job()
             self._patience.until(lambda: self._look(job), job.describe)
-            asset = job.asset()
             part = self._source.part(self._month, job.id)
-            with judging(self._month):
-                sha256 = transfer(self._month, asset, part, verify=self._service.verify)
-            try:
-                suffix = require_sound(self._month, part)
-            except SourceError:
-                self._forget()
-                raise
+            asset, sha256 = self._receive(job, part)
+            suffix = require_sound(self._month, part)
         except PassingError as error:
             if error.kind == "unknown job":
                 self._unknown += 1
@@ -193,6 +189,9 @@ class _Fetching:
                 self._forget()
                 # What came to nothing must not come from the service's cache again.
                 self._no_cache = self._no_cache or error.kind == "damaged"
+            raise
+        except HostileFileError:
+            self._forget()
             raise
         return Fetched(
             name=self._source.place(self._month, part, sha256, suffix),
@@ -203,6 +202,20 @@ class _Fetching:
             fetched_at=_now(),
             seconds=0.0,
         )
+
+    def _receive(self, job: Job, part: Path) -> tuple[Asset, str]:
+        """The answer, and its SHA-256; the bytes are in `part`."""
+        held = _size(part)
+        try:
+            with judging(self._month):
+                asset = job.asset()
+                return asset, transfer(self._month, asset, part, verify=self._service.verify)
+        except PassingError as error:
+            # Each time the look at the job before it goes well: that must not make these waits short again, bytes may.
+            error.kind = f"{error.kind} of results"
+            if _size(part) > held:
+                self._patience.went_well(error.kind)
+            raise
 
     def _look(self, job: Job) -> bool:
         ready = job.is_ready()
@@ -237,6 +250,10 @@ class _Fetching:
     def _keep(self, note: Note) -> None:
         self._note = note
         self._source.keep(self._month, note)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _now() -> str:

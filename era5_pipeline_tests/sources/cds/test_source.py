@@ -278,6 +278,31 @@ def test_errors_of_the_server_pass(asking: Asking, status: int, where: Where) ->
     assert all(f"status {status}" in text for text in asking.said if "trying again" in text)
 
 
+@pytest.mark.parametrize("where", ["results", "download"])
+def test_waits_grow_though_each_look_at_the_request_goes_well(asking: Asking, where: Where) -> None:
+    asking.server.faults.fail(where, status=503, times=5)
+    asking.fetch()
+    assert len(asking.slept) == 5
+    for number, seconds in enumerate(asking.slept):
+        assert 30 * 2**number <= seconds <= 1.25 * 30 * 2**number
+
+
+def test_waits_stay_short_while_bytes_come(asking: Asking) -> None:
+    asking.server.faults.cut_download_after, asking.server.faults.cut_downloads = 150_000, 4
+    asking.fetch(area=LARGER)
+    assert len(asking.slept) == 4
+    assert max(asking.slept) <= 30 * 1.25
+
+
+def test_an_earlier_request_does_not_do_for_data_made_anew(asking: Asking) -> None:
+    asking.server.faults.accepted_polls = 10_000
+    with pytest.raises(SourceError):
+        asking.fetch(patience_hours=0.01)
+    asking.server.faults.accepted_polls = 0
+    asking.fetch(refetch=True)
+    assert [bool(inputs.get("no_cache")) for inputs in asking.server.submissions] == [False, True]
+
+
 def test_a_server_that_is_down_is_waited_for(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     url = asking.server.url
     monkeypatch.setenv("CDSAPI_URL", "http://127.0.0.1:9/api")  # nobody listens on "discard"
