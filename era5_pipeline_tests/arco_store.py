@@ -13,7 +13,8 @@ import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import numpy as np
 import zarr
@@ -88,6 +89,16 @@ class ArcoStore:
                     array: Any = self._group[variable.cds_name]
                     array[position] = fields[variable.column][0]
 
+    def repeat(self, first: datetime, hours: int) -> None:
+        """Let the hours after `first`, which was written, hold the same: as links, a month of them takes no time."""
+        for column in self._columns:
+            folder = self.folder / BY_COLUMN[column].cds_name
+            written = folder / f"{hours_since_1900(first)}.0.0"
+            for position in range(hours_since_1900(first) + 1, hours_since_1900(first) + hours):
+                link = folder / f"{position}.0.0"
+                link.unlink(missing_ok=True)
+                link.hardlink_to(written)
+
     def promise(self, stop: str, stop_era5t: str | None = None, *, start: str = "1940-01-01") -> None:
         """Write the attributes, and the consolidated metadata, without which nothing can be opened."""
         attributes = {"valid_time_start": start, "valid_time_stop": stop}
@@ -106,14 +117,34 @@ class ArcoStore:
             path.write_text(json.dumps(value))
 
 
+Trouble = Literal["refuse", "cut", "garble", "stall"]
+CHUNKS = r".*/\d+\.\d+\.\d+"
+
+
 class Web:
-    """What a web server that serves a store is asked, and how often it fails from now on."""
+    """What a web server that serves a store is asked, and what it does instead of serving it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.asked: list[str] = []
-        self.failures = 0
-        self.cuts = 0
+        self._lock = threading.Lock()
+        self._trouble: Trouble = "refuse"
+        self._times = 0
+        self._where = CHUNKS
+        self.status = 503
+
+    def trouble(self, trouble: Trouble, times: int = 1_000_000, *, where: str = CHUNKS, status: int = 503) -> None:
+        """Answer the next `times` requests of paths like `where` so."""
+        self._trouble, self._times, self._where, self.status = trouble, times, where, status
+
+    def next_trouble(self, path: str) -> Trouble | None:
+        """What to do of a request, None: serve it."""
+        with self._lock:
+            self.asked.append(path)
+            if self._times == 0 or re.fullmatch(self._where, path) is None:
+                return None
+            self._times -= 1
+            return self._trouble
 
 
 @contextmanager
@@ -125,22 +156,24 @@ def served(folder: Path) -> Iterator[Web]:
             """Be silent."""
 
         def do_GET(self) -> None:
-            web.asked.append(self.path)
-            # As zarr asks for metadata of several formats by turns, what fails there it takes for not there.
-            is_chunk = re.fullmatch(r".*/\d+\.\d+\.\d+", self.path) is not None
-            if is_chunk and web.failures > 0:
-                web.failures -= 1
-                self.send_error(503)
-            elif is_chunk and web.cuts > 0:
-                web.cuts -= 1
+            # Of a proxy the whole address is asked for.
+            self.path = urlsplit(self.path).path
+            trouble = web.next_trouble(self.path)
+            if trouble is None:
+                super().do_GET()
+            elif trouble == "refuse":
+                self.send_error(web.status)
+            elif trouble == "stall":
+                stopping.wait(30)
+                self.close_connection = True
+            else:
                 self.send_response(200)
-                self.send_header("Content-Length", "1000000")
+                self.send_header("Content-Length", "1000" if trouble == "garble" else "1000000")
                 self.end_headers()
                 self.wfile.write(bytes(1000))
                 self.close_connection = True
-            else:
-                super().do_GET()
 
+    stopping = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     server.daemon_threads = True
     web = Web(f"http://127.0.0.1:{server.server_port}")
@@ -149,6 +182,7 @@ def served(folder: Path) -> Iterator[Web]:
     try:
         yield web
     finally:
+        stopping.set()
         server.shutdown()
         server.server_close()
         thread.join()

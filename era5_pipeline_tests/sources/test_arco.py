@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+import xarray as xr
 
+from era5_pipeline.atomic import sha256_of
 from era5_pipeline.errors import NoDataError, NotYetAvailableError, SourceError, TransientError, UsageError
 from era5_pipeline.grid import Area
 from era5_pipeline.months import Month
@@ -23,8 +27,8 @@ from era5_pipeline.sources.arco.source import ArcoSource
 from era5_pipeline.sources.protocol import RawMonth, Request, Source
 from era5_pipeline.sources.sample_fields import SampleWeather
 from era5_pipeline.stages import run_flat, run_raw
-from era5_pipeline.variables import BY_COLUMN, in_table_order
-from era5_pipeline_tests.arco_store import LATITUDES, LONGITUDES, ArcoStore, Web, served
+from era5_pipeline.variables import BY_COLUMN, VARIABLES, in_table_order
+from era5_pipeline_tests.arco_store import CHUNKS, LATITUDES, LONGITUDES, ArcoStore, Trouble, Web, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +87,14 @@ def chunks_asked(web: Web) -> set[str]:
     return {name for name in names if re.fullmatch(r"\d+\.\d+\.\d+", name)}
 
 
+def one_day(folder: Path, stop: str = "2020-02-01", stop_era5t: str | None = None) -> ArcoStore:
+    """A store of the test's own, with the temperature of the month's first day."""
+    store = ArcoStore(folder / "store", ["temperature_2m"])
+    store.write(MONTH.start, 24)
+    store.promise(stop, stop_era5t)
+    return store
+
+
 def first_hour(month: Month) -> int:
     return int(month.start.timestamp()) // 3600
 
@@ -99,18 +111,30 @@ def test_every_value_is_that_of_the_store(store: ArcoStore, web: Web, tmp_path: 
             np.testing.assert_array_equal(got, expected(column, hours, AREA))
 
 
-def test_across_the_antimeridian(store: ArcoStore, tmp_path: Path) -> None:
-    area = Area(0.5, 179.5, 0.0, -179.5)
+@pytest.mark.parametrize(
+    ("area", "longitudes"),
+    [
+        (Area(0.5, 179.5, 0.0, -179.5), [179.5, 179.75, 180.0, 180.25, 180.5]),
+        (Area(51.5, -0.5, 51.25, 0.5), [-0.5, -0.25, 0.0, 0.25, 0.5]),
+        (Area(90.0, 10.0, 89.75, 10.25), [10.0, 10.25]),
+        (Area(-90.0, -0.25, -90.0, -0.25), [-0.25]),
+    ],
+    ids=["antimeridian", "Greenwich", "pole", "one point"],
+)
+def test_the_area_is_cut_out_wherever_it_is(
+    store: ArcoStore, tmp_path: Path, area: Area, longitudes: list[float]
+) -> None:
     raw = source(store.folder, tmp_path, "temperature_2m", area=area).fetch(MONTH)
     with netCDF4.Dataset(raw.files[0].path) as dataset:
-        longitudes = np.asarray(dataset["longitude"][:])
+        latitudes = np.asarray(dataset["latitude"][:])
+        assert list(dataset["longitude"][:]) == longitudes
         got = np.asarray(dataset["t2m"][:])
-    hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
-    fields = written(hours)["temperature_2m"]
-    for position, longitude in enumerate(longitudes):
-        column = round((longitude % 360) / 0.25)
-        np.testing.assert_array_equal(got[:, :, position], fields[:, 358:361, column])
-    assert longitudes.size == 5
+    fields = written(range(first_hour(MONTH), first_hour(MONTH) + 24))["temperature_2m"]
+    rows = [round((90 - latitude) / 0.25) for latitude in latitudes]
+    columns = [round((longitude % 360) / 0.25) for longitude in longitudes]
+    np.testing.assert_array_equal(got, fields[:, rows][:, :, columns])
+    assert latitudes[0] == area.north
+    assert latitudes[-1] == area.south
 
 
 def test_it_is_a_source_and_comes_to_rows(store: ArcoStore, tmp_path: Path) -> None:
@@ -123,7 +147,17 @@ def test_it_is_a_source_and_comes_to_rows(store: ArcoStore, tmp_path: Path) -> N
     checks = {outcome.name: outcome for outcome in result.outcomes}
     assert "48 of 696 hours" in checks["hours_complete"].description
     assert "the latest hour there is 2020-02-02 23:00 UTC" in checks["hours_complete"].description
-    assert run_flat(settings, MONTH).flat.rows == 48 * 9
+    flat = run_flat(settings, MONTH).flat
+    assert flat.rows == 48 * 9
+    table = pq.read_table(flat.path).sort_by([("location_id", "ascending"), ("time", "ascending")])
+    for variable in VARIABLES:
+        got = table.column(variable.column).to_numpy().reshape(3, 3, 48)
+        # The table goes from south to north.
+        in_file = expected(variable.column, range(first_hour(MONTH), first_hour(MONTH) + 48), AREA)
+        stored = in_file.transpose(1, 2, 0)[::-1].astype(np.float64) * variable.scale + variable.offset
+        hours = 48 if variable.column == "temperature_2m" else 24
+        np.testing.assert_array_equal(got[:, :, :hours], stored[:, :, :hours].astype(np.float32))
+        assert np.isnan(got[:, :, hours:]).all()
 
 
 def test_what_is_here_is_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
@@ -146,12 +180,12 @@ def test_a_run_that_was_cut_off_goes_on_with_the_next_day(store: ArcoStore, tmp_
 
         def cut(stage: str, done: int, total: int, unit: str) -> None:
             hours.append(done)
-            web.failures = 10_000
+            web.trouble("refuse")
 
         with listening(cut), pytest.raises(TransientError, match="status 503"):
             source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
         assert hours == [24]
-        web.failures = 0
+        web.trouble("refuse", 0)
         web.asked.clear()
         raw = source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
         assert len(raw.files) == DAYS
@@ -159,21 +193,130 @@ def test_a_run_that_was_cut_off_goes_on_with_the_next_day(store: ArcoStore, tmp_
     assert not list(tmp_path.rglob(".unfinished-*"))
 
 
-@pytest.mark.parametrize("how", ["failures", "cuts"])
-def test_trouble_of_the_network_passes_and_is_told(web: Web, tmp_path: Path, how: str) -> None:
-    setattr(web, how, 2)
+@pytest.mark.parametrize(
+    ("trouble", "where", "reason"),
+    [
+        ("refuse", CHUNKS, "status 503"),
+        ("refuse", ".*/.zmetadata", "status 503"),
+        ("refuse", ".*/time/0", "status 503"),
+        ("cut", CHUNKS, "the connection was cut off"),
+        ("garble", CHUNKS, "what came cannot be decoded"),
+        ("stall", CHUNKS, "no answer in time"),
+    ],
+)
+def test_trouble_of_the_network_passes_and_is_told(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Trouble, where: str, reason: str
+) -> None:
+    monkeypatch.setattr("era5_pipeline.sources.arco.store._SILENCE_SECONDS", 2.0)
+    web.trouble(trouble, 1, where=where)
     said: list[str] = []
     slept: list[float] = []
     raw = source(web.url, tmp_path, "temperature_2m", say=said.append, sleep=slept.append).fetch(MONTH)
     assert len(raw.files) == DAYS
-    assert slept
-    assert len(slept) == len(said)
-    assert all("reading again in" in text for text in said)
+    (text,), (seconds,) = said, slept
+    assert f"{reason}; reading again in {seconds:.0f} s" in text
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
+        np.testing.assert_array_equal(dataset["t2m"][:], expected("temperature_2m", hours, AREA))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_what_is_refused_is_not_asked_for_again(web: Web, tmp_path: Path, status: int) -> None:
+    web.trouble("refuse", status=status)
+    slept: list[float] = []
+    with pytest.raises(SourceError, match=rf"2m_temperature of 2020-02-01 cannot be read \(status {status}\)"):
+        source(web.url, tmp_path, "temperature_2m", sleep=slept.append).fetch(MONTH)
+    assert not slept
+
+
+def test_a_chunk_that_stays_damaged_is_no_trouble_of_the_network(tmp_path: Path) -> None:
+    own = one_day(tmp_path)
+    chunk = next((own.folder / "2m_temperature").glob("*.0.0"))
+    chunk.write_bytes(chunk.read_bytes()[:100])
+    with pytest.raises(SourceError, match=r"2m_temperature of 2020-02-01 cannot be read .*decoded"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+
+
+def test_a_chunk_that_the_disk_does_not_give_is_not_our_disk(tmp_path: Path) -> None:
+    own = one_day(tmp_path)
+    chunk = next((own.folder / "2m_temperature").glob("*.0.0"))
+    chunk.unlink()
+    chunk.symlink_to(chunk.name)
+    with pytest.raises(SourceError, match="symbolic links"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+
+
+def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", web.url)
+    monkeypatch.setenv("no_proxy", "")
+    raw = source("http://store.invalid", tmp_path, "temperature_2m").fetch(MONTH)
+    assert len(raw.files) == DAYS
 
 
 def test_a_server_that_is_down(tmp_path: Path) -> None:
     with pytest.raises(TransientError, match="cannot be read"):
         source("http://127.0.0.1:9/store", tmp_path).fetch(MONTH)
+
+
+# --- what is known of a month --------------------------------------------------
+
+
+def test_a_whole_month_is_known_without_its_files_and_without_the_store(tmp_path: Path) -> None:
+    own = one_day(tmp_path)
+    own.repeat(MONTH.start, MONTH.hours)
+    own.promise("2020-03-31")
+    chosen = source(own.folder, tmp_path / "raw", "temperature_2m")
+    assert chosen.known(MONTH) is None
+    raw = chosen.fetch(MONTH)
+    held = inventory(raw, tmp_path)
+    assert held.hours.size == MONTH.hours
+    chosen.judged(raw, whole=True)
+
+    shutil.rmtree(own.folder)
+    assert chosen.known(MONTH) == raw
+    assert chosen.fetch(MONTH) == raw
+    raw.files[3].path.unlink()
+    assert chosen.known(MONTH) == raw
+    with pytest.raises(SourceError):  # that day has to be fetched again
+        chosen.fetch(MONTH)
+
+    other_area = source(own.folder, tmp_path / "raw", "temperature_2m", area=Area(-6.0, 106.0, -6.25, 106.5))
+    assert other_area.known(MONTH) is None
+    assert source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).known(MONTH) is None
+    chosen.judged(raw, whole=False)
+    assert chosen.known(MONTH) is None
+
+
+def test_what_was_asked_and_promised_is_written_down(tmp_path: Path) -> None:
+    own = one_day(tmp_path, "2020-01-31", "2020-02-01")
+    raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    (note,) = (tmp_path / "raw").glob("*.json")
+    value = json.loads(note.read_text())
+    assert value["url"] == str(own.folder)
+    assert value["variables"] == ["temperature_2m"]
+    assert value["area"] == str(AREA)
+    day = value["days"]["2020-02-01"]
+    assert (day["final_until"], day["available_until"]) == ("2020-01-31", "2020-02-01")
+    assert day["sha256"] == raw.files[0].sha256
+
+
+def test_killed_between_the_file_and_the_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = one_day(tmp_path, "2020-01-31", "2020-02-01")
+    raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    own.write(MONTH.start, 24, offset=0.5)
+    own.promise("2020-02-01")
+
+    def killed(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("era5_pipeline.sources.arco.source.sha256_of", killed)
+        with pytest.raises(KeyboardInterrupt):
+            source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
+    again = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    assert again.files[0].sha256 == sha256_of(again.files[0].path)
+    assert again.files[0].sha256 != raw.files[0].sha256
+    assert inventory(again, tmp_path).expver == {"temperature_2m": {"0001": 24}}
 
 
 # --- final, preliminary, not there ---------------------------------------------
@@ -238,6 +381,23 @@ def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: P
     assert all(outcome.passed for outcome in run_flat(strict, MONTH).outcomes)
 
 
+def test_hours_without_a_chunk_are_missing_whatever_the_fill_value(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store", ["total_precipitation"])
+    own.write(MONTH.start, 20)
+    own.promise("2020-02-01")
+    metadata = own.folder / ".zmetadata"
+    value = json.loads(metadata.read_text())
+    value["metadata"]["total_precipitation/.zarray"]["fill_value"] = 0.0
+    metadata.write_text(json.dumps(value))
+    said: list[str] = []
+    raw = source(own.folder, tmp_path / "raw", "total_precipitation", say=said.append).fetch(MONTH)
+    assert "no values of total_precipitation" in said[0]
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        rain = np.ma.filled(dataset["tp"][:], np.nan)
+    assert np.isfinite(rain[:20]).all()
+    assert np.isnan(rain[20:]).all()
+
+
 def test_a_month_that_is_not_there_yet(store: ArcoStore, tmp_path: Path) -> None:
     with pytest.raises(NotYetAvailableError, match=r"2020-03 is not available yet.*2020-02-02 23:00"):
         source(store.folder, tmp_path).fetch(Month(2020, 3))
@@ -265,6 +425,32 @@ def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     with pytest.raises(SourceError, match="is no Zarr store"):
         source(tmp_path / "nothing", tmp_path / "raw").fetch(MONTH)
+
+
+@pytest.mark.parametrize("text", [None, "{", "<html>sign in</html>"], ids=["none", "cut off", "not json"])
+def test_a_store_without_its_consolidated_metadata(tmp_path: Path, text: str | None) -> None:
+    own = one_day(tmp_path)
+    (own.folder / ".zmetadata").unlink()
+    if text is not None:
+        (own.folder / ".zmetadata").write_text(text)
+    with pytest.raises(SourceError, match="is no Zarr store with consolidated metadata"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+
+
+def test_a_store_on_a_coarser_grid(tmp_path: Path) -> None:
+    """Its points are on the grid of ERA5, but not all points of that are there."""
+    coarse = xr.Dataset(
+        {"2m_temperature": (("time", "latitude", "longitude"), np.full((48, 181, 360), 280.0, np.float32))},
+        {
+            "time": np.arange("2020-02-01", "2020-02-03", dtype="datetime64[h]").astype("datetime64[ns]"),
+            "latitude": LATITUDES[::4],
+            "longitude": LONGITUDES[::4],
+        },
+        {"valid_time_start": "1940-01-01", "valid_time_stop": "2020-02-02"},
+    )
+    coarse.to_zarr(tmp_path / "store", zarr_format=2, consolidated=True)
+    with pytest.raises(SourceError, match="181 latitudes, not 721"):
+        source(tmp_path / "store", tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
 def test_an_address_where_there_is_none(web: Web, tmp_path: Path) -> None:

@@ -46,7 +46,10 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Day:
-    """The file of a day: `final` and `whole` say whether it can still change."""
+    """The file of a day: `final` and `whole` say whether it can still change.
+
+    `final_until`, `available_until` are what the store promised when it was fetched, `YYYY-MM-DD`.
+    """
 
     name: str
     sha256: str
@@ -54,6 +57,8 @@ class Day:
     hours: int
     final: bool
     whole: bool
+    final_until: str
+    available_until: str
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,7 @@ class ArcoSource:
             key = f"{month}-{(start - first) // 24 + 1:02d}"
             day = known.days.get(key)
             if day is None or not self._may_stay(month, day, len(hours)):
-                known = replace(known, days={**known.days, key: self._fetch_day(month, key, hours, store)})
-                self._write(month, known)
+                known = self._with_day(month, known, key, hours, store)
             progress.report("raw", hours.stop - first, last - first, "hours")
         return known
 
@@ -128,7 +132,7 @@ class ArcoSource:
         here = path.is_file() and path.stat().st_size == day.bytes
         return here and day.whole and day.hours == hours and (day.final or not self.refetch)
 
-    def _fetch_day(self, month: Month, key: str, hours: range, store: Store) -> Day:
+    def _with_day(self, month: Month, known: _Known, key: str, hours: range, store: Store) -> _Known:
         axes = Axes.of(self.request.area or Area.parse("global"))
         final = _hour(store.extent.last_final)
         versions = tuple(FINAL if hour <= final else PRELIMINARY for hour in hours)
@@ -137,16 +141,25 @@ class ArcoSource:
         lacking: list[str] = []
         with replacing(path) as temporary:
             write_cds(temporary, (part,), axes, _ATTRIBUTES, self._blocks(axes, hours, store, lacking))
+            if key in known.days:
+                # Killed between the file and the note, the old digest must not stand for the new file.
+                known = replace(known, days={name: day for name, day in known.days.items() if name != key})
+                self._write(month, known)
         if lacking:
             self.say(f"{key}: the store has no values of {', '.join(sorted(set(lacking)))} at some hours of the day")
-        return Day(
+        day = Day(
             name=path.name,
             sha256=sha256_of(path),
             bytes=path.stat().st_size,
             hours=len(hours),
             final=hours[-1] <= final,
             whole=not lacking,
+            final_until=f"{store.extent.last_final:%Y-%m-%d}",
+            available_until=f"{store.extent.last:%Y-%m-%d}",
         )
+        known = replace(known, days={**known.days, key: day})
+        self._write(month, known)
+        return known
 
     def _blocks(self, axes: Axes, hours: range, store: Store, lacking: list[str]) -> Iterator[Block]:
         rows = _positions(store.latitude_index, latitude_indices(axes.latitudes))
@@ -203,7 +216,7 @@ class ArcoSource:
 
     def _write(self, month: Month, known: _Known) -> None:
         days = {key: day.__dict__ for key, day in known.days.items()}
-        write_json(self._note(month), {"form": _FORM, "url": self.url, "days": days, "short": known.short})
+        write_json(self._note(month), {"form": _FORM, **self._asked, "days": days, "short": known.short})
 
     def _note(self, month: Month) -> Path:
         return self.folder / f"{self._stem(month)}.json"
@@ -212,12 +225,15 @@ class ArcoSource:
         return self.folder / self._stem(month)
 
     def _stem(self, month: Month) -> str:
-        asked = {
+        return f"{month}-{digest_of(self._asked)[:12]}"
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {
             "url": self.url,
             "variables": [variable.column for variable in self._variables],
             "area": self.request.area_text,
         }
-        return f"{month}-{digest_of(asked)[:12]}"
 
 
 def _hour(time: datetime) -> int:

@@ -2,7 +2,7 @@
 
 Source of the layout: ARCO-ERA5 (google-research/arco-era5). One hour a chunk; the time axis is made beforehand, from
 1900 to 2050, and holds NaN where there is nothing: only the attributes say how far it goes, in whole days. Not here:
-areas, files (`source`).
+trying again (`trouble`), areas, files (`source`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import aiohttp
+import fsspec
 import numpy as np
 import xarray as xr
-from fsspec.exceptions import FSTimeoutError
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from fsspec.utils import get_protocol
 
 from era5_pipeline import grid
-from era5_pipeline.errors import SourceError, TransientError, UsageError
+from era5_pipeline.errors import SourceError, UsageError
+from era5_pipeline.sources.arco.trouble import insisting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +32,11 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
-T = TypeVar("T")
-
 _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
+_DIMENSIONS = ("time", "latitude", "longitude")
 _EPOCH = np.datetime64("1900-01-01T00", "h")
-# What the network does, and goes by: of HTTP, of sockets, of fsspec.
-_PASSING = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
-_ATTEMPTS = 6
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
+# A chunk is 2 to 4 MB: an answer that pauses for so long is not slow, it is lost.
+_SILENCE_SECONDS, _CHUNK_SECONDS = 60.0, 600.0
 _REMEDY = "Correct ERA5_ARCO_URL, or leave it unset for the public store."
 
 
@@ -65,7 +63,7 @@ class Store:
     sleep: Callable[[float], None] = field(repr=False, default=time.sleep)
 
     def require(self, variables: tuple[Variable, ...]) -> None:
-        """See that the store has the variables.
+        """See that the store has the variables, along time, latitude and longitude.
 
         Raises:
             SourceError: naming those that it has not.
@@ -76,18 +74,34 @@ class Store:
                 f"{self.url} has no {', '.join(lacking)}",
                 remedy="Leave them out: --variables with the others. Their columns are NULL then.",
             )
+        for variable in variables:
+            dimensions = self.dataset[variable.cds_name].dims
+            if dimensions != _DIMENSIONS:
+                held = f"{variable.cds_name} is along {', '.join(map(str, dimensions))}"
+                raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
 
     def read(self, variable: Variable, hours: range) -> Floats:
         """The values at `hours` (since 1970-01-01 UTC), (hour, latitude, longitude) in the units of ERA5's files.
 
+        NaN where the store has nothing.
+
         Raises:
             TransientError: if the store could not be reached, several times in a row.
+            SourceError: if it refuses, or holds what cannot be decoded.
         """
         first = int(np.searchsorted(self.hours, hours.start))
         part = slice(first, first + len(hours))
         if not np.array_equal(self.hours[part], hours):
             raise SourceError(f"{self.url} lacks hours on its time axis", remedy=_REMEDY)
-        return _insisting(self.url, self.say, self.sleep, lambda: self.dataset[variable.cds_name][part].values)
+        what = f"{self.url}: {variable.cds_name} of {np.datetime64(hours.start, 'h').astype('datetime64[D]')}"
+        values = insisting(
+            what,
+            "If that lasts, take the month from the source cds.",
+            self.say,
+            self.sleep,
+            lambda: self.dataset[variable.cds_name][part].values,
+        )
+        return _without_fill(values)
 
 
 def open_store(url: str, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> Store:
@@ -98,20 +112,25 @@ def open_store(url: str, say: Callable[[str], None], sleep: Callable[[float], No
         SourceError: if there is no store, or it is not laid out as ARCO-ERA5 is.
         TransientError: if it could not be reached.
     """
+    address = _address(url)
     try:
-        dataset = _insisting(url, say, sleep, lambda: _opened(_address(url)))
-    except (FileNotFoundError, KeyError) as error:
-        raise SourceError(f"{url} is no Zarr store with consolidated metadata", remedy=_REMEDY) from error
+        fsspec.get_filesystem_class(get_protocol(address))
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url} cannot be opened ({' '.join(str(error).split())})", remedy=_REMEDY) from error
+    try:
+        dataset = insisting(url, _REMEDY, say, sleep, lambda: _opened(address))
+    except (FileNotFoundError, KeyError, ValueError, TypeError) as error:
+        raise SourceError(f"{url} is no Zarr store with consolidated metadata", remedy=_REMEDY) from error
     try:
         return Store(
             url=url,
             dataset=dataset,
             extent=_extent(dataset),
             hours=_hours(dataset),
-            latitude_index=grid.latitude_indices(dataset["latitude"].values),
-            longitude_index=grid.longitude_indices(dataset["longitude"].values),
+            latitude_index=_whole(grid.latitude_indices(dataset["latitude"].values), grid.N_LATITUDES, "latitudes"),
+            longitude_index=_whole(
+                grid.longitude_indices(dataset["longitude"].values), grid.N_LONGITUDES, "longitudes"
+            ),
             say=say,
             sleep=sleep,
         )
@@ -142,13 +161,22 @@ def _hours(dataset: xr.Dataset) -> npt.NDArray[np.int64]:
     return stamps.astype("datetime64[h]").astype(np.int64)
 
 
+def _whole(indices: Indices, count: int, what: str) -> Indices:
+    if indices.size != count or np.unique(indices).size != count:
+        raise ValueError(f"it has {indices.size} {what}, not {count}")
+    return indices
+
+
 def _opened(address: str) -> xr.Dataset:
     """The store; unmasked, for hour 0 of its time axis is Zarr's fill value.
 
     As format 2 first, which it has: looking for the others, zarr asks for files that a storage may refuse to speak of.
     """
+    timeout = aiohttp.ClientTimeout(total=_CHUNK_SECONDS, sock_connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
+    # Proxies of the environment count, as they do for the Climate Data Store.
+    options = {"client_kwargs": {"timeout": timeout, "trust_env": True}}
 
-    def as_format(number: int | None) -> xr.Dataset:
+    def as_format(number: int) -> xr.Dataset:
         dataset: xr.Dataset = xr.open_zarr(
             address,
             consolidated=True,
@@ -156,45 +184,23 @@ def _opened(address: str) -> xr.Dataset:
             mask_and_scale=False,
             decode_timedelta=False,
             zarr_format=number,
+            storage_options=options if address.startswith("http") else None,
         )
         return dataset
 
     try:
         return as_format(2)
     except (FileNotFoundError, KeyError, ValueError):
-        return as_format(None)
+        return as_format(3)
 
 
-def _insisting(url: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]) -> T:
-    """What `read` gives, tried again some times where the network fails, and told of."""
+def _without_fill(values: Floats) -> Floats:
+    """NaN for hours that have no chunk: they read as the fill value everywhere, which a copy of the store may have set.
 
-    def tell(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        say(f"{url}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s")
-
-    retrying = Retrying(
-        retry=retry_if_exception_type(_PASSING),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
-        stop=stop_after_attempt(_ATTEMPTS),
-        before_sleep=tell,
-        sleep=sleep,
-        reraise=True,
-    )
-    try:
-        return retrying(read)
-    except _PASSING as error:
-        raise TransientError(
-            f"{url} cannot be read ({_how(error)})",
-            remedy="Run it again: days that have come are kept. Is the network there?",
-        ) from error
-
-
-def _how(error: BaseException | None) -> str:
-    """In a few words, without the address, which is long."""
-    if isinstance(error, aiohttp.ClientResponseError):
-        return f"status {error.status}"
-    if isinstance(error, FSTimeoutError | TimeoutError):
-        return "no answer in time"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return "the connection was cut off"
+    No hour of the Earth is the same everywhere, of any of our variables.
+    """
+    flat = values.reshape(len(values), -1)
+    same = (flat == flat[:, :1]).all(axis=1)
+    if same.any():
+        values[same] = np.nan
+    return values
