@@ -94,7 +94,7 @@ class ArcoSource:
             known = self._read(month)
             if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
                 return self._raw_month(month, known)
-            store = open_store(self.url, self.say, self.sleep)
+            store = open_store(self.url, month, self.say, self.sleep)
             self._require_extent(month, store)
             store.require(self._variables)
             known = self._fetch_days(month, store, replace(known, short=False))

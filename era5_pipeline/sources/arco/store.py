@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.months import Month
     from era5_pipeline.variables import Variable
 
     Floats = npt.NDArray[np.float32]
@@ -93,7 +94,7 @@ class Store:
         part = slice(first, first + len(hours))
         if not np.array_equal(self.hours[part], hours):
             raise SourceError(f"{self.url} lacks hours on its time axis", remedy=_REMEDY)
-        what = f"{self.url}: {variable.cds_name} of {np.datetime64(hours.start, 'h').astype('datetime64[D]')}"
+        what = f"{np.datetime64(hours.start, 'h').astype('datetime64[D]')}: {variable.cds_name} from {self.url}"
         values = insisting(
             what,
             "If that lasts, take the month from the source cds.",
@@ -104,8 +105,10 @@ class Store:
         return _without_fill(values)
 
 
-def open_store(url: str, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> Store:
-    """Open the store at a URL, or in a folder.
+def open_store(
+    url: str, month: Month, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+) -> Store:
+    """Open the store at a URL, or in a folder; `month` is what for.
 
     Raises:
         UsageError: if the URL is of a kind that cannot be read.
@@ -118,7 +121,7 @@ def open_store(url: str, say: Callable[[str], None], sleep: Callable[[float], No
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url} cannot be opened ({' '.join(str(error).split())})", remedy=_REMEDY) from error
     try:
-        dataset = insisting(url, _REMEDY, say, sleep, lambda: _opened(address))
+        dataset = insisting(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
     except (FileNotFoundError, KeyError, ValueError, TypeError) as error:
         raise SourceError(f"{url} is no Zarr store with consolidated metadata", remedy=_REMEDY) from error
     try:
