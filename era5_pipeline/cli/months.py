@@ -61,6 +61,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     # What libraries warn of (each try to reach a server that is down) would drown what we say.
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
+    # Of a month that is skipped, it says of each check that it was not made.
+    logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
     console = Console(stderr=True)
     if settings.source_name == "sample":
         console.print("source sample: generated data, not ERA5", style="yellow", highlight=False)

@@ -112,6 +112,7 @@ def test_a_month_that_is_not_there_yet_is_skipped_without_a_failure(home: Home, 
     said = era5("load", "--from", str(current))
     assert f"{current}  skipped" in said.out
     assert f"{current} is not available yet: the latest hour there is" in said.err
+    assert "emitted no result" not in said.err
     (done,) = era5("load", "--from", str(current), "--json").json()
     assert done["state"] == "skipped"
     assert done["errors"] == []
