@@ -6,6 +6,7 @@ that nobody holds. Process numbers would not do, since containers that share a d
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_REMOVALS = 40
+# Twenty seconds: an initdb takes two, and several times that on a busy machine.
+_REMOVALS = 400
 _BETWEEN_REMOVALS_SECONDS = 0.05
+# Something came or went in it meanwhile.
+_STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 
 
 @contextmanager
@@ -53,8 +57,12 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 def _remove(folder: Path) -> None:
     """Remove it, though a program that its owner had started may still be writing into it, until it notices."""
     for _ in range(_REMOVALS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            if not folder.exists() or error.errno not in _STILL_WRITTEN:
+                return
+        else:
             return
         time.sleep(_BETWEEN_REMOVALS_SECONDS)
 
