@@ -10,6 +10,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -495,7 +496,7 @@ class Network:
         self._carries.clear()
 
     def cut(self) -> None:
-        """Close the connections at both ends."""
+        """Reset the connections at both ends."""
         for end in self._ends:
             with suppress(OSError):  # it has ended
                 end.shutdown(socket.SHUT_RDWR)
@@ -515,6 +516,8 @@ class Network:
         with suppress(OSError):  # closed
             while True:
                 near, _ = self._listener.accept()
+                # Closed, it is reset. Closed in order with a full window, its other end may wait a minute for more.
+                near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 far = self._connect()
                 self._ends += [near, far]
                 for source, sink in ((near, far), (far, near)):
