@@ -12,11 +12,12 @@ import pytest
 
 from era5_pipeline.errors import ServerUnreachableError
 from era5_pipeline.months import Month
-from era5_pipeline.warehouse.activity import Counters, Gone, Report, moved_wal, watch
+from era5_pipeline.warehouse.activity import Gone, Report, moved_wal, watch
 from era5_pipeline.warehouse.bottleneck import find_bottleneck
 from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.glances import HIDDEN, bytes_per_row
 from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.questions import Counters
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.servers import fresh_role
