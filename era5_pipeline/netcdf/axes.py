@@ -1,0 +1,136 @@
+"""The axes of a variable in a netCDF file, found by meaning: its times, latitudes and longitudes.
+
+Here: which coordinate is which, and its values as hours and grid indices. Not here: the variables themselves, what they
+are in, or their versions (`inspect`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from era5_pipeline import grid
+from era5_pipeline.months import FIRST_YEAR
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import xarray as xr
+
+ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "nothing"]
+
+# Hours since 1970-01-01 UTC.
+FIRST_HOUR = int(np.datetime64(f"{FIRST_YEAR}-01-01", "h").astype(np.int64))
+_TIME_NAMES = ("valid_time", "time")
+_LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
+_LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
+
+AGAIN = "Download it again, or move it out of the folder."
+_ON_GRID = (
+    "Ask the Climate Data Store for reanalysis-era5-single-levels with area borders on multiples of 0.25 degrees "
+    "(ERA5-Land and regridded or shifted files do not fit this table)."
+)
+
+
+class ProblemError(Exception):
+    """Raised to leave the inspection of a variable or file; `kind`, `text` and `remedy` are those of its problem."""
+
+    def __init__(self, kind: ProblemKind, text: str, remedy: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+        self.remedy = remedy
+
+
+def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
+    meanings = (coordinate.attrs.get("units"), coordinate.attrs.get("standard_name"), coordinate.name)
+    return any(str(meaning).lower() in words for meaning in meanings if meaning is not None)
+
+
+def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"]) -> xr.DataArray:
+    """The coordinate that is the `what` of the array, by its units, standard name or name.
+
+    Raises:
+        ProblemError: if there is none, or the grid is no latitude-longitude grid.
+    """
+    words = _LATITUDE if what == "latitude" else _LONGITUDE
+    found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
+    if not found:
+        raise ProblemError("dimensions", f"{array.name} has no {what}", "Ask for a plain latitude-longitude grid.")
+    if len(found) > 1 or found[0].ndim > 1:
+        raise ProblemError(
+            "dimensions", f"{array.name} is not on a latitude-longitude grid ({what} is two-dimensional)", _ON_GRID
+        )
+    return found[0]
+
+
+def time_axis(array: xr.DataArray) -> xr.DataArray:
+    """The coordinate that is the time of the values: one-dimensional, or of a single time.
+
+    Raises:
+        ProblemError: if there is none that can be read.
+    """
+    times: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
+    times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
+    # With both, valid_time is the time of the value; in cfgrib's files `time` may be that of the forecast.
+    times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
+    if not times or times[0].ndim > 1:
+        raise ProblemError(
+            "dimensions", f"{array.name} has no time coordinate that can be read", "Ask for hourly data with times."
+        )
+    return times[0]
+
+
+def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
+    """The times (n,), to the second: days as fractions miss the hour by a few nanoseconds.
+
+    Raises:
+        ProblemError: if there are none that can be read, or some are fill values.
+    """
+    times = np.atleast_1d(time_axis(array).values).astype("datetime64[ms]")
+    if np.isnat(times).any():
+        raise ProblemError("time", "its time coordinate holds fill values", AGAIN)
+    return (times + np.timedelta64(500, "ms")).astype("datetime64[s]")
+
+
+def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
+    """The times as hours since 1970-01-01 UTC (n,), n > 0, distinct, in file order.
+
+    Raises:
+        ProblemError: if they are none: off the hour, before ERA5, double, or missing.
+    """
+    times = times_along(array)
+    if not times.size:
+        raise ProblemError("time", f"{array.name} has no times, writing the file was not finished", AGAIN)
+    hours = times.astype("datetime64[h]")
+    off = times != hours
+    if off.any():
+        raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Ask for hourly data, on the hour.")
+    numbers = hours.astype(np.int64)
+    if numbers.min() < FIRST_HOUR:
+        raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", AGAIN)
+    distinct, counts = np.unique(numbers, return_counts=True)
+    if (counts > 1).any():
+        twice = distinct[counts > 1][0].astype("datetime64[h]")
+        raise ProblemError("time", f"time {twice}:00 occurs more than once", "Download it again without doubles.")
+    return numbers
+
+
+def indices_along(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -> npt.NDArray[np.int32]:
+    """The grid indices (n,) of the degrees of an axis, in file order.
+
+    Raises:
+        ProblemError: if they are not on the grid of ERA5, double, or fill values.
+    """
+    degrees = np.atleast_1d(np.asarray(coordinate.values, dtype=np.float64))
+    # netCDF's default fill value is 9.97e36 and often not declared; no degree is near it.
+    if not (np.abs(degrees) < 1e6).any():
+        raise ProblemError("grid", f"{what} holds only fill values", AGAIN)
+    try:
+        indices = grid.latitude_indices(degrees) if what == "latitude" else grid.longitude_indices(degrees)
+    except ValueError as error:
+        raise ProblemError("grid", str(error), _ON_GRID) from None
+    # Some global files repeat the first meridian as the last one (0 and 360): the first of the two is kept.
+    if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
+        raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
+    return indices
