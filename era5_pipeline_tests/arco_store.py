@@ -107,6 +107,10 @@ class ArcoStore:
         self._group.attrs.put({**attributes, "last_updated": "2026-11-20 02:18:01.385142+00:00"})
         zarr.consolidate_metadata(str(self.folder), zarr_format=2)
 
+    def describe(self, column: str, **attributes: str) -> None:
+        """Give a variable other attributes; before the promise."""
+        self._group[BY_COLUMN[column].cds_name].attrs.update(attributes)
+
     def forget(self, *names: str) -> None:
         """Take attributes away."""
         for path in (self.folder / ".zattrs", self.folder / ".zmetadata"):

@@ -485,3 +485,12 @@ def test_a_store_that_lacks_a_variable(tmp_path: Path) -> None:
     own.promise("2020-02-01")
     with pytest.raises(SourceError, match="has no total_precipitation, snowfall"):
         source(own.folder, tmp_path / "raw", "temperature_2m", "total_precipitation", "snowfall").fetch(MONTH)
+
+
+def test_a_store_in_other_units(tmp_path: Path) -> None:
+    """0 to 1 in per cent is out of bounds only where the sky is overcast: the units tell at once."""
+    own = ArcoStore(tmp_path / "store", ["total_cloud_cover"])
+    own.describe("total_cloud_cover", units="%")
+    own.promise("2020-02-01")
+    with pytest.raises(SourceError, match=r"total_cloud_cover is in %, not in \(0 - 1\) or 1"):
+        source(own.folder, tmp_path / "raw", "total_cloud_cover").fetch(MONTH)

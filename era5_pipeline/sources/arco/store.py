@@ -64,10 +64,12 @@ class Store:
     sleep: Callable[[float], None] = field(repr=False, default=time.sleep)
 
     def require(self, variables: tuple[Variable, ...]) -> None:
-        """See that the store has the variables, along time, latitude and longitude.
+        """See that the store has the variables, along time, latitude and longitude, in the units of ERA5's files.
+
+        Units that a copy of the store has lost are taken for granted; the values have their bounds.
 
         Raises:
-            SourceError: naming those that it has not.
+            SourceError: naming those that it has not, or has otherwise.
         """
         lacking = [v.cds_name for v in variables if v.cds_name not in self.dataset.data_vars]
         if lacking:
@@ -76,9 +78,13 @@ class Store:
                 remedy="Leave them out: --variables with the others. Their columns are NULL then.",
             )
         for variable in variables:
-            dimensions = self.dataset[variable.cds_name].dims
-            if dimensions != _DIMENSIONS:
-                held = f"{variable.cds_name} is along {', '.join(map(str, dimensions))}"
+            array = self.dataset[variable.cds_name]
+            if array.dims != _DIMENSIONS:
+                held = f"{variable.cds_name} is along {', '.join(map(str, array.dims))}"
+                raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
+            units = str(array.attrs.get("units", variable.file_units[0])).strip()
+            if units not in variable.file_units:
+                held = f"{variable.cds_name} is in {units}, not in {' or '.join(variable.file_units)}"
                 raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
 
     def read(self, variable: Variable, hours: range) -> Floats:
