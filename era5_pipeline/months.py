@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from era5_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FIRST_YEAR = 1940
 _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?")
@@ -113,3 +113,16 @@ def month_range(first: Month, last: Month) -> Iterator[Month]:
         raise UsageError(f"the range {first} to {last} is empty", remedy="Give the earlier month first.")
     for number in range(first.number, last.number + 1):
         yield Month.from_number(number)
+
+
+def spans(months: Iterable[Month], shown: int = 3) -> str:
+    """Months as text, consecutive ones together: `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
+    runs: list[list[Month]] = []
+    for month in months:
+        if runs and month.number == runs[-1][-1].number + 1:
+            runs[-1].append(month)
+        else:
+            runs.append([month])
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:shown]]
+    more = sum(len(run) for run in runs[shown:])
+    return ", ".join(texts) + (f" and {more:,} more month{'' if more == 1 else 's'}" if more else "")

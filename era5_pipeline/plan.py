@@ -1,7 +1,8 @@
 """How much a load of months is, before anything starts: months, requests, rows, bytes, hours, and what does not fit.
 
 Here: the reckoning, from what the ledger has measured, else from documented figures. It asks no server, no network and
-no disk. Not here: finding out what the warehouse and the disks have, or how the plan is shown (`cli/plan.py`).
+no disk. Not here: what the warehouse and the disks have (`holdings`), what does not fit (`cautions`), or how the plan
+is shown (`cli/plan.py`).
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.filesize import decimal
-
-from era5_pipeline.estimates import REQUESTS_AT_ONCE, bytes_of, counted, seconds_of
+from era5_pipeline.cautions import cautions
+from era5_pipeline.estimates import REQUESTS_AT_ONCE, bytes_of, seconds_of
 from era5_pipeline.extent import Size, default_area, grid_indices
 from era5_pipeline.grid import Area
 from era5_pipeline.sources.cds.request import MAX_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from era5_pipeline.estimates import Bytes, Seconds
     from era5_pipeline.extent import Load
+    from era5_pipeline.holdings import Disks, Held
     from era5_pipeline.months import Month
     from era5_pipeline.warehouse.ledger import Entry
-    from era5_pipeline.warehouse.space import Space
 
 # What becomes of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with
 # other variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
@@ -39,28 +38,6 @@ _MEGABYTES_PER_SECOND = (10, 50, 200)
 
 # Months of a much smaller area tell how long it takes to begin and to end one, not how fast rows go.
 _COMPARABLE = 0.1
-
-
-@dataclass(frozen=True)
-class Held:
-    """What is known of the warehouse. `entries` are its ledger's; None: not known, for the `reason`.
-
-    `layout` is that of the table, or of the one that a first load would make; None: not known.
-    """
-
-    entries: tuple[Entry, ...] | None = ()
-    reason: str = ""
-    layout: str | None = None
-    space: Space | None = None
-
-
-@dataclass(frozen=True)
-class Disks:
-    """Free bytes below ERA5_HOME, and where the server keeps the table; None: not known. `is_one`: it is one disk."""
-
-    home_free_bytes: int | None = None
-    table_free_bytes: int | None = None
-    is_one: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +83,7 @@ class Plan:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What does not fit or cannot be loaded yet, each with what to do."""
-        return (*_of_fields(self), *_of_time(self), *_of_disks(self), *_of_files(self))
+        return cautions(self)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value, as `era5 plan --json` prints it; null is what is not known."""
@@ -224,19 +201,6 @@ def reckon(load: Load, held: Held, disks: Disks, *, now: datetime, available_aft
     )
 
 
-def spans(months: Iterable[Month], shown: int = 3) -> str:
-    """Months as text, consecutive ones together: `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
-    runs: list[list[Month]] = []
-    for month in months:
-        if runs and month.number == runs[-1][-1].number + 1:
-            runs[-1].append(month)
-        else:
-            runs.append([month])
-    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:shown]]
-    more = sum(len(run) for run in runs[shown:])
-    return ", ".join(texts) + (f" and {counted(more, 'more month', 'more months')}" if more else "")
-
-
 def _state(load: Load, month: Month, entry: Entry | None, now: datetime, complete_from: datetime) -> State:
     is_same = entry is not None and entry.rows > 0 and _is_alike(load, entry) and _is_same_area(load, entry)
     if entry is not None and is_same and entry.state == "loaded":
@@ -272,58 +236,3 @@ def _rounded(value: float | None) -> int | None:
 
 def _hours(seconds: float | None) -> float | None:
     return None if seconds is None else seconds / 3600
-
-
-def _of_fields(plan: Plan) -> Iterator[str]:
-    if plan.size.requests and plan.largest.fields > MAX_FIELDS:
-        yield (
-            f"a month has {plan.largest.fields:,} fields, and a request may have {MAX_FIELDS:,}: "
-            "ask for fewer variables (--variables)"
-        )
-
-
-def _of_time(plan: Plan) -> Iterator[str]:
-    if early := plan.months("early"):
-        day = plan.complete_from[early[-1]].date()
-        yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {_it(early)} from {day} on"
-    if future := plan.months("future"):
-        begun = [month for month in plan.load.months if month < future[0]]
-        end = f"; end with --to {begun[-1]}" if begun else ""
-        yield f"{spans(future)} {'has' if len(future) == 1 else 'have'} not begun, and {_is(future)} not counted{end}"
-
-
-def _is(months: Sequence[Month]) -> str:
-    return "is" if len(months) == 1 else "are"
-
-
-def _it(months: Sequence[Month]) -> str:
-    return "it" if len(months) == 1 else "them"
-
-
-def _of_disks(plan: Plan) -> Iterator[str]:
-    disks, table = plan.disks, plan.bytes.table.value or 0.0
-    in_table = table if disks.is_one else 0.0
-    needed = plan.bytes.home + in_table
-    smaller = "a smaller --area, fewer --variables, or fewer months at a time"
-    if disks.home_free_bytes is not None and needed > disks.home_free_bytes:
-        what = "raw and Parquet files and the table take" if in_table else "raw and Parquet files take"
-        yield (
-            f"the disk of ERA5_HOME has {decimal(disks.home_free_bytes)} free, and {what} {decimal(round(needed))}: "
-            f"take another ERA5_HOME, {smaller}; or remove the files of months that are loaded (docs/operations.md, "
-            f'"Disk"): those of one month take {decimal(round(plan.largest_home_bytes))}'
-        )
-    if disks.table_free_bytes is not None and table > disks.table_free_bytes:
-        columnstore = f"; TimescaleDB's columnstore would take {decimal(round(plan.bytes.columnstore))}"
-        yield (
-            f"the disk of the embedded server has {decimal(disks.table_free_bytes)} free, and the table takes "
-            f"{decimal(round(table))}: take another server (ERA5_DATABASE_URL), {smaller}"
-            + ("" if plan.held.layout == "columnstore" else columnstore)
-        )
-
-
-def _of_files(plan: Plan) -> Iterator[str]:
-    if plan.load.is_open:
-        yield (
-            "the files are not looked at, and may hold fewer months, variables and places: this is the most it can be; "
-            "--variables and --area make it less"
-        )

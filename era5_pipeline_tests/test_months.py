@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.errors import UsageError
-from era5_pipeline.months import Month, month_range
+from era5_pipeline.months import Month, month_range, spans
 
 months = st.builds(Month, st.integers(1940, 2200), st.integers(1, 12))
 
@@ -74,3 +74,10 @@ def test_a_range_has_both_ends() -> None:
 def test_a_range_backwards_is_refused() -> None:
     with pytest.raises(UsageError, match="2023-02 to 2022-11 is empty"):
         list(month_range(Month(2023, 2), Month(2022, 11)))
+
+
+def test_spans() -> None:
+    held = [*month_range(Month(1999, 11), Month(2000, 2)), Month(2001, 1), Month(2002, 1), Month(2003, 1)]
+    assert spans(held) == "1999-11 to 2000-02, 2001-01, 2002-01 and 1 more month"
+    assert spans([*held, Month(2003, 2)], shown=1) == "1999-11 to 2000-02 and 4 more months"
+    assert spans([]) == ""

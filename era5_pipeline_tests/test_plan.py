@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from era5_pipeline import estimates
 from era5_pipeline.extent import Load, Size
 from era5_pipeline.grid import N_LOCATIONS, Area
-from era5_pipeline.months import Month, month_range
-from era5_pipeline.plan import TO_LOAD, Disks, Held, reckon, spans
+from era5_pipeline.holdings import Disks, Held
+from era5_pipeline.months import Month, month_range, spans
+from era5_pipeline.plan import TO_LOAD, reckon
 from era5_pipeline.settings import read_settings
 from era5_pipeline.variables import BY_SHORT_NAME, VARIABLES, in_table_order
 from era5_pipeline.warehouse.connect import Warehouse
@@ -365,13 +366,6 @@ def test_what_does_not_fit_is_said() -> None:
     assert "disk of the embedded server" in small
     assert small.count("--area") == small.count("--variables") == 2
     assert plan_of(load, disks=Disks()).warnings == ()
-
-
-def test_spans() -> None:
-    held = [*month_range(Month(1999, 11), Month(2000, 2)), Month(2001, 1), Month(2002, 1), Month(2003, 1)]
-    assert spans(held) == "1999-11 to 2000-02, 2001-01, 2002-01 and 1 more month"
-    assert spans([*held, Month(2003, 2)], shown=1) == "1999-11 to 2000-02 and 4 more months"
-    assert spans([]) == ""
 
 
 def test_every_layout_has_its_rates() -> None:

@@ -1,27 +1,23 @@
 """`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
 
-Here: options, looking at the warehouse and at the disks without changing either, and how the plan is printed. Not here:
-the reckoning (`era5_pipeline.plan`).
+Here: options, and how the plan is printed. Not here: looking at the warehouse and the disks (`holdings`), or the
+reckoning (`era5_pipeline.plan`).
 """
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.errors import Era5Error, UsageError
+from era5_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    import psycopg
 
     from era5_pipeline.estimates import Figure
     from era5_pipeline.months import Month
-    from era5_pipeline.plan import Disks, Held, Plan
+    from era5_pipeline.plan import Plan
     from era5_pipeline.settings import Settings
-    from era5_pipeline.warehouse.connect import Warehouse
 
     # Label, number, words.
     _Row = tuple[str, str, str]
@@ -64,6 +60,7 @@ def plan(
     from datetime import UTC, datetime
 
     from era5_pipeline.extent import Load
+    from era5_pipeline.holdings import disks_of, held_by
     from era5_pipeline.months import Month, month_range
     from era5_pipeline.plan import reckon
     from era5_pipeline.settings import read_settings
@@ -76,8 +73,8 @@ def plan(
         raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
     planned = reckon(
         load,
-        _held(settings),
-        _disks(settings),
+        held_by(settings),
+        disks_of(settings),
         now=datetime.now(tz=UTC),
         available_after_days=settings.available_after_days,
     )
@@ -85,91 +82,6 @@ def plan(
         typer.echo(json.dumps(planned.to_json(), indent=1))
     else:
         _print(planned, settings)
-
-
-def _held(settings: "Settings") -> "Held":
-    """What the warehouse has. A server that does not run is not started, a database that is not there not made."""
-    from era5_pipeline.plan import Held
-    from era5_pipeline.warehouse.connect import DATABASE, Warehouse
-    from era5_pipeline.warehouse.embedded import EmbeddedServer
-    from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-    from era5_pipeline.warehouse.urls import normalized
-
-    if settings.database_url is not None:
-        return _asked(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
-    server, layout = EmbeddedServer(settings.home), MonthPartitions.name
-    if not (server.data_folder / "PG_VERSION").exists():
-        return Held(layout=layout)
-    if not server.is_running():
-        reason = "the embedded server does not run, and is not started for this (era5 db start does)"
-        return Held(entries=None, reason=reason, layout=layout)
-    return _asked(Warehouse(server.url(DATABASE)), layout=layout)
-
-
-def _asked(warehouse: "Warehouse", layout: str | None) -> "Held":
-    from era5_pipeline.plan import Held
-    from era5_pipeline.warehouse.ledger import read_ledger
-    from era5_pipeline.warehouse.space import read_space
-
-    try:
-        with warehouse.connect() as connection:
-            entries = tuple(read_ledger(connection))
-            layout = _layout(connection)
-            try:
-                space = read_space(connection)
-            except Era5Error:  # the table is locked: its size can be done without
-                space = None
-    except UsageError:
-        raise
-    except Era5Error as error:
-        return Held(entries=None, reason=error.message, layout=layout)
-    return Held(entries=entries, layout=layout, space=space)
-
-
-def _layout(connection: "psycopg.Connection[Any]") -> str | None:
-    """The layout of the table, or the one that a first load would make; None: it cannot be told."""
-    from dataclasses import replace
-
-    from era5_pipeline.warehouse.connect import describe_server
-    from era5_pipeline.warehouse.failures import server_errors
-    from era5_pipeline.warehouse.layouts import layout_for
-    from era5_pipeline.warehouse.schema import existing_layout
-
-    if (layout := existing_layout(connection)) is not None:
-        return layout.name
-    server = describe_server(connection)
-    if server.timescaledb is None:
-        with server_errors("asking what the server offers"):
-            row = connection.execute(
-                "SELECT default_version, current_setting('timescaledb.license', true) FROM pg_available_extensions "
-                "WHERE name = 'timescaledb' AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
-            ).fetchone()
-        if row is not None:
-            # A load would create the extension. Before, only a server whose configuration names its edition tells it.
-            if row[1] is None:
-                return None
-            server = replace(server, timescaledb=row[0], license=row[1])
-    return layout_for(server).name
-
-
-def _disks(settings: "Settings") -> "Disks":
-    from era5_pipeline.plan import Disks
-    from era5_pipeline.warehouse.embedded import EmbeddedServer
-
-    home, home_device = _free(settings.home)
-    if settings.database_url is not None:
-        return Disks(home_free_bytes=home)
-    table, table_device = _free(EmbeddedServer(settings.home).data_folder)
-    return Disks(home_free_bytes=home, table_free_bytes=table, is_one=home_device == table_device)
-
-
-def _free(folder: "Path") -> tuple[int, int]:
-    """Free bytes of the disk that the folder is on, or would be made on; and the disk's number."""
-    import shutil
-
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free, folder.stat().st_dev
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:
@@ -209,7 +121,7 @@ def _heading(planned: "Plan") -> str:
 
 
 def _month_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.plan import spans
+    from era5_pipeline.months import spans
 
     def row(label: str, months: "Sequence[Month]", words: str = "") -> "_Row":
         return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
