@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -149,8 +150,13 @@ def test_all_of_era5_is_readable(here: Here) -> None:
     assert value["rows"] == 773_621_694_720
     # No disk of a machine that runs tests has room for this: a warning, and no failure.
     assert any("disk of ERA5_HOME" in text for text in value["warnings"])
-    joined = " ".join(told)
-    assert all(text in joined for text in value["warnings"])
+    joined = without_free_bytes(" ".join(told))
+    assert all(without_free_bytes(text) in joined for text in value["warnings"])
+
+
+def without_free_bytes(text: str) -> str:
+    """What is free changes from one command to the next: others use the disk."""
+    return re.sub(r"has [\d.]+ \w+ free", "has room", text)
 
 
 def test_an_embedded_server_that_does_not_run_is_not_started() -> None:
