@@ -17,7 +17,8 @@ from era5_pipeline.atomic import digest_of, replacing, sha256_of
 from era5_pipeline.errors import NoDataError
 from era5_pipeline.grid import Area
 from era5_pipeline.progress import report
-from era5_pipeline.sources.cds_layout import Axes, Part, suffix_of, write_cds
+from era5_pipeline.sources.cds_layout import suffix_of, write_cds
+from era5_pipeline.sources.cds_netcdf import Axes, Part
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
 from era5_pipeline.sources.sample_fields import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.variables import VARIABLES, in_table_order

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.grid import Area
-from era5_pipeline.sources.cds_layout import Axes, Part, suffix_of, write_cds
+from era5_pipeline.sources.cds_layout import suffix_of, write_cds
+from era5_pipeline.sources.cds_netcdf import Axes, Part
 from era5_pipeline.sources.sample_fields import SampleWeather
 from era5_pipeline.variables import VARIABLES, in_table_order
 

@@ -17,8 +17,8 @@ from era5_pipeline.errors import LocalDiskError, NoDataError, UsageError
 from era5_pipeline.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.months import Month
 from era5_pipeline.progress import listening
-from era5_pipeline.sources import cds_layout
-from era5_pipeline.sources.cds_layout import Axes
+from era5_pipeline.sources import cds_netcdf
+from era5_pipeline.sources.cds_netcdf import Axes
 from era5_pipeline.sources.protocol import Request, Source
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.sample_fields import HOURS_1940_TO_1970, KELVIN, SampleWeather, pack
@@ -230,7 +230,7 @@ def test_slabs_give_what_one_chunk_gives(tmp_path: Path, monkeypatch: pytest.Mon
     )
     one = SampleSource(tmp_path / "a", request, hours).fetch(Month(1940, 1))
     whole = values_of(one, tmp_path / "x")
-    monkeypatch.setattr(cds_layout, "_ONE_CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(cds_netcdf, "_ONE_CHUNK_BYTES", 1 << 20)
     raw = SampleSource(tmp_path / "b", request, hours).fetch(Month(1940, 1))
     slabs = values_of(raw, tmp_path / "y")
     for path in netcdfs(raw, tmp_path / "y"):

@@ -19,7 +19,8 @@ from era5_pipeline.errors import NoDataError, NotYetAvailableError
 from era5_pipeline.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.sources.alone import alone
 from era5_pipeline.sources.arco.store import Store, open_store
-from era5_pipeline.sources.cds_layout import Axes, Part, write_cds
+from era5_pipeline.sources.cds_layout import write_cds
+from era5_pipeline.sources.cds_netcdf import Axes, Part
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
 from era5_pipeline.variables import VARIABLES
 from era5_pipeline.versions import FINAL, PRELIMINARY
