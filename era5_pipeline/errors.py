@@ -13,6 +13,7 @@
     |   `-- MonthLockedError                 another load holds the month
     |-- LocalDiskError                   6   this machine's disk
     `-- SourceError                      8   the service that months come from (key, licence, limits)
+        `-- MonthFailedError             9       it fails at this month; others it may give
 
 All of them are permanent: trying the same again gives the same answer. Transient trouble has one class:
 
@@ -112,18 +113,25 @@ class SourceError(Era5Error):
     exit_code = 8
 
 
+class MonthFailedError(SourceError):
+    """The service could not give this month: the request failed there, or what came is damaged. Others it may give."""
+
+    exit_code = 9
+
+
 class TransientError(Era5Error):
     """Worth another try: the connection was cut, the server restarts."""
 
     exit_code = 7
 
 
-_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+# EFBIG: a file larger than the file system, or a limit of the user, allows.
+_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 @contextmanager
 def disk_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn "no space", "quota", "read-only" and "permission" into a `LocalDiskError` that names `path`.
+    """Turn "no space", "quota", "too large", "read-only" and "permission" into a `LocalDiskError` that names `path`.
 
     Raises:
         LocalDiskError: in place of those `OSError`s; every other error passes.

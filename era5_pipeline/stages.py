@@ -7,12 +7,13 @@ below the pipeline's home, so that any of them can be run again alone.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import read_json, sha256_of, write_json
-from era5_pipeline.errors import InputError
+from era5_pipeline.errors import BadFileError, InputError
 from era5_pipeline.facts import FlatMonth, month_fingerprint
 from era5_pipeline.flatten import flatten_month, preview_file, read_flat_month
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -30,7 +31,7 @@ from era5_pipeline.warehouse.revisions import ASKED_ANEW
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from era5_pipeline.months import Month
@@ -105,12 +106,13 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     month.require_begun(datetime.now(tz=UTC))
     source = source_of(settings, say)
     raw = source.fetch(month)
-    with scratch_folder(settings.home) as scratch:
+    with _noted_if_damaged(source, raw), scratch_folder(settings.home) as scratch:
         inventory = take_inventory(raw, scratch)
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
     source.judged(raw, whole=is_whole(inventory))
     seconds = time.monotonic() - started
-    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": seconds})
+    manifest = {"raw": raw.to_json(), "seconds": seconds, "asked": _asked(settings)}
+    write_json(_manifest(settings, month), manifest)
     return RawResult(
         raw=raw,
         rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
@@ -132,17 +134,27 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     manifest = read_json(_manifest(settings, month))
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
+    asked = manifest.get("asked", _asked(settings))
+    if asked != _asked(settings):
+        variables = "all variables" if asked["variables"] is None else ", ".join(asked["variables"])
+        said = f"source {asked['source']}, area {asked['area'] or 'global'}, {variables}"
+        raise InputError(
+            f"{month}: its raw files were asked for otherwise ({said})",
+            remedy="Materialize era5/raw of this month first, with these settings.",
+        )
     raw = RawMonth.from_json(manifest["raw"])
+    source = source_of(settings)
     folder = _flat_folder(settings)
     flat = None if settings.force else _same_flat(folder, raw, settings)
     reused = flat is not None
     if flat is None:
-        flat = flatten_month(
-            raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
-        )
-    if raw.source == settings.source_name and any(facts.missing for facts in flat.columns):
+        with _noted_if_damaged(source, raw):
+            flat = flatten_month(
+                raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
+            )
+    if any(facts.missing for facts in flat.columns):
         # A service may announce hours before their values are there.
-        source_of(settings).judged(raw, whole=False)
+        source.judged(raw, whole=False)
     return FlatResult(
         flat=flat,
         outcomes=flat_outcomes(flat, allow_incomplete=settings.allow_incomplete),
@@ -222,6 +234,26 @@ def stray_problems(settings: Settings) -> tuple[Problem, ...]:
     """Files of the source `files` that cannot be used and may have been for any month."""
     source = source_of(settings)
     return tuple(p for p in source.problems() if not p.months) if isinstance(source, FilesSource) else ()
+
+
+@contextmanager
+def _noted_if_damaged(source: Source, raw: RawMonth) -> Iterator[None]:
+    """What a service sent and cannot be used is not to be given again."""
+    try:
+        yield
+    except BadFileError as error:
+        source.judged(raw, whole=False)
+        if source.name not in ASKED_ANEW:
+            raise
+        remedy = "Run the month again, from era5/raw on: it is fetched anew."
+        raise BadFileError(error.path, error.problem, remedy=remedy) from error
+
+
+def _asked(settings: Settings) -> dict[str, Any]:
+    """What months are asked for with, as a JSON value."""
+    request = Request(settings.wanted_variables, settings.wanted_area)
+    variables = None if request.variables is None else [variable.column for variable in request.variables]
+    return {"source": settings.source_name, "variables": variables, "area": request.area_text}
 
 
 def _manifest(settings: Settings, month: Month) -> Path:

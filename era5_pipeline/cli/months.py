@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.errors import InputError, SourceError
+from era5_pipeline.errors import InputError, MonthFailedError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
+# Months at each of which a service fails, one after another, before it is left alone.
+_FAILED_IN_A_ROW = 3
 _COLUMNS = (
     ("month", 7),
     ("state", 10),
@@ -75,8 +77,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:
             for month, overrides in wanted:
-                if any(trouble.exit_code == SourceError.exit_code for run in runs for trouble in run.trouble):
-                    break  # the service would refuse the other months as well
+                if _is_service_down(runs):
+                    break
                 if month in unchanged and not overrides.get("refetch"):
                     if not as_json:
                         _print_row((str(month), "unchanged"))
@@ -92,6 +94,13 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         typer.echo("nothing changed: the table holds these months as the source has them (--force does them again)")
     untried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     return _report(settings, runs, untried)
+
+
+def _is_service_down(runs: "Sequence[MonthRun]") -> bool:
+    """Whether the service would refuse the other months as well: it said so, or failed at several in a row."""
+    last = [{trouble.exit_code for trouble in run.trouble} for run in runs[-_FAILED_IN_A_ROW:]]
+    is_refused = bool(last) and SourceError.exit_code in last[-1]
+    return is_refused or (len(last) == _FAILED_IN_A_ROW and all(MonthFailedError.exit_code in codes for codes in last))
 
 
 def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:

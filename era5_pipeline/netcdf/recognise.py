@@ -23,7 +23,11 @@ def kind_of(path: Path) -> Kind:
         OSError: if it cannot be read.
     """
     with path.open("rb") as file:
-        head = file.read(8)
+        return kind_of_bytes(file.read(8))
+
+
+def kind_of_bytes(head: bytes) -> Kind:
+    """The kind of a file that begins with these bytes, eight or more."""
     if head.startswith(_NETCDF):
         return "netcdf"
     return "zip" if head.startswith(_ZIP) else "other"

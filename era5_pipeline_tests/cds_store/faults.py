@@ -26,6 +26,8 @@ class Faults:
     # Jobs that are taken, and come to nothing.
     reject_jobs: int = 0
     fail_jobs: int = 0
+    # What the service says of a job that failed.
+    failure: str = "MARS returned an internal error. Please try again later."
     # Status 429 at submission, with this header.
     too_many_requests: int = 0
     retry_after: str | None = None
@@ -42,6 +44,12 @@ class Faults:
     # What is announced of the file.
     wrong_size: int = 0
     wrong_checksum: int = 0
+    no_checksum: bool = False
+    href: str | None = None
+    # Downloads of which a byte is another on its way, each time elsewhere.
+    garble_downloads: int = 0
+    # News for the users of the dataset, with each look at a job.
+    news: str | None = None
     # What is in the file.
     corrupt_zip: int = 0
     html_instead: bool = False

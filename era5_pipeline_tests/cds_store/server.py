@@ -33,7 +33,6 @@ _LAG = timedelta(days=5)
 _LIMITED = (
     "Number of API queued requests for this dataset is temporarily limited. Please configure your scripts accordingly."
 )
-_FAILED = "MARS returned an internal error. Please try again later."
 _NOT_YET = (
     "None of the data you have requested is available yet, please revise the period requested. "
     "The latest date available for this dataset is: {:%Y-%m-%d %H:00}"
@@ -47,6 +46,7 @@ class Job:
     id: str
     inputs: dict[str, Any]
     created: datetime
+    finished: datetime | None = None
     status: str = "accepted"
     looks: int = 0
     error: str | None = None
@@ -123,7 +123,7 @@ class CdsServer:
             if self.faults.use("reject_jobs"):
                 job.status, job.error = "rejected", _LIMITED
             elif self.faults.use("fail_jobs"):
-                job.status, job.error = "failed", _FAILED
+                job.status, job.error = "failed", self.faults.failure
             self.jobs[job.id] = job
             return job
 
@@ -143,7 +143,7 @@ class CdsServer:
     def _finish(self, job: Job) -> None:
         try:
             job.name, job.content = self._answer(job.inputs)
-            job.status = "successful"
+            job.status, job.finished = "successful", datetime.now(tz=UTC)
         except data.NothingAvailableError:
             job.status, job.error = "failed", _NOT_YET.format(self.newest)
 
@@ -275,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _job(self, job_id: str) -> None:
         self._fail_if_told("poll")
-        job = self._find(job_id)
+        faults, job = self.service.faults, self._find(job_id)
         if self.command == "DELETE":
             job.status = "dismissed"
             return self._json(200, self._described(job))
@@ -284,6 +284,9 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self._described(self.service.look(job) if query else job)
         if query:
             answer["metadata"] = {"request": {"ids": job.inputs}, "log": []}
+            if faults.news is not None:
+                message = {"content": faults.news, "severity": "warning", "date": "2026-11-20T00:00:00"}
+                answer["metadata"]["datasetMetadata"] = {"messages": [message]}
         return self._json(200, answer)
 
     def _jobs(self) -> None:
@@ -302,6 +305,7 @@ class _Handler(BaseHTTPRequestHandler):
             "jobID": job.id,
             "status": job.status,
             "created": created,
+            "finished": None if job.finished is None else job.finished.isoformat(),
             "updated": created,
             "links": links,
             "metadata": {},
@@ -320,14 +324,18 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusalError(404, "job results not ready", detail=f"status of job {job.id} is {job.status}")
         if faults.use("expire_results"):
             raise _RefusalError(404, "results expired", detail="results of the job have expired")
-        md5, size = hashlib.md5(job.content).hexdigest(), len(job.content)
+        size = len(job.content)
+        # As the service writes it: a number, whose leading zeros are lost.
+        checksum = f"{int(hashlib.md5(job.content).hexdigest(), 16):x}"
         value = {
             "type": "application/zip" if job.name.endswith(".zip") else "application/netcdf",
-            "href": f"/store/{job.id}/{job.name}",
-            "file:checksum": "0" * 32 if faults.use("wrong_checksum") else md5,
+            "href": f"/store/{job.id}/{job.name}?X-Signature=a-secret" if faults.href is None else faults.href,
+            "file:checksum": "0" * 32 if faults.use("wrong_checksum") else checksum,
             "file:size": size + 1 if faults.use("wrong_size") else size,
             "file:local_path": f"s3://store/{job.name}",
         }
+        if faults.no_checksum:
+            del value["file:checksum"]
         self._json(200, {"asset": {"value": value}})
 
     def _file(self, job_id: str) -> None:
@@ -349,6 +357,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        if faults.use("garble_downloads"):
+            at = len(content) - 1000 - faults.garble_downloads
+            content = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         end = len(content)
         if faults.cut_download_after and end - start > faults.cut_download_after and faults.use("cut_downloads"):
             end = start + faults.cut_download_after

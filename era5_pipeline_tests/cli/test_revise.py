@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from era5_pipeline.errors import SourceError
+from era5_pipeline.errors import MonthFailedError, SourceError
 from era5_pipeline.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.commands import Home, Said, new_home
@@ -125,6 +125,23 @@ def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer
     assert "manage-licences" in said.err
     assert "2001-02 to 2001-03 were not tried" in said.err
     assert sum(method == "POST" for method, _, _ in server.requests) == 1
+
+
+def test_a_month_at_which_the_service_fails_does_not_keep_others_out(server: CdsServer, era5: Era5) -> None:
+    server.faults.fail_jobs = 3
+    said = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
+    assert "2001-01: gave up: the request failed at the service" in said.err
+    states = {line.split()[0]: line.split()[1] for line in said.out.splitlines()[1:] if line.startswith("2001")}
+    assert states == {"2001-01": "failed", "2001-02": "loaded", "2001-03": "loaded"}
+    again = era5("load", "--from", "2001-01", "--to", "2001-03")
+    assert "2001-01  loaded" in again.out
+
+
+def test_a_service_that_fails_at_every_month_is_left_alone(server: CdsServer, era5: Era5) -> None:
+    server.faults.fail_jobs = 10_000
+    said = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
+    assert said.out.count("failed") == 3
+    assert "2002-04 to 2002-12 were not tried" in said.err
 
 
 def test_without_a_key_the_remedy_is_how_to_get_one(home: Home) -> None:

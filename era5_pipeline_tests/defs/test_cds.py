@@ -122,6 +122,30 @@ def test_a_short_month_is_refused_and_asked_for_anew(pipeline: Pipeline, server:
     assert [bool(inputs.get("no_cache")) for inputs in server.submissions] == [False, True]
 
 
+@pytest.mark.parametrize("where", ["head", "values"])
+def test_a_file_that_cannot_be_read_is_fetched_anew(
+    pipeline: Pipeline, server: CdsServer, tmp_path: Path, where: str
+) -> None:
+    """As it was announced, and damaged nevertheless: where its coordinates are, or in the middle of the values."""
+    month, number = ("2020-09", 9) if where == "head" else ("2020-10", 10)
+    only = {"variables": "temperature_2m", "area": "-5/106/-7/108"}
+    assert pipeline.run(month, **only).trouble == []
+    (raw,) = (pipeline.home / "raw" / "cds").glob(f"2020-{number:02d}-*.nc")
+    content = bytearray(raw.read_bytes())
+    at = 4096 if where == "head" else len(content) // 2
+    content[at : at + 4000] = bytes(4000)
+    server.faults.answer_with = tmp_path / "damaged.nc"
+    server.faults.answer_with.write_bytes(content)
+    (trouble,) = pipeline.run(month, **only, refetch=True).trouble
+    assert "fetched anew" in trouble.remedy
+    server.faults.answer_with = None
+    assert pipeline.run(month, **only).trouble == []
+    assert [bool(inputs.get("no_cache")) for inputs in server.submissions] == [False, True, True]
+    entry = pipeline.entry(month)
+    assert entry is not None
+    assert entry.state == "loaded"
+
+
 def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("1940-01")
     assert run.trouble == []

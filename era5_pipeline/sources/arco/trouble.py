@@ -11,7 +11,7 @@ import aiohttp
 from fsspec.exceptions import FSTimeoutError
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from era5_pipeline.errors import SourceError, TransientError
+from era5_pipeline.errors import MonthFailedError, SourceError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def insisting(
 
     Raises:
         TransientError: if it failed each time.
-        SourceError: with `remedy`, if it is refused, or what comes cannot be decoded.
+        SourceError: with `remedy`, if it is refused; a MonthFailedError if what comes cannot be decoded.
         FileNotFoundError: as it is.
     """
 
@@ -62,7 +62,8 @@ def insisting(
                 f"{what} cannot be read ({_how(error)})",
                 remedy="Run it again: days that have come are kept. Is the network there?",
             ) from error
-        raise SourceError(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
+        kind = MonthFailedError if isinstance(error, _UNDECODABLE) else SourceError
+        raise kind(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
 
 
 def _passes(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ secret: no repr, log or event shows it.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -38,14 +39,7 @@ def read_credentials() -> Credentials:
     Raises:
         SourceError: if there are none, or they are of the Climate Data Store as it was until 2024.
     """
-    try:
-        url, key, verify = get_url_key_verify(None, None, None)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise SourceError(f"the file with the key cannot be read ({reason})", remedy=_GET_KEY) from error
-    except Exception as error:  # noqa: BLE001  # cdsapi raises a bare Exception
-        # Not chained: its text may quote the file.
-        raise SourceError(_what_is_missing(error), remedy=_GET_KEY) from None
+    url, key, verify = _read()
     if ":" in key:
         raise SourceError(
             "the key is one of the old Climate Data Store (it has a colon), which has ended in 2024", remedy=_GET_KEY
@@ -53,8 +47,29 @@ def read_credentials() -> Credentials:
     if not _PRINTABLE.fullmatch(key):
         raise SourceError("the key is not one: it is empty, or has blanks or letters of other scripts", remedy=_GET_KEY)
     if not url.startswith(("http://", "https://")) or url.rstrip("/").endswith("/api/v2"):
-        raise SourceError(f"the address {url} is not that of the Climate Data Store's API", remedy=_GET_KEY)
+        # Not shown: what was put there by mistake may be the key, or have a password in it.
+        raise SourceError(
+            "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
+            remedy=_GET_KEY,
+        )
     return Credentials(url.rstrip("/"), SecretStr(key), verify)
+
+
+def _read() -> tuple[str, str, bool]:
+    given = os.environ.get("CDSAPI_URL")
+    # With a key alone, the address is the one there is; cdsapi wants both.
+    for url in (None, None if given else DEFAULT_URL):
+        try:
+            found: tuple[str, str, bool] = get_url_key_verify(url, None, None)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise SourceError(f"the file with the key cannot be read ({reason})", remedy=_GET_KEY) from error
+        except Exception as error:  # noqa: BLE001  # cdsapi raises a bare Exception
+            missing = _what_is_missing(error)
+        else:
+            return found
+    # Not chained: its text may quote the file.
+    raise SourceError(missing, remedy=_GET_KEY)
 
 
 def _what_is_missing(error: Exception) -> str:

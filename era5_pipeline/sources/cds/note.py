@@ -7,6 +7,7 @@ bytes that had come.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.atomic import read_json, write_json
@@ -19,12 +20,15 @@ _FORM = 1
 
 @dataclass(frozen=True)
 class Fetched:
-    """The file that came: its name in the folder of the note, and what was verified of it. `job` is the request."""
+    """The file that came: its name in the folder of the note, and what is known of it. `job` is the request.
+
+    `checksum` is the one announced, None where none was, or the file has another (and came with it twice).
+    """
 
     name: str
     sha256: str
     bytes: int
-    md5: str | None
+    checksum: str | None
     job: str
     fetched_at: str
     seconds: float
@@ -36,13 +40,20 @@ class Note:
     """The state of a month's request. `sending_at`: a request was about to be sent, and may have arrived.
 
     `job` is the number of one that did, and whose answer has not come yet; `no_cache` whether it asked for data made
-    anew; `fetched` the newest file.
+    anew; `given_up` the last one that came to nothing; `fetched` the newest file.
     """
 
     sending_at: str | None = None
     job: str | None = None
     no_cache: bool = False
     fetched: Fetched | None = None
+    given_up: str | None = None
+
+    @property
+    def dealt_with(self) -> frozenset[str]:
+        """Requests of whose answers nothing more is to be had."""
+        jobs = (self.given_up, self.fetched.job if self.fetched else None)
+        return frozenset(job for job in jobs if job is not None)
 
     def sending(self, now: str, *, no_cache: bool) -> Self:
         """About to send a request."""
@@ -54,7 +65,7 @@ class Note:
 
     def forgotten(self) -> Self:
         """The request has come to nothing."""
-        return replace(self, sending_at=None, job=None)
+        return replace(self, sending_at=None, job=None, given_up=self.job or self.given_up)
 
     def arrived(self, fetched: Fetched) -> Self:
         """The answer has come."""
@@ -67,10 +78,16 @@ def read_note(path: Path) -> Note:
     try:
         if value["form"] != _FORM:
             return Note()
-        fetched = None if value["fetched"] is None else Fetched(**value["fetched"])
-        return Note(value["sending_at"], value["job"], value["no_cache"], fetched)
-    except (TypeError, KeyError):
+        fetched = value["fetched"]
+        if fetched is not None:
+            # As it was called while it was taken for an MD5.
+            fetched = Fetched(**{"checksum" if name == "md5" else name: one for name, one in fetched.items()})
+        note = Note(value["sending_at"], value["job"] or None, value["no_cache"], fetched, value.get("given_up"))
+        if note.sending_at is not None and datetime.fromisoformat(note.sending_at).tzinfo is None:
+            return Note()
+    except (TypeError, KeyError, ValueError, AttributeError):
         return Note()
+    return note
 
 
 def write_note(path: Path, note: Note, inputs: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
-from era5_pipeline.errors import SourceError
+from era5_pipeline.errors import MonthFailedError, SourceError
 from era5_pipeline.sources.cds.trouble import OF_THE_MOMENT, PassingError
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ _FIRST_LOOK_SECONDS = 1.0
 _SLOWER = 1.5
 # A request that stays in the queue is spoken of again so long after.
 _SPEAK_AGAIN_SECONDS = 600.0
+
+
+class PatienceOverError(SourceError):
+    """It took longer than the patience lasts; what is under way goes on."""
 
 
 class Patience:
@@ -58,7 +62,8 @@ class Patience:
         """What `attempt` gives, tried again as long as its trouble passes.
 
         Raises:
-            SourceError: if it did not pass in time.
+            PatienceOverError: if it did not pass in time.
+            MonthFailedError: if it is trouble that is borne a few times only.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(PassingError),
@@ -71,9 +76,11 @@ class Patience:
         try:
             return retrying(attempt)
         except PassingError as error:
-            raise SourceError(
-                f"{self._month}: gave up: {error.reason} (waited {spoken(self.waited_seconds)} in all)",
-                remedy="Run the month again later: what was asked for and fetched so far is taken up.",
+            message = f"{self._month}: gave up: {error.reason} (waited {spoken(self.waited_seconds)} in all)"
+            if self._is_too_often(error):
+                raise MonthFailedError(message, remedy="Run the month again later: it is asked for anew.") from error
+            raise PatienceOverError(
+                message, remedy="Run the month again later: what was asked for and fetched so far is taken up."
             ) from error
 
     def went_well(self, *kinds: str) -> None:
@@ -88,7 +95,7 @@ class Patience:
         """Look again and again, at growing intervals, until `is_ready`; tell of it when `describe` changes.
 
         Raises:
-            SourceError: if that takes longer than the patience lasts.
+            PatienceOverError: if that takes longer than the patience lasts.
         """
         interval = min(_FIRST_LOOK_SECONDS, self._look_seconds)
         said, since_said, waited = "", 0.0, 0.0
@@ -98,11 +105,11 @@ class Patience:
                 self._say(f"{self._month}: {now}, waiting (for {spoken(waited)} so far)")
                 said, since_said = now, 0.0
             if self.waited_seconds >= self._limit_seconds:
-                raise SourceError(
+                raise PatienceOverError(
                     f"{self._month}: {now}, after {spoken(self.waited_seconds)} of waiting",
                     remedy="The request goes on at the service: run the month again, and it is taken up.",
                 )
-            self._wait(interval)
+            self._wait(min(interval, self._left_seconds))
             since_said += interval
             waited += interval
             interval = min(interval * _SLOWER, self._look_seconds)
@@ -116,13 +123,20 @@ class Patience:
         count = self._in_a_row[error.kind] = self._in_a_row.get(error.kind, 0) + 1
         doubled = self._first_seconds * 2.0 ** min(16, count - 1)
         spread = min(doubled, _LONGEST_SECONDS) * random.uniform(1.0, 1.25)  # noqa: S311  # no secret
-        return spread if error.after_seconds is None else max(error.after_seconds, min(spread, self._first_seconds))
+        if error.after_seconds is not None:
+            spread = max(error.after_seconds, min(spread, self._first_seconds))
+        return min(spread, self._left_seconds)
+
+    @property
+    def _left_seconds(self) -> float:
+        return max(0.0, self._limit_seconds - self.waited_seconds)
 
     def _is_over(self, state: RetryCallState) -> bool:
-        error = _error_of(state)
+        return self._is_too_often(_error_of(state)) or self.waited_seconds >= self._limit_seconds
+
+    def _is_too_often(self, error: PassingError) -> bool:
         # tenacity has asked for the seconds before it asks whether to stop.
-        too_often = error.most is not None and self._in_a_row[error.kind] >= error.most
-        return too_often or self.waited_seconds >= self._limit_seconds
+        return error.most is not None and self._in_a_row.get(error.kind, 0) >= error.most
 
     def _tell(self, state: RetryCallState) -> None:
         error = _error_of(state)

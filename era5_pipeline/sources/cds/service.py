@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from ecmwf.datastores import Client
 
-from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs
+from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.trouble import judged
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ _RECENT_JOBS = 50
 
 @dataclass(frozen=True)
 class Asset:
-    """The answer to a request: where it is, how many bytes, and its MD5 in hex, if the service says."""
+    """The answer to a request: where it is, how many bytes, and its checksum as the service writes it, if it does."""
 
     url: str
     bytes: int
-    md5: str | None
+    checksum: str | None
 
 
 class Service:
@@ -49,6 +49,7 @@ class Service:
         self._say = say
         self._credentials = credentials
         self._client_made: Client | None = None
+        self._heard: set[object] = set()
         self.verify = credentials.verify
 
     def submit(self, inputs: dict[str, Any]) -> Job:
@@ -69,19 +70,21 @@ class Service:
         with self._judging():
             return Job(self._client.get_remote(job_id), self._month)
 
-    def find(self, inputs: dict[str, Any], since: datetime) -> str | None:
-        """The number of a request with these inputs that arrived at or after `since` and may still be answered.
+    def find(self, inputs: dict[str, Any], since: datetime, but_not: frozenset[str]) -> str | None:
+        """The number of a request with just these inputs that arrived at or after `since` and may still be answered.
+
+        `but_not` are numbers of requests that have been dealt with.
 
         Raises:
             PassingError, SourceError: as `trouble` judges.
         """
-        wanted = digest_of_inputs(inputs)
         with self._judging():
             for job in self._client.get_jobs(limit=_RECENT_JOBS, sortby="-created").json["jobs"]:
-                if job["processID"] != DATASET or job["status"] not in ("accepted", "running", "successful"):
+                is_open = job["status"] in ("accepted", "running", "successful")
+                if job["processID"] != DATASET or not is_open or job["jobID"] in but_not:
                     continue
                 remote = self._client.get_remote(job["jobID"])
-                if remote.created_at >= since and digest_of_inputs(remote.request) == wanted:
+                if remote.created_at >= since and remote.request == inputs:
                     return str(job["jobID"])
         return None
 
@@ -105,9 +108,10 @@ class Service:
         return self._client_made
 
     def _hear(self, level: int, message: str, *_: object) -> None:
-        """Pass on warnings; what the client tells of each call, `Job` tells better."""
-        if level >= logging.WARNING:
-            self._say(f"{self._month}: the Climate Data Store says: {' '.join(message.split())}")
+        """Pass on warnings, each once; what the client tells of each call, `Job` tells better."""
+        if level >= logging.WARNING and message not in self._heard:
+            self._heard.add(message)
+            self._say(f"{self._month}: the Climate Data Store says: {' '.join(str(message).split())}")
 
     @contextmanager
     def _judging(self) -> Iterator[None]:
@@ -129,6 +133,15 @@ class Job:
         words = {"accepted": "in the queue (accepted)", "running": "being worked on (running)"}
         return f"request {self.id} is {words.get(status, status)}"
 
+    def answered_at(self) -> datetime | None:
+        """When it was answered; None: not yet, or the service does not say.
+
+        Raises:
+            PassingError, SourceError: as `trouble` judges.
+        """
+        with judging(self._month):
+            return self._remote.finished_at
+
     def is_ready(self) -> bool:
         """Whether it has been answered: one look.
 
@@ -147,8 +160,9 @@ class Job:
         with judging(self._month):
             results = self._remote.get_results()
             value = results.asset
-            md5 = value.get("file:checksum")
-            return Asset(urljoin(results.url, str(value["href"])), int(value["file:size"]), str(md5) if md5 else None)
+            checksum = value.get("file:checksum")
+            url = urljoin(results.url, str(value["href"]))
+            return Asset(url, int(value["file:size"]), str(checksum) if checksum else None)
 
 
 @contextmanager

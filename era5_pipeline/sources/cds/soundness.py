@@ -9,14 +9,15 @@ import zipfile
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from era5_pipeline.errors import SourceError
-from era5_pipeline.netcdf.recognise import describe_other, kind_of
+from era5_pipeline.errors import MonthFailedError
+from era5_pipeline.netcdf.recognise import describe_other, kind_of, kind_of_bytes
 from era5_pipeline.sources.cds.trouble import PassingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.months import Month
+    from era5_pipeline.netcdf.recognise import Kind
 
 # The members are netCDF, compressed already: the service's ZIPs hardly shrink them. Small fields of one value may.
 _LARGEST_RATIO = 100
@@ -26,7 +27,7 @@ _DAMAGED_MOST = 2
 _READ_BYTES = 1 << 20
 
 
-class HostileFileError(SourceError):
+class HostileFileError(MonthFailedError):
     """A file that is made to do harm."""
 
 
@@ -47,17 +48,23 @@ def require_sound(month: Month, path: Path) -> str:
             members = [info for info in archive.infolist() if not info.is_dir()]
             for info in members:
                 _require_harmless(month, info)
-            for info in members:
-                with archive.open(info) as member:  # which checks the size and the CRC at its end
-                    while member.read(_READ_BYTES):
-                        pass
+            kinds = {_read_through(archive, info) for info in members}
     except HostileFileError:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
         raise _damaged(f"the ZIP is damaged ({error})") from error
-    if not members:
-        raise _damaged("the ZIP is empty")
+    if "netcdf" not in kinds:
+        raise _damaged("the ZIP has no netCDF in it" if members else "the ZIP is empty")
     return ".zip"
+
+
+def _read_through(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Kind:
+    """Read a member to its end, where its size and CRC are checked."""
+    with archive.open(info) as member:
+        kind = kind_of_bytes(member.read(_READ_BYTES))
+        while member.read(_READ_BYTES):
+            pass
+    return kind
 
 
 def _damaged(what: str) -> PassingError:

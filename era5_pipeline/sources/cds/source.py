@@ -13,16 +13,17 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import sync_folder
-from era5_pipeline.errors import NotYetAvailableError, disk_errors
+from era5_pipeline.errors import MonthFailedError, NotYetAvailableError, SourceError, disk_errors
 from era5_pipeline.sources.alone import alone
+from era5_pipeline.sources.cds.checksums import announced_number
 from era5_pipeline.sources.cds.credentials import read_credentials
 from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
-from era5_pipeline.sources.cds.patience import Patience
+from era5_pipeline.sources.cds.patience import Patience, PatienceOverError
 from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs, variables_of
 from era5_pipeline.sources.cds.service import Job, Service, judging
-from era5_pipeline.sources.cds.soundness import HostileFileError, require_sound
-from era5_pipeline.sources.cds.transfer import transfer
-from era5_pipeline.sources.cds.trouble import PassingError, RequestFailedError
+from era5_pipeline.sources.cds.soundness import require_sound
+from era5_pipeline.sources.cds.transfer import WrongChecksumError, transfer
+from era5_pipeline.sources.cds.trouble import PassingError
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.months import Month
     from era5_pipeline.sources.cds.service import Asset
+    from era5_pipeline.sources.cds.transfer import Arrived
 
 # Months are final two to three months after their end. Until then the service's cache of answers may hold older,
 # shorter ones: they are asked for as made anew.
@@ -39,6 +41,8 @@ _RECENT = timedelta(days=125)
 _CLOCKS_APART = timedelta(minutes=5)
 # A request that was just sent may be unknown for a moment; one that stays unknown is gone.
 _UNKNOWN_MOST = 5
+# What was made anew, and not fetched for longer, is older than who asks for it anew would think.
+_FRESH = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class CdsSource:
 
         Raises:
             SourceError: if there is no key, or the service refuses, or is busy for longer than the patience lasts.
+            MonthFailedError: if it fails at this month, time and again.
             NotYetAvailableError: if it has nothing of the month yet.
             LocalDiskError: if there is no room.
         """
@@ -158,16 +163,25 @@ class _Fetching:
         )
         self._service = Service(read_credentials(), month, source.say)
         self._job_at_hand: Job | None = None
+        # The request of an earlier run; those whose files this one began to fetch; files that it refused.
+        self._taken_up = self._note.job
+        self._begun: set[str] = set()
+        self._refused: set[str] = set()
         self._unknown = 0
         recent = datetime.now(tz=UTC) - month.end < _RECENT
         self._no_cache = source.refetch or recent or note.fetched is not None
 
     def run(self) -> Fetched:
-        started = time.monotonic()
+        started, before = time.monotonic(), self._note
         try:
             fetched = self._patience.insist(self._once)
-        except (NotYetAvailableError, RequestFailedError):
+        except (NotYetAvailableError, MonthFailedError):
             self._forget()
+            raise
+        except SourceError:
+            if before.job is not None and self._note.job is None:
+                # Nobody can be asked, with this key: whoever has another may take up what was under way.
+                self._keep(before)
             raise
         fetched = replace(fetched, seconds=round(time.monotonic() - started, 3))
         self._source.keep(self._month, self._note.arrived(fetched))
@@ -179,8 +193,11 @@ class _Fetching:
             job = self._job()
             self._patience.until(lambda: self._look(job), job.describe)
             part = self._source.part(self._month, job.id)
-            asset, sha256 = self._receive(job, part)
+            asset, arrived = self._receive(job, part)
             suffix = require_sound(self._month, part)
+        except WrongChecksumError as error:
+            self._refused.add(error.sha256)
+            raise
         except PassingError as error:
             if error.kind == "unknown job":
                 self._unknown += 1
@@ -190,26 +207,41 @@ class _Fetching:
                 # What came to nothing must not come from the service's cache again.
                 self._no_cache = self._no_cache or error.kind == "damaged"
             raise
-        except HostileFileError:
+        except SourceError as error:
+            is_taken_up = self._taken_up is not None and self._note.job == self._taken_up
+            if isinstance(error, MonthFailedError | PatienceOverError) or not is_taken_up:
+                raise
+            # It may be another account's by now, or gone: a new one is not.
             self._forget()
-            raise
+            reason = f"the request {self._taken_up} of an earlier run cannot be taken up ({error.message})"
+            raise PassingError(reason, kind="taken up", after_seconds=0.0, anew=True, most=2) from error
+        if arrived.has_checksum is False:
+            self._source.say(
+                f"{self._month}: the file came twice with the same bytes, is whole, and has another checksum than "
+                f"announced ({asset.checksum}): it is kept"
+            )
         return Fetched(
-            name=self._source.place(self._month, part, sha256, suffix),
-            sha256=sha256,
+            name=self._source.place(self._month, part, arrived.sha256, suffix),
+            sha256=arrived.sha256,
             bytes=asset.bytes,
-            md5=asset.md5,
+            checksum=asset.checksum if arrived.has_checksum else None,
             job=job.id,
             fetched_at=_now(),
             seconds=0.0,
         )
 
-    def _receive(self, job: Job, part: Path) -> tuple[Asset, str]:
-        """The answer, and its SHA-256; the bytes are in `part`."""
+    def _receive(self, job: Job, part: Path) -> tuple[Asset, Arrived]:
+        """The answer, and what is known of its bytes; they are in `part`."""
         held = _size(part)
         try:
             with judging(self._month):
                 asset = job.asset()
-                return asset, transfer(self._month, asset, part, verify=self._service.verify)
+                if announced_number(asset.checksum) is None and job.id not in self._begun:
+                    # What a machine that lost its power had written can only be told by a checksum.
+                    part.unlink(missing_ok=True)
+                self._begun.add(job.id)
+                refused = frozenset(self._refused)
+                return asset, transfer(self._month, asset, part, verify=self._service.verify, came_before=refused)
         except PassingError as error:
             # Each time the look at the job before it goes well: that must not make these waits short again, bytes may.
             error.kind = f"{error.kind} of results"
@@ -219,6 +251,7 @@ class _Fetching:
 
     def _look(self, job: Job) -> bool:
         ready = job.is_ready()
+        self._unknown = 0
         self._patience.went_well()
         return ready
 
@@ -230,7 +263,11 @@ class _Fetching:
             if self._job_at_hand is None or self._job_at_hand.id != self._note.job:
                 self._job_at_hand = self._service.take_up(self._note.job)
                 self._source.say(f"{self._month}: taking up request {self._note.job}")
-            return self._job_at_hand
+            if not self._is_stale(self._job_at_hand):
+                return self._job_at_hand
+            self._source.say(f"{self._month}: its answer was made long ago; asking anew")
+            self._no_cache = True
+            self._forget()
         self._keep(self._note.sending(_now(), no_cache=self._no_cache))
         job = self._service.submit(self._source.inputs(self._month, no_cache=self._no_cache))
         self._keep(self._note.sent(job.id))
@@ -240,9 +277,17 @@ class _Fetching:
 
     def _find_what_was_sent(self, sending_at: str) -> None:
         """A request whose number never came back may have arrived: sent again, it would be made twice."""
-        inputs = self._source.inputs(self._month)
-        found = self._service.find(inputs, datetime.fromisoformat(sending_at) - _CLOCKS_APART)
+        inputs = self._source.inputs(self._month, no_cache=self._note.no_cache)
+        since = datetime.fromisoformat(sending_at) - _CLOCKS_APART
+        found = self._service.find(inputs, since, self._note.dealt_with)
         self._keep(self._note.forgotten() if found is None else self._note.sent(found))
+
+    def _is_stale(self, job: Job) -> bool:
+        """Whether an earlier run had it made anew, and so long ago that it may be out of date."""
+        if job.id != self._taken_up or not self._note.no_cache:
+            return False
+        answered_at = job.answered_at()
+        return answered_at is not None and datetime.now(tz=UTC) - answered_at > _FRESH
 
     def _forget(self) -> None:
         self._keep(self._note.forgotten())

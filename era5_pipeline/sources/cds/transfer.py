@@ -1,4 +1,4 @@
-"""The answer's bytes onto disk: resumed where it was cut off, and checked against size and checksum.
+"""The answer's bytes onto disk: resumed where it was cut off, and checked against size and checksum (`checksums`).
 
 By itself, not by the client's download (multiurl): that deletes the file first, goes on appending where a server
 ignores `Range` and sends all from the start, and compares no checksum. Not here: what is in the file (`soundness`).
@@ -6,15 +6,16 @@ ignores `Range` and sends all from the start, and compares no checksum. Not here
 
 from __future__ import annotations
 
-import hashlib
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import requests
 
 from era5_pipeline import progress
 from era5_pipeline.errors import LocalDiskError, disk_errors
-from era5_pipeline.sources.cds.trouble import FAILURES, PassingError, how, retry_after
+from era5_pipeline.sources.cds.checksums import announced_number, digests, has_checksum
+from era5_pipeline.sources.cds.trouble import FAILURES, WRONG_ADDRESS, PassingError, how, judged, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,16 +27,36 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = (30.0, 120.0)
 # What is on its way when a connection is cut is lost.
 _RECEIVED_BYTES = 1 << 16
-_CHUNK_BYTES = 1 << 20
 _GONE = (400, 401, 403, 404, 410)
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
 
-def transfer(month: Month, asset: Asset, part: Path, *, verify: bool) -> str:
-    """Make `part` the whole answer, going on from what it holds; gives its SHA-256.
+@dataclass(frozen=True)
+class Arrived:
+    """A whole file: its SHA-256 in hex, and whether it has the checksum that was announced (None: none was)."""
+
+    sha256: str
+    has_checksum: bool | None
+
+
+class WrongChecksumError(PassingError):
+    """The file came whole, by its size; `sha256` is its digest."""
+
+    def __init__(self, sha256: str) -> None:
+        super().__init__("the file that came has another checksum than announced", kind="checksum", most=FAILURES)
+        self.sha256 = sha256
+
+
+def transfer(month: Month, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]) -> Arrived:
+    """Make `part` the whole answer, going on from what it holds.
+
+    A file that comes again with the same bytes is taken for what it is, though another checksum was announced:
+    `came_before` are the SHA-256 of those that were refused for that. What the service announces depends on how its
+    store was written to, and need not be what `checksums` knows.
 
     Raises:
         PassingError: if it was cut off (`part` keeps what came), or is not there or not what was announced.
+        SourceError: if the certificate of its server cannot be verified.
         LocalDiskError: if there is no room.
     """
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +72,7 @@ def transfer(month: Month, asset: Asset, part: Path, *, verify: bool) -> str:
         # It came to its end: what was announced of it is wrong, or it is another file.
         part.unlink()
         raise PassingError(f"{size:,} bytes came, {asset.bytes:,} were announced", kind="size", most=FAILURES)
-    return _checked(asset, part)
+    return _checked(asset, part, came_before)
 
 
 def _require_room(month: Month, needed: int, part: Path) -> None:
@@ -76,10 +97,14 @@ def _receive(month: Month, asset: Asset, part: Path, held: int, *, verify: bool)
                     progress.report("raw", min(held, asset.bytes), asset.bytes, "bytes")
                     if held > asset.bytes:
                         return
-    except requests.exceptions.SSLError:
-        raise  # it stays
+    # Not chained: they quote the address, which has a signature in it, and Dagster keeps what is chained.
+    except requests.exceptions.SSLError as error:
+        raise judged(month, error) from None
+    except (*WRONG_ADDRESS, ValueError) as error:
+        reason = f"the address of the results cannot be meant ({type(error).__name__})"
+        raise PassingError(reason, kind="address", anew=True, most=FAILURES) from None
     except requests.exceptions.RequestException as error:
-        raise PassingError(f"the download was cut off ({how(error)})", kind="connection") from error
+        raise PassingError(f"the download was cut off ({how(error)})", kind="connection") from None
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
@@ -104,14 +129,14 @@ def _begin(response: requests.Response, part: Path, held: int) -> int:
     raise PassingError(f"status {status} for the download", kind="status", after_seconds=retry_after(response))
 
 
-def _checked(asset: Asset, part: Path) -> str:
-    """The file's SHA-256, if its MD5 is the one announced."""
-    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
-    with part.open("rb") as file:
-        while block := file.read(_CHUNK_BYTES):
-            md5.update(block)
-            sha256.update(block)
-    if asset.md5 is not None and md5.hexdigest() != asset.md5.lower():
-        part.unlink()
-        raise PassingError("the file that came has another checksum than announced", kind="checksum", most=FAILURES)
-    return sha256.hexdigest()
+def _checked(asset: Asset, part: Path, came_before: frozenset[str]) -> Arrived:
+    md5, sha256 = digests(part)
+    announced = announced_number(asset.checksum)
+    if announced is None:
+        return Arrived(sha256, None)
+    if has_checksum(part, announced, md5=md5):
+        return Arrived(sha256, has_checksum=True)
+    if sha256 in came_before:
+        return Arrived(sha256, has_checksum=False)
+    part.unlink()
+    raise WrongChecksumError(sha256)

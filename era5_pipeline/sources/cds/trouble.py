@@ -6,6 +6,7 @@ Source: the statuses and titles of the service (cads-processing-api-service), as
 from __future__ import annotations
 
 import email.utils
+import math
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
-from era5_pipeline.errors import Era5Error, NotYetAvailableError, SourceError
+from era5_pipeline.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
 
 if TYPE_CHECKING:
     from era5_pipeline.months import Month
@@ -24,11 +25,19 @@ _KEY = (
     "(CDSAPI_KEY wins)."
 )
 _LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
-_WRONG_REQUESTS = ("valid combination", "invalid", "not a valid", "cost limit", "too large", "too many fields")
-_PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+# The service's phrases for requests that it will never answer; single words are in other messages too.
+_WRONG_REQUESTS = (
+    *("valid combination", "invalid request", "not a valid", "cost limit"),
+    *("request is too large", "too many fields"),
+)
+_PASSING_STATUS = frozenset({408, 425, 429})
+# The title of an answer about a request that failed: "The job has failed", "The job has been rejected".
+_ENDED = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
+# With waits that double, half a day of a service that contradicts itself.
+_NOT_READY_MOST = 12
 # Kinds of trouble that are over once the service answers.
 OF_THE_MOMENT = ("status", "connection", "answer", "unknown job")
-_WRONG_ADDRESS = (
+WRONG_ADDRESS = (
     requests.exceptions.InvalidURL,
     requests.exceptions.MissingSchema,
     requests.exceptions.InvalidSchema,
@@ -38,7 +47,7 @@ _WRONG_ADDRESS = (
 FAILURES = 3
 
 
-class RequestFailedError(SourceError):
+class RequestFailedError(MonthFailedError):
     """The service took the request, and it failed there for a reason that stays."""
 
 
@@ -79,7 +88,7 @@ def judged(month: Month, error: Exception) -> Exception:
             f"{month}: the certificate of {_CDS} cannot be verified",
             remedy="Is there a proxy in between? Name its certificates in REQUESTS_CA_BUNDLE.",
         )
-    if isinstance(error, _WRONG_ADDRESS):
+    if isinstance(error, WRONG_ADDRESS):
         return SourceError(
             f"{month}: the address of {_CDS} cannot be meant", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
         )
@@ -87,7 +96,7 @@ def judged(month: Month, error: Exception) -> Exception:
         return PassingError("an answer that is not the service's own (a page of maintenance?)", kind="answer")
     if isinstance(error, requests.exceptions.RequestException):
         return PassingError(f"no connection ({how(error)})", kind="connection")
-    if isinstance(error, LinkError | KeyError | AssertionError | TypeError):
+    if isinstance(error, LinkError | LookupError | AssertionError | AttributeError | TypeError | ValueError):
         return PassingError("an answer that lacks what it should have", kind="answer", most=FAILURES)
     return error
 
@@ -108,19 +117,19 @@ def how(error: BaseException) -> str:
 
 
 def retry_after(response: requests.Response) -> float | None:
-    """Seconds of a Retry-After header, which may be a date; None: there is none."""
+    """Seconds of a Retry-After header, which may be a date; None: there is none that can be meant."""
     text = response.headers.get("retry-after", "").strip()
     if not text:
         return None
     try:
-        return max(0.0, float(text))
+        seconds = float(text)
     except ValueError:
-        pass
-    try:
-        then = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (then.astimezone(UTC) - datetime.now(tz=UTC)).total_seconds())
+        try:
+            then = email.utils.parsedate_to_datetime(text).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+        seconds = (then - datetime.now(tz=UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _of_answer(month: Month, response: requests.Response) -> Exception:
@@ -128,9 +137,11 @@ def _of_answer(month: Month, response: requests.Response) -> Exception:
     title, detail = said["title"], said["detail"]
     text = " ".join(f"{title}. {detail} {said['traceback']}".split())
     low = text.lower()
-    if status in _PASSING_STATUS:
+    if status in _PASSING_STATUS or status >= 500:
         name = "too many requests in a short time" if status == 429 else f"status {status}, {title or response.reason}"
         return PassingError(f"{name}", kind="status", after_seconds=retry_after(response))
+    if status == 400 and (said["traceback"] or _ENDED.search(title)):
+        return _of_failed_job(month, said["traceback"] or title, low)
     if status == 401:
         return SourceError(
             f"{month}: {_CDS} does not accept the key ({title or 'authentication required'})", remedy=_KEY
@@ -147,8 +158,11 @@ def _of_answer(month: Month, response: requests.Response) -> Exception:
         )
     if status == 404:
         return _of_missing(month, low, title)
-    if status == 400 and said["traceback"]:
-        return _of_failed_job(month, said["traceback"], low)
+    if not text.strip(" ."):
+        return SourceError(
+            f"{month}: something that is not {_CDS} answers in its place (status {status})",
+            remedy="Is there a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL right?",
+        )
     return SourceError(
         f"{month}: {_CDS} refuses the request (status {status}: {text})", remedy="Choose other --variables or --area."
     )
@@ -158,7 +172,7 @@ def _of_missing(month: Month, low: str, title: str) -> Exception:
     if "results expired" in low:
         return PassingError("the results have expired at the service", kind="expired", anew=True, most=FAILURES)
     if "not ready" in low:
-        return PassingError("the results are not ready after all", kind="not ready")
+        return PassingError("the results are not ready after all", kind="not ready", most=_NOT_READY_MOST)
     if "job" in low:
         return PassingError("the service does not know the request (yet)", kind="unknown job")
     return SourceError(

@@ -46,6 +46,20 @@ def test_another_file(rc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert read_credentials().url == URL
 
 
+@pytest.mark.parametrize("start", ["", "\ufeffurl: https://cds.example.org/api\n"], ids=["none", "with a BOM"])
+def test_a_key_alone_is_for_the_store(rc: Path, start: str) -> None:
+    rc.write_text(f"{start}key: {KEY}\n", encoding="utf-8")
+    found = read_credentials()
+    assert (found.url, found.key.get_secret_value()) == ("https://cds.climate.copernicus.eu/api", KEY)
+
+
+def test_a_key_alone_in_the_environment(rc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not rc.exists()
+    monkeypatch.setenv("CDSAPI_KEY", KEY)
+    found = read_credentials()
+    assert (found.url, found.key.get_secret_value()) == ("https://cds.climate.copernicus.eu/api", KEY)
+
+
 def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_URL", URL)
     monkeypatch.setenv("CDSAPI_KEY", KEY)
@@ -58,6 +72,8 @@ def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (None, "there is no key"),
         ("url: https://cds.example.org/api\n", "there is no key"),
+        ("url: 0f3a7f8e\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: ftp://me:0f3a7f8e@cds.example.org\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: https://cds.example.org/api\nkey: 12345:0f3a7f8e\n", "old Climate Data Store"),
         ("url: https://cds.example.org/api\nkey: a key with blanks\n", "is not one"),
         ("url: https://cds.example.org/api\nkey:\n", "is not one"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ fetched = st.builds(
     name=texts,
     sha256=texts,
     bytes=st.integers(0, 10**12),
-    md5=st.none() | texts,
+    checksum=st.none() | texts,
     job=texts,
     fetched_at=texts,
     seconds=st.floats(0, 1e6),
@@ -26,10 +27,11 @@ fetched = st.builds(
 )
 notes = st.builds(
     Note,
-    sending_at=st.none() | texts,
-    job=st.none() | texts,
+    sending_at=st.none() | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
+    job=st.none() | st.text(min_size=1, max_size=20),
     no_cache=st.booleans(),
     fetched=st.none() | fetched,
+    given_up=st.none() | texts,
 )
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -60,6 +62,25 @@ def test_a_request_from_before_it_is_sent_until_its_answer_is_there() -> None:
     assert (note.sending_at, note.job, note.no_cache) == ("2026-11-20T12:00:00+00:00", None, True)
     note = note.sent("7")
     assert (note.sending_at, note.job) == (None, "7")
-    assert note.forgotten().job is None
+    assert note.forgotten() == Note(no_cache=True, given_up="7")
+    assert note.forgotten().sending("2026-11-20T12:00:00+00:00", no_cache=True).dealt_with == {"7"}
     file = Fetched("a.zip", "00", 1, None, "7", "2026-11-20T13:00:00+00:00", 3600.0)
     assert note.arrived(file) == Note(no_cache=True, fetched=file)
+    assert note.arrived(file).dealt_with == {"7"}
+
+
+@pytest.mark.parametrize("sending_at", ["yesterday", "2026-11-20T12:00:00", 7])
+def test_a_time_that_was_written_by_hand_is_no_note(tmp_path: Path, sending_at: object) -> None:
+    write_note(tmp_path / "note.json", Note().sent("7"), {})
+    value = json.loads((tmp_path / "note.json").read_text())
+    (tmp_path / "note.json").write_text(json.dumps({**value, "sending_at": sending_at}))
+    assert read_note(tmp_path / "note.json") == Note()
+
+
+def test_a_note_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    file = {"name": "a.zip", "sha256": "00", "bytes": 1, "md5": "0a", "job": "7", "fetched_at": "", "seconds": 1.0}
+    before = {"form": 1, "sending_at": None, "job": None, "no_cache": False, "fetched": file, "inputs": {}}
+    (tmp_path / "note.json").write_text(json.dumps(before))
+    fetched = read_note(tmp_path / "note.json").fetched
+    assert fetched is not None
+    assert (fetched.name, fetched.checksum, fetched.short) == ("a.zip", "0a", False)

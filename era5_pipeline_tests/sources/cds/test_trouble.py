@@ -56,7 +56,7 @@ def test_a_job_that_can_never_succeed() -> None:
     assert text in verdict.message
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 521])
 def test_statuses_that_pass(status: int) -> None:
     verdict = judged(MONTH, answer(status, {"Retry-After": "17"}, title="busy"))
     assert isinstance(verdict, PassingError)
@@ -93,6 +93,24 @@ def test_what_the_user_must_mend(error: Exception) -> None:
     assert isinstance(judged(MONTH, error), SourceError)
 
 
+@pytest.mark.parametrize("status", [400, 403, 407])
+def test_an_answer_of_somebody_in_between(status: int) -> None:
+    error = answer(status)
+    assert error.response is not None
+    error.response._content = b"<html>Blocked by policy</html>"
+    verdict = judged(MONTH, error)
+    assert isinstance(verdict, SourceError)
+    assert "proxy" in verdict.remedy
+    assert "--variables" not in verdict.remedy
+
+
+@pytest.mark.parametrize("error", [AttributeError("x"), ValueError("x"), KeyError("x"), IndexError("x")])
+def test_an_answer_in_another_form_is_borne_a_few_times(error: Exception) -> None:
+    verdict = judged(MONTH, error)
+    assert isinstance(verdict, PassingError)
+    assert verdict.most is not None
+
+
 def test_defects_stay_what_they_are() -> None:
     defect: Any = ZeroDivisionError()
     assert judged(MONTH, defect) is defect
@@ -107,6 +125,9 @@ def test_defects_stay_what_they_are() -> None:
         ("Fri, 20 Nov 2026 12:02:00 GMT", 120.0),
         ("Fri, 20 Nov 2026 11:00:00 GMT", 0.0),
         ("soon", None),
+        ("inf", None),
+        ("nan", None),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", None),
         ("", None),
     ],
 )
