@@ -5,10 +5,12 @@ Here: what may be set, and its defaults. Not here: what the pipeline does with i
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -19,6 +21,10 @@ from era5_pipeline.variables import Variable, find_variable, in_table_order
 SourceName = Literal["cds", "arco", "files", "sample"]
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
+_PREFIX = "ERA5_"
+_ENV_FILE = ".env"
+# ERA5_AERA and ERA5_SOURC are found, a person's own ERA5_DATA and ERA5_URL are left alone.
+_ALIKE = 0.85
 
 
 def _absolute(path: Path) -> Path:
@@ -29,7 +35,7 @@ class Settings(BaseSettings):
     """Everything that can be set. Each field `name` is read from `ERA5_NAME`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="ERA5_", env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True
+        env_prefix=_PREFIX, env_file=_ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True
     )
 
     home: Annotated[Path, AfterValidator(_absolute)] = Field(
@@ -118,8 +124,9 @@ def read_settings(**overrides: object) -> Settings:
     """Settings from the environment and `.env`; `overrides` that are not None win.
 
     Raises:
-        UsageError: naming each setting that cannot be meant.
+        UsageError: naming each setting that cannot be meant, or is misspelt: a month of the wrong area costs hours.
     """
+    _require_no_misspelt()
     try:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
@@ -128,3 +135,11 @@ def read_settings(**overrides: object) -> Settings:
         raise UsageError(
             f"settings: {problems}", remedy="Correct it in the environment or in .env (see .env.example)."
         ) from None
+
+
+def _require_no_misspelt() -> None:
+    known = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    given = {name.upper() for name in (*os.environ, *dotenv_values(_ENV_FILE)) if name.upper().startswith(_PREFIX)}
+    for name in sorted(given - set(known)):
+        if meant := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE):
+            raise UsageError(f"{name} is not a setting", remedy=f"Is {meant[0]} meant? .env.example has all of them.")

@@ -154,7 +154,7 @@ def find_variable(name: str) -> Variable:
     except KeyError:
         raise UsageError(
             f"{name!r} is not a variable of the table",
-            remedy=f"The columns are {', '.join(BY_COLUMN)}.",
+            remedy=f"They are {', '.join(f'{v.column} ({v.short_name})' for v in VARIABLES)}.",
         ) from None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -112,6 +114,25 @@ def ended(process: subprocess.Popen[str], seconds: float = _SECONDS) -> Said:
         process.kill()
         raise
     return Said(process.returncode, out, err)
+
+
+def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
+    """What the command `era5` shows in a terminal of so many columns, without colours."""
+    command = f"stty cols {columns}; {shlex.join([ERA5, *arguments])}"
+    try:
+        done = subprocess.run(
+            ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+            env=environment(cwd, TERM="xterm", **env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs script, of util-linux")
+    return re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
 
 
 @contextmanager

@@ -95,3 +95,31 @@ def test_passwords_do_not_show() -> None:
     assert "hunter2" not in repr(settings)
     assert settings.database_url is not None
     assert settings.database_url.get_secret_value().endswith("hunter2@host/db")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ERA5_AERA", "ERA5_AREA"),
+        ("ERA5_SOURC", "ERA5_SOURCE"),
+        ("era5_forcee", "ERA5_FORCE"),
+        ("ERA5_ARE", "ERA5_AREA"),
+    ],
+)
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_a_setting_that_is_misspelt_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, meant: str, where: str
+) -> None:
+    if where == "file":
+        (tmp_path / ".env").write_text(f"{name}=1/2/0/3\n")
+    else:
+        monkeypatch.setenv(name, "1/2/0/3")
+    with pytest.raises(UsageError, match=f"{name.upper()} is not a setting") as caught:
+        read_settings()
+    assert f"Is {meant} meant?" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["ERA5_URL", "ERA5_DATA", "ERA5_TEST_DSN", "ERA5_SAMPLES", "MY_ERA5_AREAS"])
+def test_names_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    assert read_settings().area is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -31,7 +32,7 @@ app = typer.Typer(
     help="ERA5, month by month, from netCDF to a queryable PostgreSQL/TimescaleDB table, through Dagster.",
     epilog="Settings come from ERA5_... in the environment or .env: see .env.example. "
     "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again, "
-    "8 the service that months come from.",
+    "8 the service that months come from, 9 a month at which it fails.",
 )
 app.command("load")(load)
 app.command("plan")(plan)
@@ -77,6 +78,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            typer.echo(
+                f"era5: what it printed could not be written: {error.strerror}\n      Free space there.", err=True
+            )
+            sys.exit(LocalDiskError.exit_code)
         if error.filename is None:
             raise
         typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Is that path right?", err=True)

@@ -29,13 +29,15 @@ class _Rate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         unit = str(task.fields["unit"])
+        if task.total is None:
+            return Text(f"{task.elapsed or 0.0:.0f} s", style="cyan")
         rate = f"{task.speed:,.0f} {unit}/s" if task.speed else ""
-        return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {unit}  {rate}", style="cyan")
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f} {unit}  {rate}", style="cyan")
 
 
 @contextmanager
 def stage_bars(console: Console, title: str) -> Iterator[None]:
-    """Show a bar for each stage that reports within."""
+    """Show a bar for each stage that reports within; of the first, how long it takes until it does."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -44,12 +46,13 @@ def stage_bars(console: Console, title: str) -> Iterator[None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[progress.Stage, TaskID] = {}
+        # Until bytes come, a queue may be waited in for days: that it is, and for how long.
+        tasks: dict[progress.Stage, TaskID] = {"raw": bars.add_task(f"{title} {_NAMES['raw']}", total=None, unit="")}
 
         def show(stage: progress.Stage, done: int, total: int, unit: str) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(f"{title} {_NAMES[stage]}", total=total, unit=unit)
-            bars.update(tasks[stage], completed=done, total=total)
+            bars.update(tasks[stage], completed=done, total=total, unit=unit)
 
         with progress.listening(show):
             yield

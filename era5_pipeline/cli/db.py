@@ -31,7 +31,9 @@ def start() -> None:
     from era5_pipeline.settings import read_settings
     from era5_pipeline.warehouse.connect import start_warehouse
 
-    typer.echo(f"running: {start_warehouse(read_settings()).shown}")
+    warehouse = start_warehouse(read_settings())
+    warehouse.connect().close()  # one that ERA5_DATABASE_URL names is not ours to start, and may not be there
+    typer.echo(f"running: {warehouse.shown}")
 
 
 @db.command("stop")

@@ -44,7 +44,9 @@ def run_months(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, a
         return _run(settings, wanted, as_json=as_json)
     except KeyboardInterrupt:
         typer.echo(
-            "era5: interrupted\n      Months that were finished are loaded, the others are as they were.", err=True
+            "era5: interrupted\n      Months that were finished are loaded, the others are as they were. "
+            "A request under way is kept: the same command takes it up.",
+            err=True,
         )
         raise
 
@@ -70,7 +72,13 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         console.print("source sample: generated data, not ERA5", style="yellow", highlight=False)
     runs: list[MonthRun] = []
     with open_warehouse(settings, create=True) as warehouse:
-        console.print(f"loading into {warehouse.shown}", style="dim", highlight=False, soft_wrap=True)
+        console.print(
+            f"loading {_described(settings, wanted)} into {warehouse.shown}",
+            style="dim",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
         with console.status("looking what is there already"):
             unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
         if not as_json:
@@ -124,7 +132,7 @@ def _print_run(run: "MonthRun") -> None:
     _print_row(
         (
             str(run.month),
-            "confirmed" if weather["confirmed"] else weather["state"],
+            _state(weather),
             f"{weather['rows']:,}",
             f"{weather['hours']}/{weather['hours_expected']}",
             f"{raw['seconds']:.2f}",
@@ -141,6 +149,30 @@ def _print_run(run: "MonthRun") -> None:
         typer.echo(
             f"         the values are those that the table holds: {weather['version']} now, nothing was replaced"
         )
+
+
+def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
+    """What is asked for, where it is the same for all months."""
+    from era5_pipeline.extent import default_area
+
+    asked = {(overrides.get("area"), overrides.get("variables")) for _, overrides in wanted}
+    if not asked <= {(None, None), (settings.area, settings.variables)}:
+        return f"from {settings.source_name}"
+    variables, area = settings.wanted_variables, settings.wanted_area
+    named = "all variables" if variables is None else ", ".join(variable.column for variable in variables)
+    where = str(area or default_area(settings.source_name))
+    if area is None and settings.source_name in ("cds", "arco"):
+        where = "the globe"
+    elif area is None and settings.source_name == "files":
+        where = "all that the files hold"
+    return f"from {settings.source_name} ({named}, {where})"
+
+
+def _state(weather: "Mapping[str, Any]") -> str:
+    if weather["confirmed"]:
+        return "confirmed"
+    # Another command was quicker.
+    return "unchanged" if weather["state"] == "loaded" and not weather["changed"] else str(weather["state"])
 
 
 def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[Month]") -> dict[str, Any]:
@@ -164,6 +196,7 @@ def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[
 
 def _report(settings: "Settings", runs: "Sequence[MonthRun]", untried: "Sequence[Month]") -> int:
     """Say on stderr what went wrong, each thing once; gives the exit code."""
+    from era5_pipeline.months import spans
     from era5_pipeline.stages import stray_problems
 
     trouble: list[Trouble] = [t for run in runs for t in run.trouble]
@@ -177,7 +210,7 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", untried: "Sequence
         verb = "passed over" if problem.kind == "nothing" else "could not be used, whichever month it was for"
         typer.echo(f"era5: {problem} ({verb})\n      {problem.remedy}", err=True)
     if untried:
-        typer.echo(f"era5: {untried[0]} to {untried[-1]} were not tried", err=True)
+        typer.echo(f"era5: not tried: {spans(untried)}", err=True)
     if trouble:
         return trouble[0].exit_code
     return InputError.exit_code if any(p.kind != "nothing" for p in strays) else 0

@@ -1,7 +1,7 @@
 """`era5 status`: the ledger and what the table takes on disk, as a table or as JSON."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,10 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import psycopg
+    from rich.console import Console
+    from rich.table import Table
 
     from era5_pipeline.warehouse.ledger import Entry
     from era5_pipeline.warehouse.space import MonthSpace, Space
 
+_COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
+    *(("month", "left"), ("state", "left"), ("rows", "right"), ("hours", "right"), ("locations", "right")),
+    *(("bytes/row", "right"), ("source", "left"), ("version", "left"), ("columns", "left"), ("loaded", "left")),
+)
+# What a narrow terminal can do without, in this order.
+_SPARED = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "version")
 # Months that are named, of those with preliminary hours.
 _SHOWN = 3
 
@@ -33,9 +41,7 @@ def status(
       era5 status
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
 
     from era5_pipeline.settings import read_settings
     from era5_pipeline.warehouse.connect import describe_server, open_warehouse
@@ -61,19 +67,17 @@ def status(
     if not entries:
         typer.echo(f"no month is loaded yet in {warehouse.shown} ({server}); era5 load --help")
         return
-    table = Table("month", "state", box=SIMPLE)
-    for name in ("rows", "hours", "locations", "bytes/row"):
-        table.add_column(name, justify="right")
-    for name in ("source", "version", "columns", "loaded"):
-        table.add_column(name)
-    for entry in entries:
-        table.add_row(*_cells(entry, months.get(entry.month)))
     console = Console()
     # Redirected, rich would fold the table to 80 columns; this is enough for any month.
     console = console if console.is_terminal else Console(width=240)
+    rows_of_table = [_cells(entry, months.get(entry.month)) for entry in entries]
+    table, left_out = _fitting(console, rows_of_table)
     console.print(table)
+    if left_out:
+        typer.echo(f"no room for: {', '.join(left_out)} (era5 status --json has all)")
     rows = sum(entry.rows for entry in entries)
-    typer.echo(f"{sum(e.rows > 0 for e in entries)} months, {rows:,} rows in {warehouse.shown} ({server})")
+    held = sum(e.rows > 0 for e in entries)
+    typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
     for line in _space_lines(space) if space else ():
@@ -84,6 +88,26 @@ def status(
             typer.echo(
                 f"{entry.month}: the last load was {attempt.outcome}{f' ({attempt.error})' if attempt.error else ''}"
             )
+
+
+def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Table, list[str]]":
+    """The table with as many columns as there is room for, and the names of the others: none is cut off."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    left_out: list[str] = []
+    while True:
+        shown = [i for i, (name, _) in enumerate(_COLUMNS) if name not in left_out]
+        table = Table(box=SIMPLE)
+        for i in shown:
+            name, justify = _COLUMNS[i]
+            table.add_column(name, justify=justify, no_wrap=True)
+        for row in rows:
+            table.add_row(*(row[i] for i in shown))
+        wanted = console.measure(table, options=console.options.update_width(1000)).maximum
+        if wanted <= console.width or len(left_out) == len(_SPARED):
+            return table, left_out
+        left_out.append(_SPARED[len(left_out)])
 
 
 def _space(connection: "psycopg.Connection[Any]") -> "Space | None":

@@ -116,7 +116,7 @@ class EmbeddedServer:
             if not force and (users := self._users()):
                 raise WarehouseError(
                     f"the embedded PostgreSQL in {self._home} is in use by {users}",
-                    remedy="It stops when they end. To stop it now, and fail what they do, force it.",
+                    remedy="It stops when they end. To stop it now, and fail what they do: era5 db stop --force.",
                 )
             return self._cluster.shut_down(wait_seconds)
 

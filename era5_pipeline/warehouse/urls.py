@@ -26,7 +26,8 @@ def url_parameters(url: str) -> dict[str, str]:
     parameters = {key: str(value) for key, value in parsed.items() if value is not None}
     ports = parameters.get("port", "").split(",")
     # As in user:pass/word@host/database, of which libpq makes a host `user` with a port `pass`.
-    if not all(port == "" or port.isdecimal() for port in ports) or "@" in parameters.get("dbname", ""):
+    has_at = any("@" in parameters.get(name, "") for name in ("host", "dbname"))
+    if has_at or not all(port == "" or port.isdecimal() for port in ports):
         raise UsageError("ERA5_DATABASE_URL: its parts cannot be told apart", remedy=f"{_REMEDY} {_ESCAPES}")
     return parameters
 

@@ -42,6 +42,15 @@ def test_a_bar_a_stage() -> None:
     assert file.getvalue() == said
 
 
+def test_a_wait_is_seen_before_anything_comes() -> None:
+    """A queue may last for days: that something goes on, and since when."""
+    file = io.StringIO()
+    with stage_bars(Console(file=file, force_terminal=True, width=120), "2023-07"):
+        pass
+    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+    assert re.search(r"2023-07 raw files .* 0 s", said)
+
+
 def test_bars_move_while_a_month_is_loaded(database_url: str, tmp_path: Path) -> None:
     """Standard error is a terminal, standard output a pipe: as in `era5 load ... | tee log`."""
     reader, writer = pty.openpty()

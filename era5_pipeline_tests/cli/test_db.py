@@ -71,6 +71,8 @@ def test_server_of_others_is_left_alone(here: Here, database_url: str) -> None:
     with dagster_dropped(database_url):
         assert database_of(database_url) in here.run("db", "init").out
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("db", "init", code=5)
-    assert_explained(said, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
-    assert "correct-horse" not in said.err
+    for command in ("init", "start"):
+        said = here.run("db", command, code=5)
+        assert_explained(said, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
+        assert "correct-horse" not in said.err
+        assert said.out == ""

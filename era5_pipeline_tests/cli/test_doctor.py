@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.warehouse.advice import PROFILES
-from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment
+from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
@@ -62,22 +61,7 @@ def test_the_embedded_server_is_well(here: Here, database_url: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
 @pytest.mark.parametrize("columns", [80, 200])
 def test_names_are_whole_in_any_terminal(server_url: str, tmp_path: Path, columns: int) -> None:
-    env = environment(tmp_path, ERA5_DATABASE_URL=server_url, TERM="xterm")
-    command = f"stty cols {columns}; {shlex.quote(ERA5)} doctor --memory 4000"
-    try:
-        done = subprocess.run(
-            ["script", "--quiet", "--return", "--command", command, "/dev/null"],
-            env=env,
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-    except FileNotFoundError:
-        pytest.skip("needs script, of util-linux")
-    said = re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
+    said = in_terminal(columns, "doctor", "--memory", "4000", cwd=tmp_path, ERA5_DATABASE_URL=server_url)
     table = re.split(r"\n(?=note: |warning: )", said[said.index(" setting ") :])[0].splitlines()
     assert any(line.startswith("  max_parallel_workers_per_gather ") for line in table)
     assert all(len(line) <= columns for line in table)

@@ -123,7 +123,7 @@ def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer
     said = era5("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
     assert said.err.count("the licence of ERA5 is not accepted yet") == 1
     assert "manage-licences" in said.err
-    assert "2001-02 to 2001-03 were not tried" in said.err
+    assert "not tried: 2001-02 to 2001-03" in said.err
     assert sum(method == "POST" for method, _, _ in server.requests) == 1
 
 
@@ -141,7 +141,7 @@ def test_a_service_that_fails_at_every_month_is_left_alone(server: CdsServer, er
     server.faults.fail_jobs = 10_000
     said = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
     assert said.out.count("failed") == 3
-    assert "2002-04 to 2002-12 were not tried" in said.err
+    assert "not tried: 2002-04 to 2002-12" in said.err
 
 
 def test_without_a_key_the_remedy_is_how_to_get_one(home: Home) -> None:

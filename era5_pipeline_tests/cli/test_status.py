@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from era5_pipeline.errors import BadFileError
+from era5_pipeline.errors import BadFileError, LocalDiskError
 from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.load import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import Here, assert_explained
+from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
 from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from era5_pipeline.warehouse.space import Space
     from era5_pipeline_tests.flat_months import FlatMonths
@@ -92,6 +94,36 @@ def test_table_fits_and_says_what_failed(here: Here, filled_url: str) -> None:
         "SELECT sum(pg_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'weather'::regclass",
     )
     assert f"layout partitions, 3 partitions, {size / 1e6:.1f} MB, {size / 9528:.1f} bytes per row" in lines
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+@pytest.mark.parametrize("columns", [50, 80, 160])
+def test_no_cell_is_cut_off_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
+    said = in_terminal(columns, "status", cwd=tmp_path, ERA5_DATABASE_URL=filled_url).splitlines()
+    rows = [line.split() for line in said if line.startswith("  2023-")]
+    assert [row[:3] for row in rows][:2] == [["2023-07", "loaded", "4,464"], ["2023-08", "incomplete", "600"]]
+    table = said[: next(i for i, line in enumerate(said) if " months, " in line)]
+    assert "…" not in "".join(table)
+    assert max(map(len, (line for line in table if not line.startswith("no room")))) <= columns
+    assert any(line.startswith("no room for: loaded") for line in table) is (columns < 160)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_below_the_output_is_no_defect(filled_url: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [ERA5, "status", "--json"],
+            check=False,
+            env=environment(tmp_path, ERA5_DATABASE_URL=filled_url),
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == LocalDiskError.exit_code
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")

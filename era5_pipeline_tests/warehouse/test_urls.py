@@ -75,6 +75,8 @@ def test_it_is_spelled_for_every_client(url: str, expected: str) -> None:
         "postgresql://u:hunter/2@h:5432/d",
         "postgresql://u:2/hunter2@h/d",
         "postgresql://u:x@hunter2:y@h/d",
+        "postgresql://u:x@hunter2@h/d",
+        "postgresql://u:x@hunter2@127.0.0.1:5432/d",
     ],
 )
 def test_what_is_none_is_refused_without_repeating_it(url: str) -> None:
