@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FIRST_YEAR = 1940
+# The last whose months have an end that Python, and pandas, can write.
+_LAST_YEAR = 2261
 _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?")
 
 
@@ -33,6 +35,8 @@ class Month:
                 f"{self.year:04d}-{self.month:02d} is not a month",
                 remedy="Months are written YYYY-MM, from 01 to 12.",
             )
+        if self.year > _LAST_YEAR:
+            raise UsageError(f"{self.year:04d}-{self.month:02d} lies in the future", remedy="Ask for an earlier month.")
         if self.year < FIRST_YEAR:
             raise UsageError(
                 f"{self.year:04d}-{self.month:02d} is before ERA5 begins",

@@ -111,8 +111,11 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
     source.judged(raw, whole=is_whole(inventory))
     seconds = time.monotonic() - started
-    manifest = {"raw": raw.to_json(), "seconds": seconds, "asked": _asked(settings)}
-    write_json(_manifest(settings, month), manifest)
+    # What was here already took what it took when it came: later loads are planned by that.
+    before = read_json(_manifest(settings, month))
+    is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
+    took = max(seconds, before["seconds"]) if is_same else seconds
+    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": took, "asked": _asked(settings)})
     return RawResult(
         raw=raw,
         rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
@@ -152,7 +155,9 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
             flat = flatten_month(
                 raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
             )
-    if any(facts.missing for facts in flat.columns):
+    if any(facts.out_of_bounds for facts in flat.columns):
+        source.distrust(raw)
+    elif any(facts.missing for facts in flat.columns):
         # A service may announce hours before their values are there.
         source.judged(raw, whole=False)
     return FlatResult(
@@ -242,7 +247,7 @@ def _noted_if_damaged(source: Source, raw: RawMonth) -> Iterator[None]:
     try:
         yield
     except BadFileError as error:
-        source.judged(raw, whole=False)
+        source.distrust(raw)
         if source.name not in ASKED_ANEW:
             raise
         remedy = "Run the month again, from era5/raw on: it is fetched anew."

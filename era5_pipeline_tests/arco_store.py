@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import zarr
+from numcodecs import Blosc
 
 from era5_pipeline.sources.sample_fields import SampleWeather
 from era5_pipeline.variables import BY_COLUMN, VARIABLES
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+    from numcodecs.abc import Codec
 
 LATITUDES = np.arange(90.0, -90.1, -0.25)
 LONGITUDES = np.arange(0.0, 360.0, 0.25)
 _EPOCH = datetime(1900, 1, 1, tzinfo=UTC)
+# As zarr 2, with which ARCO-ERA5 is written, compresses where nobody says how.
+COMPRESSOR = Blosc(cname="lz4", clevel=5, shuffle=Blosc.SHUFFLE)
 _END = datetime(2051, 1, 1, tzinfo=UTC)
 
 
@@ -41,8 +45,11 @@ def hours_since_1900(time: datetime) -> int:
 class ArcoStore:
     """The store in a folder. `stop` and `stop_era5t` are the last days, `YYYY-MM-DD`, that its attributes promise."""
 
-    def __init__(self, folder: Path, columns: Iterable[str] = tuple(BY_COLUMN)) -> None:
+    def __init__(
+        self, folder: Path, columns: Iterable[str] = tuple(BY_COLUMN), compressor: Codec | None = COMPRESSOR
+    ) -> None:
         self.folder = folder
+        self._compressor = compressor
         self._weather = SampleWeather(LATITUDES, LONGITUDES)
         self._group = zarr.open_group(str(folder), mode="w", zarr_format=2)
         hours = hours_since_1900(_END)
@@ -60,6 +67,7 @@ class ArcoStore:
                 chunks=(1, LATITUDES.size, LONGITUDES.size),
                 dtype="f4",
                 fill_value=np.nan,
+                compressors=self._compressor,
             )
             array.attrs.update(
                 {

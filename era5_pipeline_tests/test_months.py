@@ -81,3 +81,9 @@ def test_spans() -> None:
     assert spans(held) == "1999-11 to 2000-02, 2001-01, 2002-01 and 1 more month"
     assert spans([*held, Month(2003, 2)], shown=1) == "1999-11 to 2000-02 and 4 more months"
     assert spans([]) == ""
+
+
+@pytest.mark.parametrize("text", ["2262-01", "9999-12"])
+def test_a_year_without_an_end_is_in_the_future(text: str) -> None:
+    with pytest.raises(UsageError, match="lies in the future"):
+        Month.parse(text)

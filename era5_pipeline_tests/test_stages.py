@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.atomic import read_json, write_json
 from era5_pipeline.errors import (
     BadFileError,
     InputError,
@@ -153,6 +154,19 @@ def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -
         run_flat(settings(sample_hours=2, allow_incomplete=True), JULY)
     assert "era5/raw" in caught.value.remedy
     assert run_flat(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY).flat.locations == 4
+
+
+def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> None:
+    """Later months are planned by that, not by how fast it is to see that nothing is to be done."""
+    asked = settings(area=SMALL, sample_hours=2, allow_incomplete=True)
+    run_raw(asked, JULY)
+    manifest = asked.home / "raw" / f"{JULY}.json"
+    value = read_json(manifest)
+    write_json(manifest, {**value, "seconds": 4321.0})
+    assert run_raw(asked, JULY).seconds < 1000
+    assert read_json(manifest)["seconds"] == 4321.0
+    run_raw(settings(area=SMALL, sample_hours=3, allow_incomplete=True), JULY)
+    assert read_json(manifest)["seconds"] < 1000
 
 
 def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.errors import InputError, MonthFailedError, SourceError
+from era5_pipeline.errors import InputError, MonthFailedError, SourceError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
+_SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
 # Months at each of which a service fails, one after another, before it is left alone.
 _FAILED_IN_A_ROW = 3
 _COLUMNS = (
@@ -108,7 +109,7 @@ def _is_service_down(runs: "Sequence[MonthRun]") -> bool:
     """Whether the service would refuse the other months as well: it said so, or failed at several in a row."""
     last = [{trouble.exit_code for trouble in run.trouble} for run in runs[-_FAILED_IN_A_ROW:]]
     is_refused = bool(last) and SourceError.exit_code in last[-1]
-    return is_refused or (len(last) == _FAILED_IN_A_ROW and all(MonthFailedError.exit_code in codes for codes in last))
+    return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))
 
 
 def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:

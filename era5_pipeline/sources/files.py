@@ -89,6 +89,9 @@ class FilesSource:
     def judged(self, raw: RawMonth, *, whole: bool) -> None:
         """See `Source`: the user's files are as they are."""
 
+    def distrust(self, raw: RawMonth) -> None:
+        """See `Source`: the user's files are as they are."""
+
     def _digested(self, entry: Entry) -> RawFile:
         try:
             now = self._catalogue.entry(Path(entry.path), with_digest=True)

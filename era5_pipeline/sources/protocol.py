@@ -107,6 +107,10 @@ class Source(Protocol):
         """Hear whether the files that `fetch` gave hold all hours: those of a short month are not to be given again."""
         ...
 
+    def distrust(self, raw: RawMonth) -> None:
+        """Hear that the files cannot be used, or hold what cannot be: a service is to be asked for all of it anew."""
+        ...
+
 
 @dataclass(frozen=True)
 class Request:

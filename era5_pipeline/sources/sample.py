@@ -112,6 +112,9 @@ class SampleSource:
     def judged(self, raw: RawMonth, *, whole: bool) -> None:
         """See `Source`: generated months are what was asked for."""
 
+    def distrust(self, raw: RawMonth) -> None:
+        """See `Source`: generated months are what was asked for."""
+
 
 def _hours_since_1970(time: datetime) -> int:
     return round(time.timestamp() / 3600)

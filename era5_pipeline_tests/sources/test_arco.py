@@ -14,9 +14,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+from numcodecs import BZ2, LZ4, GZip, Zlib, Zstd
 
 from era5_pipeline.atomic import sha256_of
-from era5_pipeline.errors import NoDataError, NotYetAvailableError, SourceError, TransientError, UsageError
+from era5_pipeline.errors import (
+    BadFileError,
+    MonthFailedError,
+    NoDataError,
+    NotYetAvailableError,
+    SourceError,
+    TransientError,
+    UsageError,
+)
 from era5_pipeline.grid import Area
 from era5_pipeline.months import Month
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -28,11 +37,13 @@ from era5_pipeline.sources.protocol import RawMonth, Request, Source
 from era5_pipeline.sources.sample_fields import SampleWeather
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline.variables import BY_COLUMN, VARIABLES, in_table_order
-from era5_pipeline_tests.arco_store import CHUNKS, LATITUDES, LONGITUDES, ArcoStore, Trouble, Web, served
+from era5_pipeline_tests.arco_store import CHUNKS, COMPRESSOR, LATITUDES, LONGITUDES, ArcoStore, Trouble, Web, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from numcodecs.abc import Codec
 
 MONTH = Month(2020, 2)
 AREA = Area(-6.0, 106.0, -6.5, 106.5)
@@ -258,9 +269,81 @@ def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatc
     assert len(raw.files) == DAYS
 
 
-def test_a_server_that_is_down(tmp_path: Path) -> None:
-    with pytest.raises(TransientError, match=r"2020-02: http://127.0.0.1:9/store cannot be read"):
-        source("http://127.0.0.1:9/store", tmp_path).fetch(MONTH)
+def test_a_server_that_is_down_is_down_for_other_months_too(tmp_path: Path) -> None:
+    slept: list[float] = []
+    with pytest.raises(SourceError, match=r"2020-02: http://127.0.0.1:9/store cannot be read") as caught:
+        source("http://127.0.0.1:9/store", tmp_path, sleep=slept.append).fetch(MONTH)
+    assert caught.value.exit_code == SourceError.exit_code
+    assert "Is the network there?" in caught.value.remedy
+    assert len(slept) == 5
+
+
+def test_a_server_that_goes_away_while_it_is_read(web: Web, tmp_path: Path) -> None:
+    web.trouble("cut")
+    with pytest.raises(TransientError, match="cut off"):
+        source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "left"),
+    [
+        *((COMPRESSOR, left) for left in (0, 10, -4096, -1)),
+        *((compressor, 10) for compressor in (Zstd(), Zlib(1), GZip(1), BZ2(1), LZ4(), None)),
+    ],
+    ids=lambda value: getattr(value, "codec_id", str(value)),
+)
+def test_a_chunk_that_was_cut_short_is_never_taken_for_weather(
+    tmp_path: Path, compressor: Codec | None, left: int
+) -> None:
+    """Blosc itself would read on beyond its end."""
+    own = ArcoStore(tmp_path / "store", ["temperature_2m"], compressor)
+    own.write(MONTH.start, 1)
+    own.promise("2020-02-01")
+    (chunk,) = (own.folder / "2m_temperature").glob("*.0.0")
+    chunk.write_bytes(chunk.read_bytes()[:left])
+    with pytest.raises(MonthFailedError, match=r"2020-02-01: 2m_temperature from .*decoded"):
+        source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    assert not list((tmp_path / "raw").rglob("*.nc"))
+
+
+def test_a_password_in_the_address_is_shown_nowhere(web: Web, tmp_path: Path) -> None:
+    url = web.url.replace("://", "://me:correct-horse@")
+    said: list[str] = []
+    web.trouble("refuse", 1)
+    source(url, tmp_path, "temperature_2m", say=said.append).fetch(MONTH)
+    with pytest.raises(NotYetAvailableError) as caught:
+        source(url, tmp_path, "temperature_2m").fetch(Month(2020, 3))
+    assert "correct-horse" not in f"{caught.value}{said}"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"correct-horse" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("what", ["damaged", "out of bounds"])
+def test_days_that_cannot_be_used_are_read_anew(tmp_path: Path, what: str) -> None:
+    own = one_day(tmp_path)
+    settings = Settings(
+        home=tmp_path / "home",
+        source="arco",
+        arco_url=str(own.folder),
+        area="-6/106/-6.5/106.5",
+        variables="temperature_2m",
+        allow_incomplete=True,
+    )
+    if what == "out of bounds":
+        own.write(MONTH.start, 1, columns=["temperature_2m"], offset=1000.0)
+    run_raw(settings, MONTH)
+    if what == "damaged":
+        (path,) = (tmp_path / "home").rglob("2020-02-01.nc")
+        path.write_bytes(bytes(path.stat().st_size))
+        with pytest.raises(BadFileError) as caught:
+            run_raw(settings, MONTH)
+        assert "fetched anew" in caught.value.remedy
+    else:
+        outcomes = {outcome.name: outcome.passed for outcome in run_flat(settings, MONTH).outcomes}
+        assert not outcomes["values_within_bounds"]
+        own.write(MONTH.start, 1, columns=["temperature_2m"])
+    run_raw(settings, MONTH)
+    assert all(outcome.passed for outcome in run_flat(settings, MONTH).outcomes)
 
 
 # --- what is known of a month --------------------------------------------------
@@ -494,3 +577,26 @@ def test_a_store_in_other_units(tmp_path: Path) -> None:
     own.promise("2020-02-01")
     with pytest.raises(SourceError, match=r"total_cloud_cover is in %, not in \(0 - 1\) or 1"):
         source(own.folder, tmp_path / "raw", "total_cloud_cover").fetch(MONTH)
+
+
+@pytest.mark.parametrize("attributes", [{"scale_factor": "0.01"}, {"add_offset": "250"}])
+def test_a_store_that_is_packed(tmp_path: Path, attributes: dict[str, str]) -> None:
+    own = ArcoStore(tmp_path / "store", ["total_cloud_cover"])
+    own.describe("total_cloud_cover", **attributes)
+    own.promise("2020-02-01")
+    with pytest.raises(SourceError, match="total_cloud_cover is packed"):
+        source(own.folder, tmp_path / "raw", "total_cloud_cover").fetch(MONTH)
+
+
+def test_a_store_of_several_chunks_an_hour(tmp_path: Path) -> None:
+    """Where one of them is missing, the others are weather: the fill value could not be told from it."""
+    tiled = xr.Dataset(
+        {"total_precipitation": (("time", "latitude", "longitude"), np.ones((24, 721, 1440), np.float32))},
+        {"time": np.arange("2020-02-01", "2020-02-02", dtype="datetime64[h]").astype("datetime64[ns]")}
+        | {"latitude": LATITUDES, "longitude": LONGITUDES},
+        {"valid_time_start": "1940-01-01", "valid_time_stop": "2020-02-01"},
+    )
+    encoding = {"total_precipitation": {"chunks": (24, 103, 240), "_FillValue": 0.0}}
+    tiled.to_zarr(tmp_path / "store", zarr_format=2, consolidated=True, encoding=encoding)
+    with pytest.raises(SourceError, match=r"total_precipitation has chunks of \(24, 103, 240\)"):
+        source(tmp_path / "store", tmp_path / "raw", "total_precipitation").fetch(MONTH)

@@ -18,7 +18,7 @@ from era5_pipeline.atomic import digest_of, read_json, replacing, sha256_of, wri
 from era5_pipeline.errors import NoDataError, NotYetAvailableError
 from era5_pipeline.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.sources.alone import alone
-from era5_pipeline.sources.arco.store import Store, open_store
+from era5_pipeline.sources.arco.store import Store, open_store, shown_url
 from era5_pipeline.sources.cds_layout import write_cds
 from era5_pipeline.sources.cds_netcdf import Axes, Part
 from era5_pipeline.sources.protocol import RawFile, RawMonth, Request
@@ -112,6 +112,11 @@ class ArcoSource:
         if known.days and known.short is whole:
             self._write(raw.month, replace(known, short=not whole))
 
+    def distrust(self, raw: RawMonth) -> None:
+        """See `Source`: all its days."""
+        if self._read(raw.month).days:
+            self._write(raw.month, _Known({}))
+
     @property
     def _variables(self) -> tuple[Variable, ...]:
         return VARIABLES if self.request.variables is None else self.request.variables
@@ -181,12 +186,12 @@ class ArcoSource:
         if month.start > store.extent.last:
             latest = f"{store.extent.last:%Y-%m-%d %H:00}"
             raise NotYetAvailableError(
-                f"{month} is not available yet in {self.url}: the latest hour there is {latest}",
+                f"{month} is not available yet in {store.url}: the latest hour there is {latest}",
                 remedy="The store is brought up to date now and then; the source cds has newer months.",
             )
         if month.end <= store.extent.first:
             raise NoDataError(
-                f"{month}: {self.url} begins with {store.extent.first:%Y-%m-%d}", remedy="Ask for a later month."
+                f"{month}: {store.url} begins with {store.extent.first:%Y-%m-%d}", remedy="Ask for a later month."
             )
 
     def _is_complete(self, month: Month, known: _Known) -> bool:
@@ -231,7 +236,7 @@ class ArcoSource:
     @property
     def _asked(self) -> dict[str, Any]:
         return {
-            "url": self.url,
+            "url": shown_url(self.url),
             "variables": [variable.column for variable in self._variables],
             "area": self.request.area_text,
         }

@@ -19,8 +19,9 @@ import xarray as xr
 from fsspec.utils import get_protocol
 
 from era5_pipeline import grid
-from era5_pipeline.errors import SourceError, UsageError
-from era5_pipeline.sources.arco.trouble import insisting
+from era5_pipeline.errors import SourceError, TransientError, UsageError
+from era5_pipeline.sources.arco.trouble import insisting, undecodable_told
+from era5_pipeline.sources.arco.whole_blosc import use_whole_blosc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _DIMENSIONS = ("time", "latitude", "longitude")
+_PACKED = frozenset({"scale_factor", "add_offset"})
 _EPOCH = np.datetime64("1900-01-01T00", "h")
 # A chunk is 2 to 4 MB: an answer that pauses for so long is not slow, it is lost.
 _SILENCE_SECONDS, _CHUNK_SECONDS = 60.0, 600.0
@@ -52,7 +54,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Store:
-    """An open store. `say` is told of each read that is tried again."""
+    """An open store; `url` is for messages. `say` is told of each read that is tried again."""
 
     url: str
     dataset: xr.Dataset
@@ -64,7 +66,7 @@ class Store:
     sleep: Callable[[float], None] = field(repr=False, default=time.sleep)
 
     def require(self, variables: tuple[Variable, ...]) -> None:
-        """See that the store has the variables, along time, latitude and longitude, in the units of ERA5's files.
+        """See that the store has the variables, an hour of the globe a chunk, in the units and type of ERA5's files.
 
         Units that a copy of the store has lost are taken for granted; the values have their bounds.
 
@@ -83,8 +85,15 @@ class Store:
                 held = f"{variable.cds_name} is along {', '.join(map(str, array.dims))}"
                 raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
             units = str(array.attrs.get("units", variable.file_units[0])).strip()
+            held = ""
             if units not in variable.file_units:
                 held = f"{variable.cds_name} is in {units}, not in {' or '.join(variable.file_units)}"
+            elif array.dtype.kind != "f" or _PACKED & set(array.attrs):
+                held = f"{variable.cds_name} is packed ({array.dtype})"
+            elif tuple(array.encoding["chunks"][1:]) != array.shape[1:]:
+                # Of a chunk that is missing, one of several an hour, the fill value could not be told from weather.
+                held = f"{variable.cds_name} has chunks of {array.encoding['chunks']}"
+            if held:
                 raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
 
     def read(self, variable: Variable, hours: range) -> Floats:
@@ -94,7 +103,8 @@ class Store:
 
         Raises:
             TransientError: if the store could not be reached, several times in a row.
-            SourceError: if it refuses, or holds what cannot be decoded.
+            SourceError: if it refuses.
+            MonthFailedError: if it holds what cannot be decoded.
         """
         first = int(np.searchsorted(self.hours, hours.start))
         part = slice(first, first + len(hours))
@@ -106,7 +116,7 @@ class Store:
             "If that lasts, take the month from the source cds.",
             self.say,
             self.sleep,
-            lambda: self.dataset[variable.cds_name][part].values,
+            undecodable_told(lambda: self.dataset[variable.cds_name][part].values),
         )
         return _without_fill(values)
 
@@ -119,15 +129,18 @@ def open_store(
     Raises:
         UsageError: if the URL is of a kind that cannot be read.
         SourceError: if there is no store, or it is not laid out as ARCO-ERA5 is.
-        TransientError: if it could not be reached.
+            It could not be reached, several times in a row: whoever comes next would wait as long for nothing.
     """
-    address = _address(url)
+    use_whole_blosc()
+    address, url = _address(url), shown_url(url)
     try:
         fsspec.get_filesystem_class(get_protocol(address))
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url} cannot be opened ({' '.join(str(error).split())})", remedy=_REMEDY) from error
     try:
         dataset = insisting(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
+    except TransientError as error:
+        raise SourceError(error.message, remedy=f"Is the network there? {_REMEDY}") from error
     except (FileNotFoundError, KeyError, ValueError, TypeError) as error:
         raise SourceError(f"{url} is no Zarr store with consolidated metadata", remedy=_REMEDY) from error
     try:
@@ -146,6 +159,13 @@ def open_store(
     except (KeyError, ValueError, TypeError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{url} is not laid out as ARCO-ERA5 is ({said})", remedy=_REMEDY) from error
+
+
+def shown_url(url: str) -> str:
+    """The URL without what it may hold of a user and a password."""
+    scheme, found, rest = url.partition("://")
+    host, *path = rest.split("/", 1)
+    return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
 
 
 def _address(url: str) -> str:

@@ -66,6 +66,21 @@ def insisting(
         raise kind(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
 
 
+def undecodable_told(read: Callable[[], T]) -> Callable[[], T]:
+    """`read`, with one kind of error for what the codecs raise of a damaged chunk, each its own."""
+
+    def told() -> T:
+        try:
+            return read()
+        except Exception as error:
+            is_of_the_network = isinstance(error, (*_PASSING, *_STAYING))
+            if is_of_the_network or (isinstance(error, OSError) and error.errno is not None):
+                raise
+            raise _UNDECODABLE(f"{type(error).__name__}: {error}") from error
+
+    return told
+
+
 def _passes(error: BaseException) -> bool:
     """Whether it is trouble that goes by."""
     if isinstance(error, aiohttp.ClientResponseError):

@@ -95,6 +95,10 @@ class CdsSource:
         if note.fetched is not None and note.fetched.sha256 == raw.files[0].sha256 and note.fetched.short is whole:
             self._write(raw.month, replace(note, fetched=replace(note.fetched, short=not whole)))
 
+    def distrust(self, raw: RawMonth) -> None:
+        """See `Source`."""
+        self.judged(raw, whole=False)
+
     def inputs(self, month: Month, *, no_cache: bool = False) -> dict[str, Any]:
         """What is sent for the month."""
         return month_inputs(month, self.request, no_cache=no_cache)
