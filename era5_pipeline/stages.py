@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import read_json, sha256_of, write_json
-from era5_pipeline.errors import BadFileError, InputError
+from era5_pipeline.errors import BadFileError, InputError, RefusedError
 from era5_pipeline.facts import FlatMonth, month_fingerprint
 from era5_pipeline.flatten import flatten_month, preview_file, read_flat_month
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -115,7 +115,9 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     before = read_json(_manifest(settings, month))
     is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
     took = max(seconds, before["seconds"]) if is_same else seconds
-    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": took, "asked": _asked(settings)})
+    refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
+    manifest = {"raw": raw.to_json(), "seconds": took, "asked": _asked(settings), "refused": refused}
+    write_json(_manifest(settings, month), manifest)
     return RawResult(
         raw=raw,
         rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
@@ -132,7 +134,8 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     """Flatten the raw month of the manifest, unless the same rows lie there already, unharmed.
 
     Raises:
-        InputError, RefusedError, LocalDiskError: see `flatten`.
+        RefusedError: if a check refused the raw files.
+        InputError, LocalDiskError: see `flatten`.
     """
     manifest = read_json(_manifest(settings, month))
     if manifest is None:
@@ -145,6 +148,8 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
             f"{month}: its raw files were asked for otherwise ({said})",
             remedy="Materialize era5/raw of this month first, with these settings.",
         )
+    if (refused := manifest.get("refused")) is not None:
+        raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
     source = source_of(settings)
     folder = _flat_folder(settings)

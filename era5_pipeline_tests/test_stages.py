@@ -257,6 +257,10 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
         "; the latest hour there is 2023-07-07 23:00 UTC"
     )
     assert "--allow-incomplete" in outcome.remedy
+    # Nor does it get in stage by stage, as from the UI.
+    with pytest.raises(RefusedError, match="2023-07 is incomplete") as caught:
+        run_flat(chosen, JULY)
+    assert "era5/raw" in caught.value.remedy
     allowed = settings(files_dir=str(folder), allow_incomplete=True)
     raw = run_raw(allowed, JULY)
     assert passed(raw.outcomes) == dict.fromkeys(RAW_CHECKS, True)
