@@ -96,6 +96,13 @@ def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Sourc
     return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
 
 
+def ask_ahead(settings: Settings, month: Month) -> None:
+    """Let the month's request queue, where it comes from a queue and is not under way: `run_raw` takes it up."""
+    source = source_of(settings)
+    if isinstance(source, CdsSource):
+        source.ask(month)
+
+
 def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _silent) -> RawResult:
     """Get the month's raw files, see what they hold, and write the manifest that `run_flat` reads.
 

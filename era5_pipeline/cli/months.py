@@ -54,13 +54,15 @@ def run_months(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, a
 
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool) -> int:
     import logging
+    from collections import deque
 
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.defs.instance import open_instance
     from era5_pipeline.defs.runner import run_month
-    from era5_pipeline.stages import unchanged_months
+    from era5_pipeline.settings import read_settings
+    from era5_pipeline.stages import ask_ahead, unchanged_months
     from era5_pipeline.warehouse.connect import open_warehouse
 
     # What libraries warn of (each try to reach a server that is down) would drown what we say.
@@ -85,13 +87,18 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:
+            todo = deque(one for one in wanted if one[0] not in unchanged or one[1].get("refetch"))
             for month, overrides in wanted:
                 if _is_service_down(runs):
                     break
-                if month in unchanged and not overrides.get("refetch"):
+                if not todo or month != todo[0][0]:
                     if not as_json:
                         _print_row((str(month), "unchanged"))
                     continue
+                todo.popleft()
+                # Two in the queue, as in a backfill; only once the service has given something.
+                if todo and any("raw" in run.facts for run in runs[-1:]):
+                    ask_ahead(read_settings(**todo[0][1]), todo[0][0])
                 with stage_bars(console, str(month)):
                     run = run_month(instance, month, overrides=overrides)
                 runs.append(run)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,6 +127,31 @@ def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer
     assert "manage-licences" in said.err
     assert "not tried: 2001-02 to 2001-03" in said.err
     assert sum(method == "POST" for method, _, _ in server.requests) == 1
+
+
+def test_the_next_month_queues_while_one_is_waited_for(home: Home, server: CdsServer, era5: Era5) -> None:
+    """Two at a time, as in a backfill, and no more; the first alone, in case the service refuses."""
+    server.faults.accepted_polls = 3
+    most = 0
+    under_way = {"accepted", "running"}
+
+    def look() -> None:
+        nonlocal most
+        while not over.is_set():
+            most = max(most, sum(job.status in under_way for job in list(server.jobs.values())))
+            time.sleep(0.001)
+
+    over = threading.Event()
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        said = era5("load", "--from", "2003-01", "--to", "2003-05")
+    finally:
+        over.set()
+        watcher.join()
+    assert said.out.count("loaded") == 5
+    assert [int(inputs["month"][0]) for inputs in server.submissions] == [1, 3, 2, 4, 5]
+    assert most == 2
 
 
 def test_a_month_at_which_the_service_fails_does_not_keep_others_out(server: CdsServer, era5: Era5) -> None:

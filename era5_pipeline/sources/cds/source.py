@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.atomic import sync_folder
-from era5_pipeline.errors import MonthFailedError, NotYetAvailableError, SourceError, disk_errors
-from era5_pipeline.sources.alone import alone
+from era5_pipeline.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError, disk_errors
+from era5_pipeline.sources.alone import alone, alone_now
 from era5_pipeline.sources.cds.checksums import announced_number
 from era5_pipeline.sources.cds.credentials import read_credentials
 from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
@@ -83,6 +84,19 @@ class CdsSource:
             if note.fetched is not None and not self.refetch and not note.fetched.short and self._is_here(note.fetched):
                 return self._raw_month(month, note.fetched)
             return self._raw_month(month, _Fetching(self, month, note).run())
+
+    def ask(self, month: Month) -> None:
+        """Send the request, unless the month is here or under way: it queues while another month is waited for.
+
+        Whatever stands in the way is met again when the month is fetched, and dealt with then.
+        """
+        with suppress(Era5Error, PassingError), alone_now(month, self.folder / f"{self._stem(month)}.lock") as is_alone:
+            if not is_alone:
+                return
+            note = read_note(self._note(month))
+            is_here = note.fetched is not None and self._is_here(note.fetched) and not note.fetched.short
+            if note.job is None and (self.refetch or not is_here):
+                _Fetching(self, month, note).ask()
 
     def known(self, month: Month) -> RawMonth | None:
         """See `Source`: told by the note, so the file itself may have been removed."""
@@ -174,6 +188,10 @@ class _Fetching:
         self._unknown = 0
         recent = datetime.now(tz=UTC) - month.end < _RECENT
         self._no_cache = source.refetch or recent or note.fetched is not None
+
+    def ask(self) -> None:
+        """See `CdsSource.ask`."""
+        self._job()
 
     def run(self) -> Fetched:
         started, before = time.monotonic(), self._note
