@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from era5_pipeline.atomic import read_json, sha256_of, write_json
 from era5_pipeline.errors import BadFileError, InputError, RefusedError
@@ -123,8 +123,7 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
     took = max(seconds, before["seconds"]) if is_same else seconds
     refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
-    manifest = {"raw": raw.to_json(), "seconds": took, "asked": _asked(settings), "refused": refused}
-    write_json(_manifest(settings, month), manifest)
+    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": took, "refused": refused})
     return RawResult(
         raw=raw,
         rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
@@ -142,23 +141,18 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
 
     Raises:
         RefusedError: if a check refused the raw files.
-        InputError, LocalDiskError: see `flatten`.
+        InputError: if there are no raw files, or others than these settings ask for; and see `flatten`.
+        LocalDiskError: see `flatten`.
     """
     manifest = read_json(_manifest(settings, month))
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
-    asked = manifest.get("asked", _asked(settings))
-    if asked != _asked(settings):
-        variables = "all variables" if asked["variables"] is None else ", ".join(asked["variables"])
-        said = f"source {asked['source']}, area {asked['area'] or 'global'}, {variables}"
-        raise InputError(
-            f"{month}: its raw files were asked for otherwise ({said})",
-            remedy="Materialize era5/raw of this month first, with these settings.",
-        )
-    if (refused := manifest.get("refused")) is not None:
-        raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
-    source = source_of(settings)
+    _require_asked_for(settings, raw)
+    refused = manifest.get("refused")
+    if refused is not None and not settings.allow_incomplete:
+        raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
+    source = source_of(settings) if raw.source == settings.source_name else None
     folder = _flat_folder(settings)
     flat = None if settings.force else _same_flat(folder, raw, settings)
     reused = flat is not None
@@ -167,9 +161,9 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
             flat = flatten_month(
                 raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
             )
-    if any(facts.out_of_bounds for facts in flat.columns):
+    if source is not None and any(facts.out_of_bounds for facts in flat.columns):
         source.distrust(raw)
-    elif any(facts.missing for facts in flat.columns):
+    elif source is not None and any(facts.missing for facts in flat.columns):
         # A service may announce hours before their values are there.
         source.judged(raw, whole=False)
     return FlatResult(
@@ -254,23 +248,34 @@ def stray_problems(settings: Settings) -> tuple[Problem, ...]:
 
 
 @contextmanager
-def _noted_if_damaged(source: Source, raw: RawMonth) -> Iterator[None]:
+def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
     """What a service sent and cannot be used is not to be given again."""
     try:
         yield
     except BadFileError as error:
-        source.distrust(raw)
-        if source.name not in ASKED_ANEW:
+        if source is None or source.name not in ASKED_ANEW:
             raise
+        source.distrust(raw)
         remedy = "Run the month again, from era5/raw on: it is fetched anew."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
-def _asked(settings: Settings) -> dict[str, Any]:
-    """What months are asked for with, as a JSON value."""
-    request = Request(settings.wanted_variables, settings.wanted_area)
-    variables = None if request.variables is None else [variable.column for variable in request.variables]
-    return {"source": settings.source_name, "variables": variables, "area": request.area_text}
+def _require_asked_for(settings: Settings, raw: RawMonth) -> None:
+    """Of two commands for one month, neither takes up what the other one fetched. What is not set may be anything."""
+    source = None if settings.source is None and not settings.files_dirs else settings.source_name
+    variables = settings.wanted_variables
+    wanted = (
+        source or raw.source,
+        raw.area if settings.wanted_area is None else str(settings.wanted_area),
+        raw.variables if variables is None else tuple(variable.column for variable in variables),
+    )
+    if wanted != (raw.source, raw.area, raw.variables):
+        variables_held = "what there is" if raw.variables is None else f"{len(raw.variables)} variables"
+        said = f"source {raw.source}, area {raw.area or 'all'}, {variables_held}"
+        raise InputError(
+            f"{raw.month}: its raw files are of another request ({said})",
+            remedy="Materialize era5/raw of this month first, with these settings.",
+        )
 
 
 def _manifest(settings: Settings, month: Month) -> Path:

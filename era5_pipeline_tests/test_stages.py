@@ -149,11 +149,13 @@ def test_a_stage_says_which_one_it_needs(settings: Making, warehouse: Warehouse)
 def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -> None:
     """Two commands for one month and home: neither gets what the other asked for, unawares."""
     run_raw(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY)
-    says = r"otherwise \(source sample, area 10.25/20/10/20.25, all variables\)"
-    with pytest.raises(InputError, match=says) as caught:
-        run_flat(settings(sample_hours=2, allow_incomplete=True), JULY)
+    says = r"another request \(source sample, area 10.25/20/10/20.25, 6 variables\)"
+    for other in ({"area": "11/20/10/21"}, {"variables": "t2m"}, {"source": "cds"}):
+        with pytest.raises(InputError, match=says) as caught:
+            run_flat(settings(sample_hours=2, allow_incomplete=True, **other), JULY)
     assert "era5/raw" in caught.value.remedy
-    assert run_flat(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY).flat.locations == 4
+    for same in ({"area": SMALL}, {}):
+        assert run_flat(settings(sample_hours=2, allow_incomplete=True, **same), JULY).flat.locations == 4
 
 
 def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> None:
