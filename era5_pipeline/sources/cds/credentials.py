@@ -17,8 +17,8 @@ from era5_pipeline.errors import SourceError
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
 _GET_KEY = (
-    "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it "
-    "(and CDSAPI_URL to https://cds.climate.copernicus.eu/api), or write both into ~/.cdsapirc."
+    "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in the "
+    "environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
 )
 # What may stand in an HTTP header; a key with anything else would be shown by the error of the HTTP library.
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
@@ -75,4 +75,5 @@ def _read() -> tuple[str, str, bool]:
 def _what_is_missing(error: Exception) -> str:
     if isinstance(error, ValueError):
         return "the file with the key (~/.cdsapirc) has a line that cannot be meant"
-    return "there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in ~/.cdsapirc"
+    file = os.environ.get("CDSAPI_RC") or "~/.cdsapirc"
+    return f"there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in {file}"
