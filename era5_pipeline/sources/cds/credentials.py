@@ -17,8 +17,8 @@ from era5_pipeline.errors import SourceError
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
 _GET_KEY = (
-    "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in the "
-    "environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
+    "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in "
+    "the environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
 )
 # What may stand in an HTTP header; a key with anything else would be shown by the error of the HTTP library.
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
