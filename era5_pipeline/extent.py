@@ -107,7 +107,8 @@ class Load:
             rows=max(hours) * self.locations,
             instant_values=(sum(hours) - accumulated) * self.locations,
             accumulated_values=accumulated * self.locations,
-            files=len({variable.step_type for variable in self.variables}),
+            # One a day of the Zarr store, else one of each kind of variable.
+            files=month.hours // 24 if self.source == "arco" else len({v.step_type for v in self.variables}),
         )
 
 

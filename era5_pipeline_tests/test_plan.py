@@ -322,6 +322,7 @@ def test_the_download_is_guessed_while_nothing_is_known() -> None:
     assert plan.guesses == tuple({"minutes_per_request": n, "hours": 3 * n / 60} for n in (10, 30, 60))
     assert plan.seconds.raw.known_from == "not known before the first month; the queue decides"
     arco = plan_of(load_of("2024-01", source="arco"))
+    assert (arco.size.files, plan_of(load_of("2024-01", source="cds")).size.files) == (31, 2)
     at_ten = arco.guesses[0]
     assert at_ten["hours"] * 3600 * at_ten["megabytes_per_second"] * 1e6 == pytest.approx(arco.bytes.download.value)
     assert plan_of(load_of("2024-01", source="files")).guesses == ()
