@@ -16,6 +16,7 @@ from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
+from era5_pipeline.cli.output import discard_output
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
@@ -75,11 +76,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing more to say, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         sys.exit(141)
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             typer.echo(
                 f"era5: what it printed could not be written: {error.strerror}\n      Free space there.", err=True
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from era5_pipeline.cli.output import tell
 from era5_pipeline.errors import InputError, MonthFailedError, SourceError, TransientError
 
 if TYPE_CHECKING:
@@ -105,9 +106,9 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                 if not as_json:
                     _print_run(run)
     if as_json:
-        typer.echo(json.dumps([_as_json(month, runs, unchanged) for month, _ in wanted], indent=1))
+        tell(json.dumps([_as_json(month, runs, unchanged) for month, _ in wanted], indent=1))
     elif not runs:
-        typer.echo("nothing changed: the table holds these months as the source has them (--force does them again)")
+        tell("nothing changed: the table holds these months as the source has them (--force does them again)")
     untried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     return _report(settings, runs, untried)
 
@@ -125,7 +126,7 @@ def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:
         cell.ljust(width) if i < 2 else cell.rjust(width)
         for i, (cell, width) in enumerate(zip(cells, widths, strict=False))
     )
-    typer.echo("  ".join(padded).rstrip())
+    tell("  ".join(padded).rstrip())
 
 
 def _print_run(run: "MonthRun") -> None:
@@ -152,11 +153,9 @@ def _print_run(run: "MonthRun") -> None:
     if weather["replaced_rows"] and weather["changed"]:
         changed = ", ".join(weather["columns_changed"] or ())
         differs = f"; what differs: {changed}" if changed else ""
-        typer.echo(f"         replaced {weather['replaced_rows']:,} rows that the month held before{differs}")
+        tell(f"         replaced {weather['replaced_rows']:,} rows that the month held before{differs}")
     elif weather["confirmed"]:
-        typer.echo(
-            f"         the values are those that the table holds: {weather['version']} now, nothing was replaced"
-        )
+        tell(f"         the values are those that the table holds: {weather['version']} now, nothing was replaced")
 
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:

@@ -154,6 +154,21 @@ def test_the_next_month_queues_while_one_is_waited_for(home: Home, server: CdsSe
     assert most == 2
 
 
+def test_a_load_goes_on_though_nobody_reads_what_it_says(home: Home, server: CdsServer) -> None:
+    """As in `era5 load ... | head -1`."""
+    server.reset(today=NOW)
+    env = {"CDSAPI_URL": server.url, "CDSAPI_KEY": server.key, "ERA5_AREA": "-6/106/-6.5/106.5"}
+    with home.start("load", "--from", "2004-01", "--to", "2004-03", **env) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline().startswith("month")
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(60) == 0, said
+    assert "Traceback" not in said
+    assert {f"2004-{number:02d}" for number in (1, 2, 3)} <= set(home.months())
+
+
 def test_a_month_at_which_the_service_fails_does_not_keep_others_out(server: CdsServer, era5: Era5) -> None:
     server.faults.fail_jobs = 3
     said = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
