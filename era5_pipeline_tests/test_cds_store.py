@@ -68,21 +68,68 @@ def test_jobs_are_found_again(server: CdsServer) -> None:
 
 def test_a_wrong_key_is_told_as_the_service_tells_it(server: CdsServer) -> None:
     client = Client(server.url, "wrong", progress=False, maximum_tries=1, retry_after=0)
-    with pytest.raises(requests.HTTPError, match="authentication required"):
+    with pytest.raises(requests.HTTPError, match="invalid authorization"):
         client.submit(DATASET, INPUTS)
 
 
-def test_the_cache_gives_the_older_file_unless_told_not_to(server: CdsServer) -> None:
+def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServer) -> None:
+    """As seen on the service's own code, case by case."""
     client = client_of(server)
-    server.today = datetime(2020, 2, 6, tzinfo=UTC)
 
-    def size(**more: Any) -> int:
-        return client.submit(DATASET, INPUTS | more).get_results().content_length
+    def retrievals(**more: Any) -> int:
+        client.submit(DATASET, INPUTS | more).get_results()
+        return server.retrievals
 
-    short = size()
+    assert retrievals() == 1
+    assert retrievals() == 1
+    assert retrievals(day=["02", "01"]) == 1
+    assert retrievals(time=INPUTS["time"][1:] + INPUTS["time"][:1]) == 2
+    assert retrievals(no_cache="now") == 3
+    assert retrievals(no_cache="now") == 3
+
+
+def test_what_the_embargo_cuts_is_not_cached(server: CdsServer) -> None:
+    client = client_of(server)
+    server.today = datetime(2020, 2, 7, 12, tzinfo=UTC)
+    short = client.submit(DATASET, INPUTS).get_results().content_length
     server.today = datetime(2020, 3, 6, tzinfo=UTC)
-    assert size() == short
-    assert size(no_cache=True) > short
+    assert client.submit(DATASET, INPUTS).get_results().content_length > short
+
+
+@pytest.mark.parametrize(
+    ("changed", "detail"),
+    [
+        ({"no_cache": True}, "request['no_cache'][0]: True is not of type 'string'"),
+        ({"year": None}, "request['year'][0]: None is not of type 'string'"),
+        ({"time": []}, "request['time']: []: list has too few items. Should have at least 1"),
+        ({"time": ["00:00", "00:00"]}, "request['time']: has repeated values in the list, e.g. '00:00'"),
+        ({"time": {"a": 1}}, "request['time'][0]: {'a': 1} is not of type 'string'"),
+        ({"year": ["abc"]}, "Invalid integer for year: 'abc'"),
+        ({"day": ["30"]}, "No valid dates from year=[2020] month=[2] day=[30]"),
+        ({"year": ["2027"]}, "The latest date available for this dataset is: 2026-11-15 00:00"),
+    ],
+)
+def test_requests_that_the_schema_refuses(server: CdsServer, changed: dict[str, Any], detail: str) -> None:
+    """The texts are those of the service's own code, asked the same."""
+    with pytest.raises(requests.HTTPError, match="invalid request") as caught:
+        client_of(server).submit(DATASET, INPUTS | changed)
+    assert caught.value.response is not None
+    assert detail in caught.value.response.json()["detail"]
+    assert caught.value.response.status_code == 400
+    assert server.submissions == []
+
+
+@pytest.mark.parametrize("changed", [{"year": [2020]}, {"year": 2020}, {"area": [-6.0, 106, -6.5, 106.5]}])
+def test_numbers_and_scalars_pass_the_schema(server: CdsServer, changed: dict[str, Any]) -> None:
+    assert client_of(server).submit(DATASET, INPUTS | changed).status == "successful"
+
+
+def test_a_dismissed_job_is_not_found(server: CdsServer) -> None:
+    server.faults.accepted_polls = 10
+    remote = client_of(server).submit(DATASET, INPUTS)
+    assert remote.delete()["status"] == "dismissed"
+    with pytest.raises(requests.HTTPError, match=f"job {remote.request_id} dismissed"):
+        remote.status  # noqa: B018  # the property asks
 
 
 @pytest.mark.parametrize(("month", "days", "hours"), [("02", 29, 696), ("12", 31, 744), ("04", 31, 720)])

@@ -30,10 +30,6 @@ _ACCUMULATIONS_BEGIN = datetime(1940, 1, 1, 7, tzinfo=UTC)
 PRELIMINARY_KELVIN = np.float32(0.5)
 
 
-class NothingAvailableError(Exception):
-    """Nothing of what was asked for is there yet."""
-
-
 @dataclass(frozen=True)
 class Present:
     """The service's present: the newest hour, the last final hour, and whether preliminary values differ."""
@@ -62,7 +58,8 @@ def fields_of(inputs: dict[str, Any]) -> int:
 
 
 def hours_of(inputs: dict[str, Any]) -> range:
-    """The hours of a request for all hours of one month."""
+    """The hours of a request for all hours of the first days of one month, in whatever order they are listed."""
+    assert sorted(inputs["time"]) == [f"{hour:02d}:00" for hour in range(24)], "only whole days are produced"
     year, month = int(inputs["year"][0]), int(inputs["month"][0])
     first = _hour(datetime(year, month, 1, tzinfo=UTC))
     end = _hour(datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
@@ -70,17 +67,11 @@ def hours_of(inputs: dict[str, Any]) -> range:
 
 
 def produce(inputs: dict[str, Any], present: Present, folder: Path, number: int, *, says_expver: bool) -> Path:
-    """Write the answer to a request into `folder`; `number` makes the bytes differ from those of the last time.
-
-    Raises:
-        NothingAvailableError: if none of the hours is there yet.
-    """
+    """Write the answer to a request into `folder`; `number` makes the bytes differ from those of the last time."""
     asked = hours_of(inputs)
     hours = range(asked.start, min(asked.stop, _hour(present.newest) + 1))
     parts = tuple(_parts(inputs, hours, present, says_expver=says_expver))
-    if not parts:
-        raise NothingAvailableError
-    axes = Axes.of(Area(*inputs.get("area", (90, -180, -90, 180))))
+    axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
     target = folder / f"{number}{suffix_of(parts)}"
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
     write_cds(target, parts, axes, attributes, _blocks(axes, hours, present))

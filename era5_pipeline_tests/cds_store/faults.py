@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
+# The two texts with which the queue's rules reject a job.
+LIMITED = (
+    "Number of API queued requests for this dataset is temporarily limited. Please configure your scripts accordingly.",
+    "Number of queued requests using the API is limited to 200. Please configure your scripts accordingly.",
+)
+MAINTENANCE = "Access to this dataset is temporarily disabled due to maintenance. Please try again later."
 Where = Literal["submit", "poll", "results", "download"]
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """An answer with this status that sends whoever asks for a matching path to the same path at another origin."""
+
+    path: str
+    status: int
+    to: str
 
 
 @dataclass
@@ -19,12 +34,19 @@ class Faults:
     # How often a job is found in the queue, then running, before it is done.
     accepted_polls: int = 0
     running_polls: int = 0
+    # Calls that are sent to another origin, and how many.
+    redirect: Redirect | None = None
+    redirects: int = 0
+    # Submissions that are refused as the dataset is under maintenance, and the operators' words for it.
+    disabled: int = 0
+    disabled_reason: str = MAINTENANCE
     # Refusals at submission, which stay.
     licence: bool = False
     cost: bool = False
     invalid: bool = False
     # Jobs that are taken, and come to nothing.
     reject_jobs: int = 0
+    rejection: str = LIMITED[0]
     fail_jobs: int = 0
     # What the service says of a job that failed.
     failure: str = "MARS returned an internal error. Please try again later."

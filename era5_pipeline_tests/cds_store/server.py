@@ -1,6 +1,7 @@
-"""The server: jobs, and the protocol in which they are spoken of.
+"""The server: jobs, and the protocol in which clients ask for them.
 
-Here: what the real client asks for, in the service's own words. Not here: the data (`data`), faults (`faults`).
+Every answer has the form and the words of the real service (cads-processing-api-service, run on the same requests).
+Not here: the data (`data`), what a request must look like (`validation`), faults (`faults`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline_tests.cds_store import data
 from era5_pipeline_tests.cds_store.faults import Faults, Where
+from era5_pipeline_tests.cds_store.validation import InvalidRequestError, validated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +32,6 @@ if TYPE_CHECKING:
 _MOST_FIELDS = 16_368
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
-_LIMITED = (
-    "Number of API queued requests for this dataset is temporarily limited. Please configure your scripts accordingly."
-)
-_NOT_YET = (
-    "None of the data you have requested is available yet, please revise the period requested. "
-    "The latest date available for this dataset is: {:%Y-%m-%d %H:00}"
-)
 
 
 @dataclass
@@ -57,7 +52,8 @@ class Job:
 class CdsServer:
     """The server on a port of its own, from `with` on; `today` is its present, and may be moved.
 
-    `submissions` are the inputs of all jobs, `requests` method, path and headers of all requests.
+    `submissions` are the inputs of all jobs, `requests` method, path and headers of all requests, `retrievals` the
+    number of answers that did not come from the cache.
     """
 
     def __init__(self, folder: Path, *, today: datetime | None = None, port: int = 0, log: bool = False) -> None:
@@ -65,7 +61,6 @@ class CdsServer:
         self.errors: list[str] = []
         self.log = log
         self._folder = folder
-        self._produced = 0
         self._lock = threading.RLock()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
@@ -82,7 +77,8 @@ class CdsServer:
             self.jobs: dict[str, Job] = {}
             self.submissions: list[dict[str, Any]] = []
             self.requests: list[tuple[str, str, dict[str, str]]] = []
-            self._cache: dict[str, tuple[str, bytes]] = {}
+            self._produced = 0
+            self._cache: dict[str | None, tuple[str, bytes]] = {}
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -104,14 +100,19 @@ class CdsServer:
 
     @property
     def newest(self) -> datetime:
-        """The newest hour there is."""
-        return (self.today - _LAG).replace(hour=23, minute=0, second=0, microsecond=0)
+        """The newest hour there is: the service cuts off by days and hours."""
+        return (self.today - _LAG).replace(minute=0, second=0, microsecond=0)
 
     def finish_jobs(self) -> None:
         """Let every job that is waited for be done at the next look."""
         with self._lock:
             for job in self.jobs.values():
                 job.looks = 1_000_000
+
+    @property
+    def retrievals(self) -> int:
+        """How many answers were produced; the others came from the cache."""
+        return self._produced
 
     # --- what the handler asks ---
 
@@ -121,7 +122,7 @@ class CdsServer:
             self.submissions.append(inputs)
             job = Job(str(uuid.uuid4()), inputs, datetime.now(tz=UTC))
             if self.faults.use("reject_jobs"):
-                job.status, job.error = "rejected", _LIMITED
+                job.status, job.error = "rejected", self.faults.rejection
             elif self.faults.use("fail_jobs"):
                 job.status, job.error = "failed", self.faults.failure
             self.jobs[job.id] = job
@@ -140,12 +141,14 @@ class CdsServer:
                     self._finish(job)
             return job
 
+    def dismiss(self, job: Job) -> None:
+        """Let the job be dismissed, as its owner can do on the web page."""
+        with self._lock:
+            job.status = "dismissed"
+
     def _finish(self, job: Job) -> None:
-        try:
-            job.name, job.content = self._answer(job.inputs)
-            job.status, job.finished = "successful", datetime.now(tz=UTC)
-        except data.NothingAvailableError:
-            job.status, job.error = "failed", _NOT_YET.format(self.newest)
+        job.name, job.content = self._answer(job.inputs)
+        job.status, job.finished = "successful", datetime.now(tz=UTC)
 
     def _answer(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
         faults = self.faults
@@ -157,16 +160,18 @@ class CdsServer:
             return "bomb.zip", data.swelling()
         if faults.answer_with is not None:
             return faults.answer_with.name, faults.answer_with.read_bytes()
-        known = json.dumps({name: value for name, value in inputs.items() if name != "no_cache"}, sort_keys=True)
-        if known in self._cache and not inputs.get("no_cache") and not faults.corrupt_zip:
-            return self._cache[known]  # even if it is out of date by now
+        request = validated(inputs, self.newest)
+        key = request.cache_key
+        if key in self._cache and not faults.corrupt_zip:
+            return self._cache[key]  # even if it is out of date by now
         self._produced += 1
         present = data.Present(self.newest, self.final_until or self._final_by_now(), self.preliminary_differs)
-        path = data.produce(inputs, present, self._folder, self._produced, says_expver=not faults.no_expver)
+        path = data.produce(request.lists, present, self._folder, self._produced, says_expver=not faults.no_expver)
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
-        self._cache[known] = (path.name, content)
-        return self._cache[known]
+        if key is not None:
+            self._cache[key] = (path.name, content)
+        return path.name, content
 
     def _final_by_now(self) -> datetime:
         """The last hour of the month that ended two months before this one began."""
@@ -180,7 +185,7 @@ class _RefusalError(Exception):
     def __init__(self, status: int, title: str, headers: dict[str, str] | None = None, **more: str) -> None:
         super().__init__(title)
         self.status = status
-        self.content = {"type": title, "title": title, "status": status, **more}
+        self.content = {"type": title, "title": title, "status": status, "trace_id": str(uuid.uuid4()), **more}
         self.headers = headers or {}
 
 
@@ -228,18 +233,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> None:
         path = urlsplit(self.path).path
+        if self._redirected(path):
+            return None
         if match := re.fullmatch(r"/store/([0-9a-f-]+)/[^/]+", path):
             return self._file(match[1])
         if path == "/api/catalogue/v1/messages":
             return self._json(200, {"messages": []})
-        if self.headers.get("private-token") != self.service.key:
-            raise _RefusalError(401, "authentication required", detail="operation not allowed")
+        token = self.headers.get("private-token")
+        if token is None:
+            raise _RefusalError(401, "permission denied", detail="authentication required")
+        if token != self.service.key:
+            raise _RefusalError(401, "invalid authorization", detail="operation not allowed")
         if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
             if match[1] != DATASET:
                 raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
-            return (
-                self._submit(json.loads(body)["inputs"]) if match[2] else self._json(200, {"id": DATASET, "links": []})
-            )
+            if match[2]:
+                return self._submit(json.loads(body)["inputs"])
+            return self._json(200, {"id": DATASET, "version": "1.0.0", "links": []})
         if path == "/api/retrieve/v1/jobs":
             return self._jobs()
         if match := re.fullmatch(r"/api/retrieve/v1/jobs/([^/]+)(/results)?", path):
@@ -252,12 +262,23 @@ class _Handler(BaseHTTPRequestHandler):
         if faults.use("too_many_requests"):
             headers = {} if faults.retry_after is None else {"Retry-After": faults.retry_after}
             raise _RefusalError(429, "rate limit exceeded", headers)
-        if faults.licence:
-            page = f"https://cds.example.org/datasets/{DATASET}?tab=download#manage-licences"
-            raise _RefusalError(403, "required licences not accepted", detail=f"please visit {page} to accept them")
-        if faults.cost or data.fields_of(inputs) > _MOST_FIELDS:
+        if faults.use("disabled"):
+            raise _RefusalError(403, "permission denied", detail=faults.disabled_reason)
+        try:
+            request = validated(inputs, self.service.newest)
+        except InvalidRequestError as error:
+            raise _RefusalError(400, "invalid request", detail=str(error)) from error
+        if faults.cost or data.fields_of(request.lists) > _MOST_FIELDS:
             raise _RefusalError(
                 403, "cost limits exceeded", detail="Your request is too large, please reduce your selection."
+            )
+        if faults.licence:
+            page = f"https://cds.example.org/datasets/{DATASET}?tab=download#manage-licences"
+            raise _RefusalError(
+                403,
+                "required licences not accepted",
+                detail=f"Not all the required licences have been accepted; please visit {page} to accept the required "
+                "licence(s).",
             )
         if faults.invalid:
             raise _RefusalError(400, "invalid request", detail="the combination of values is not valid")
@@ -265,50 +286,63 @@ class _Handler(BaseHTTPRequestHandler):
         if faults.use("drop_submit_reply"):
             self.close_connection = True
             return
-        self._json(201, self._described(job), {"Location": self._job_url(job)})
+        execution = f"{self.service.url}/retrieve/v1/processes/{DATASET}/execution"
+        links = [{"rel": "self", "href": execution}, {"rel": "monitor", "href": self._job_url(job)}]
+        metadata = {"datasetMetadata": {"messages": []}, "origin": "api"}
+        self._json(201, self._described(job) | {"links": links, "metadata": metadata})
 
     def _find(self, job_id: str) -> Job:
         faults, job = self.service.faults, self.service.jobs.get(job_id)
         if job is None or faults.use("lose_jobs"):
             raise _RefusalError(404, "job not found", detail=f"job {job_id} not found")
+        if job.status in ("dismissed", "deleted"):
+            raise _RefusalError(404, "job not found", detail=f"job {job_id} {job.status}")
         return job
 
     def _job(self, job_id: str) -> None:
         self._fail_if_told("poll")
         faults, job = self.service.faults, self._find(job_id)
         if self.command == "DELETE":
-            job.status = "dismissed"
+            self.service.dismiss(job)
             return self._json(200, self._described(job))
         # Without a query the client only makes sure that the job is there.
         query = parse_qs(urlsplit(self.path).query)
         answer = self._described(self.service.look(job) if query else job)
-        if query:
-            answer["metadata"] = {"request": {"ids": job.inputs}, "log": []}
-            if faults.news is not None:
-                message = {"content": faults.news, "severity": "warning", "date": "2026-11-20T00:00:00"}
-                answer["metadata"]["datasetMetadata"] = {"messages": [message]}
+        answer["links"].insert(0, {"rel": "self", "href": self._job_url(job)})
+        if "request" in query:
+            answer["metadata"]["request"] = {"ids": job.inputs, "labels": {}}
+        if "log" in query:
+            answer["metadata"]["log"] = []
+        if query and faults.news is not None:
+            message = {"content": faults.news, "severity": "warning", "date": "2026-11-20T00:00:00"}
+            answer["metadata"]["datasetMetadata"] = {"messages": [message]}
         return self._json(200, answer)
 
     def _jobs(self) -> None:
-        jobs = sorted(self.service.jobs.values(), key=lambda job: job.created, reverse=True)
-        limit = int(parse_qs(urlsplit(self.path).query).get("limit", ["100"])[0])
-        self._json(200, {"jobs": [self._described(job) for job in jobs[:limit]], "links": []})
+        """The newest jobs, without what was asked in them; filtered by state and dataset, and cut off at `limit`."""
+        query = parse_qs(urlsplit(self.path).query)
+        shown = query.get("status", ["accepted", "running", "successful", "failed", "rejected"])
+        jobs = [job for job in self.service.jobs.values() if job.status in shown]
+        jobs.sort(key=lambda job: job.created, reverse=query.get("sortby", ["-created"])[0].startswith("-"))
+        entries = []
+        for job in jobs[: int(query.get("limit", ["10"])[0])]:
+            entry = self._described(job)
+            entry["links"].insert(0, {"rel": "monitor", "href": self._job_url(job)})
+            entries.append(entry)
+        self._json(200, {"jobs": entries, "links": [], "metadata": {"totalCount": len(jobs), "totalCountLimit": 1000}})
 
     def _described(self, job: Job) -> dict[str, Any]:
-        links = [{"rel": "self", "href": self._job_url(job)}, {"rel": "monitor", "href": self._job_url(job)}]
-        if job.status in ("successful", "failed"):
-            links.append({"rel": "results", "href": f"{self._job_url(job)}/results"})
-        created = job.created.isoformat()
+        links = [{"rel": "results", "href": f"{self._job_url(job)}/results"}] if job.status == "successful" else []
+        times = {"created": job.created, "finished": job.finished, "updated": job.finished or job.created}
         return {
             "processID": DATASET,
             "type": "process",
             "jobID": job.id,
             "status": job.status,
-            "created": created,
-            "finished": None if job.finished is None else job.finished.isoformat(),
-            "updated": created,
+            # UTC, and without a zone.
+            **{name: time.replace(tzinfo=None).isoformat() for name, time in times.items() if time is not None},
             "links": links,
-            "metadata": {},
+            "metadata": {"datasetMetadata": {"catalogue": "c3s"}, "origin": "api"},
         }
 
     def _job_url(self, job: Job) -> str:
@@ -321,9 +355,9 @@ class _Handler(BaseHTTPRequestHandler):
             verb = "failed" if job.status == "failed" else "been rejected"
             raise _RefusalError(400, f"The job has {verb}", traceback=str(job.error))
         if job.status != "successful":
-            raise _RefusalError(404, "job results not ready", detail=f"status of job {job.id} is {job.status}")
+            raise _RefusalError(404, "job results not ready", detail=f"status of {job.id} is '{job.status}'")
         if faults.use("expire_results"):
-            raise _RefusalError(404, "results expired", detail="results of the job have expired")
+            raise _RefusalError(404, "results expired", detail=f"results of job {job.id} expired")
         size = len(job.content)
         # As the service writes it: a number, whose leading zeros are lost.
         checksum = f"{int(hashlib.md5(job.content).hexdigest(), 16):x}"
@@ -369,6 +403,17 @@ class _Handler(BaseHTTPRequestHandler):
             if faults.slow_download:
                 self.wfile.flush()
                 time.sleep(faults.slow_download)
+
+    def _redirected(self, path: str) -> bool:
+        """Send the caller elsewhere, if a fault says so."""
+        faults = self.service.faults
+        if faults.redirect is None or not re.search(faults.redirect.path, path) or not faults.use("redirects"):
+            return False
+        self.send_response(faults.redirect.status)
+        self.send_header("Location", faults.redirect.to + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        return True
 
     def _fail_if_told(self, where: Where) -> None:
         if (status := self.service.faults.status(where)) is not None:

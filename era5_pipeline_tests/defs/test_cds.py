@@ -13,6 +13,7 @@ from era5_pipeline.defs import pools
 from era5_pipeline.errors import RefusedError, SourceError
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+from era5_pipeline_tests.sources.cds.asking import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: Cd
     run = pipeline.run("2020-05")
     assert run.trouble == []
     assert run.skipped is not None
-    assert "2020-05 is not available yet: the latest hour there is 2020-04-28 23:00" in run.skipped
+    assert "2020-05 is not available yet: the latest hour there is 2020-04-28 00:00" in run.skipped
     record = pipeline.instance.get_run_record_by_id(run.run_id)
     assert record is not None
     assert record.dagster_run.status is dg.DagsterRunStatus.SUCCESS
@@ -112,14 +113,14 @@ def test_a_short_month_is_refused_and_asked_for_anew(pipeline: Pipeline, server:
     run = pipeline.run("2020-06")
     (trouble,) = run.trouble
     assert trouble.exit_code == RefusedError.exit_code
-    assert "360 of 720 hours" in trouble.message
-    assert "the latest hour there is 2020-06-15 23:00 UTC" in trouble.message
+    assert "337 of 720 hours" in trouble.message
+    assert "the latest hour there is 2020-06-15 00:00 UTC" in trouble.message
     assert pipeline.rows("2020-06") == 0
     server.today = TODAY
     assert pipeline.run("2020-06").trouble == []
     assert pipeline.rows("2020-06") == 720 * 9
     # The second request asked for data made anew: the store keeps the short file.
-    assert [bool(inputs.get("no_cache")) for inputs in server.submissions] == [False, True]
+    assert [is_fresh(inputs) for inputs in server.submissions] == [False, True]
 
 
 @pytest.mark.parametrize("where", ["head", "values"])
@@ -140,7 +141,7 @@ def test_a_file_that_cannot_be_read_is_fetched_anew(
     assert "fetched anew" in trouble.remedy
     server.faults.answer_with = None
     assert pipeline.run(month, **only).trouble == []
-    assert [bool(inputs.get("no_cache")) for inputs in server.submissions] == [False, True, True]
+    assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]
     entry = pipeline.entry(month)
     assert entry is not None
     assert entry.state == "loaded"

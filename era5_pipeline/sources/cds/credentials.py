@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from cdsapi.api import get_url_key_verify
 from pydantic import SecretStr
@@ -46,13 +48,37 @@ def read_credentials() -> Credentials:
         )
     if not _PRINTABLE.fullmatch(key):
         raise SourceError("the key is not one: it is empty, or has blanks or letters of other scripts", remedy=_GET_KEY)
-    if not url.startswith(("http://", "https://")) or url.rstrip("/").endswith("/api/v2"):
+    if not _is_address(url) or url.rstrip("/").endswith("/api/v2"):
         # Not shown: what was put there by mistake may be the key, or have a password in it.
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
             remedy=_GET_KEY,
         )
+    if not _is_secure(url):
+        raise SourceError(
+            "the address in CDSAPI_URL, or url in ~/.cdsapirc, is plain http: the key could be read on its way",
+            remedy=f"Write it with https, such as {DEFAULT_URL}; http is for a server on this machine only.",
+        )
     return Credentials(url.rstrip("/"), SecretStr(key), verify)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number, or half an IPv6 address
+        return False
+
+
+def _is_secure(url: str) -> bool:
+    """Whether nobody on the network can read what is sent there: https, or this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname == "localhost":
+        return True
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
 
 
 def _read() -> tuple[str, str, bool]:

@@ -39,13 +39,14 @@ class Fetched:
 class Note:
     """The state of a month's request. `sending_at`: a request was about to be sent, and may have arrived.
 
-    `job` is the number of one that did, and whose answer has not come yet; `no_cache` whether it asked for data made
-    anew; `given_up` the last one that came to nothing; `fetched` the newest file.
+    `job` is the number of one that did, and whose answer has not come yet; `time_order` the order of its hours where it
+    asked for a fresh retrieval (see `fresh_time_order`); `given_up` the last one that came to nothing; `fetched` the
+    newest file.
     """
 
     sending_at: str | None = None
     job: str | None = None
-    no_cache: bool = False
+    time_order: tuple[str, ...] | None = None
     fetched: Fetched | None = None
     given_up: str | None = None
 
@@ -55,9 +56,18 @@ class Note:
         jobs = (self.given_up, self.fetched.job if self.fetched else None)
         return frozenset(job for job in jobs if job is not None)
 
-    def sending(self, now: str, *, no_cache: bool) -> Self:
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the request asks for a fresh retrieval."""
+        return self.time_order is not None
+
+    def sending(self, now: str, *, time_order: tuple[str, ...] | None) -> Self:
         """About to send a request."""
-        return replace(self, sending_at=now, job=None, no_cache=no_cache)
+        return replace(self, sending_at=now, job=None, time_order=time_order)
+
+    def not_sent(self) -> Self:
+        """The service has refused to take the request: there is no job to be looked for."""
+        return replace(self, sending_at=None)
 
     def sent(self, job: str) -> Self:
         """It has arrived."""
@@ -82,7 +92,14 @@ def read_note(path: Path) -> Note:
         if fetched is not None:
             # As it was called while it was taken for an MD5.
             fetched = Fetched(**{"checksum" if name == "md5" else name: one for name, one in fetched.items()})
-        note = Note(value["sending_at"], value["job"] or None, value["no_cache"], fetched, value.get("given_up"))
+        order = value.get("time_order")
+        note = Note(
+            sending_at=value["sending_at"],
+            job=value["job"] or None,
+            time_order=None if order is None else tuple(order),
+            fetched=fetched,
+            given_up=value.get("given_up"),
+        )
         if note.sending_at is not None and datetime.fromisoformat(note.sending_at).tzinfo is None:
             return Note()
     except (TypeError, KeyError, ValueError, AttributeError):

@@ -5,6 +5,7 @@ Here: the request as JSON, its digest, its size in fields. Not here: sending it.
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,6 @@ DATASET = "reanalysis-era5-single-levels"
 # not lower the cost.
 MAX_FIELDS = 16_368
 _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
-_NO_CACHE = "no_cache"
 
 
 def variables_of(request: Request) -> tuple[Variable, ...]:
@@ -37,15 +37,28 @@ def fields_of(month: Month, variables: int) -> int:
     return variables * month.hours
 
 
-def month_inputs(month: Month, request: Request, *, no_cache: bool = False) -> dict[str, Any]:
-    """The month as the service's inputs. `no_cache`: made anew, not from the service's cache of answers."""
+def fresh_time_order() -> tuple[str, ...]:
+    """The 24 hours of `time` in an order that nobody has sent before: it makes the service retrieve the data again.
+
+    The service keeps its answers, for all users, under the request as it was sent, and the order of `time` is part of
+    that key (that of days is not). It has no switch for it: it refuses `no_cache: true`, and any text in its place
+    would be a key like another (read in cads-adaptors, and tried on the service's own code).
+    """
+    hours = list(_HOURS)
+    while tuple(hours) == _HOURS:
+        random.shuffle(hours)  # no secret: one of 24! orders
+    return tuple(hours)
+
+
+def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """The month as the service's inputs; `time_order`: as `fresh_time_order` gives it, for a fresh retrieval."""
     inputs: dict[str, Any] = {
         "product_type": ["reanalysis"],
         "variable": [variable.cds_name for variable in variables_of(request)],
         "year": [f"{month.year:04d}"],
         "month": [f"{month.month:02d}"],
         "day": [f"{day:02d}" for day in range(1, month.hours // 24 + 1)],
-        "time": list(_HOURS),
+        "time": list(_HOURS if time_order is None else time_order),
         "data_format": "netcdf",
         "download_format": "unarchived",
     }
@@ -53,8 +66,6 @@ def month_inputs(month: Month, request: Request, *, no_cache: bool = False) -> d
         area.latitude_indices().size < N_LATITUDES or area.longitude_indices().size < N_LONGITUDES
     ):
         inputs["area"] = _on_grid(area)
-    if no_cache:
-        inputs[_NO_CACHE] = True
     return inputs
 
 
@@ -72,5 +83,5 @@ def _on_grid(area: Area) -> list[float]:
 
 
 def digest_of_inputs(inputs: dict[str, Any]) -> str:
-    """The same for the same data, cached or not."""
-    return digest_of({name: value for name, value in inputs.items() if name != _NO_CACHE})
+    """The same for the same data, in whatever order the hours were asked for."""
+    return digest_of({**inputs, "time": sorted(inputs["time"])})

@@ -10,17 +10,19 @@ import logging
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
+import requests
 from ecmwf.datastores import Client
 
 from era5_pipeline.sources.cds.request import DATASET
-from era5_pipeline.sources.cds.trouble import judged
+from era5_pipeline.sources.cds.session import OneOriginSession
+from era5_pipeline.sources.cds.trouble import is_of_failed_job, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
     from ecmwf.datastores import Remote
 
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.credentials import Credentials
 
 _TIMEOUT_SECONDS = 60.0
-# How far back a request that was sent, but whose number was never received, is looked for.
-_RECENT_JOBS = 50
+# A request that was sent, but whose number was never received, is looked for in one page of the user's newest jobs; the
+# list does not say what was asked, so of jobs of the same minutes at most so many are asked for it, two calls each.
+_RECENT_JOBS = 100
+_CANDIDATES = 3
+_STATUS_REQUEST_TIMEOUT = 408
 
 
 @dataclass(frozen=True)
@@ -70,22 +75,33 @@ class Service:
         with self._judging():
             return Job(self._client.get_remote(job_id), self._month)
 
-    def find(self, inputs: dict[str, Any], since: datetime, but_not: frozenset[str]) -> str | None:
-        """The number of a request with just these inputs that arrived at or after `since` and may still be answered.
+    def find(
+        self, inputs: dict[str, Any], sent_at: datetime, clocks_apart: timedelta, but_not: frozenset[str]
+    ) -> str | None:
+        """Find the job of a request with just these inputs that was sent at `sent_at` and may still be answered.
 
-        `but_not` are numbers of requests that have been dealt with.
+        The service's clock and ours may differ by `clocks_apart`; `but_not` are numbers of requests that have been
+        dealt with.
 
         Raises:
             PassingError, SourceError: as `trouble` judges.
         """
+        first = sent_at - clocks_apart
+        last = sent_at + timedelta(seconds=_TIMEOUT_SECONDS) + clocks_apart
         with self._judging():
-            for job in self._client.get_jobs(limit=_RECENT_JOBS, sortby="-created").json["jobs"]:
-                is_open = job["status"] in ("accepted", "running", "successful")
-                if job["processID"] != DATASET or not is_open or job["jobID"] in but_not:
-                    continue
-                remote = self._client.get_remote(job["jobID"])
-                if remote.created_at >= since and remote.request == inputs:
-                    return str(job["jobID"])
+            entries = self._client.get_jobs(
+                limit=_RECENT_JOBS,
+                sortby="-created",
+                status=["accepted", "running", "successful"],
+            ).json["jobs"]
+            created = {
+                str(entry["jobID"]): _time(entry["created"]) for entry in entries if entry["processID"] == DATASET
+            }
+            near = [job for job, time in created.items() if first <= time <= last and job not in but_not]
+            near.sort(key=lambda job: abs(created[job] - sent_at))
+            for job in near[:_CANDIDATES]:
+                if self._client.get_remote(job).request == inputs:
+                    return job
         return None
 
     @property
@@ -103,6 +119,7 @@ class Service:
                     cleanup=False,
                     retry_after=0,
                     maximum_tries=1,
+                    session=OneOriginSession(self._credentials.url),
                     log_callback=self._hear,
                 )
         return self._client_made
@@ -174,4 +191,20 @@ def judging(month: Month) -> Iterator[None]:
         verdict = judged(month, error)
         if verdict is error:
             raise
-        raise verdict from error
+        # The text of an answer about a failed job holds the whole request.
+        raise verdict from (None if is_of_failed_job(error) else error)
+
+
+def was_refused(error: Exception) -> bool:
+    """Whether an error of `submit` means that the service has not made a job of the request, beyond doubt."""
+    cause = error.__cause__
+    if not isinstance(cause, requests.HTTPError) or cause.response is None:
+        return False
+    status = cause.response.status_code
+    return 400 <= status < 500 and status != _STATUS_REQUEST_TIMEOUT
+
+
+def _time(text: str) -> datetime:
+    """A time as the service writes it: UTC, with or without saying so."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -20,8 +20,8 @@ from era5_pipeline.sources.cds.checksums import announced_number
 from era5_pipeline.sources.cds.credentials import read_credentials
 from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
 from era5_pipeline.sources.cds.patience import Patience, PatienceOverError
-from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs, variables_of
-from era5_pipeline.sources.cds.service import Job, Service, judging
+from era5_pipeline.sources.cds.request import digest_of_inputs, fresh_time_order, month_inputs, variables_of
+from era5_pipeline.sources.cds.service import Job, Service, judging, was_refused
 from era5_pipeline.sources.cds.soundness import require_sound
 from era5_pipeline.sources.cds.transfer import WrongChecksumError, transfer
 from era5_pipeline.sources.cds.trouble import PassingError
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.service import Asset
     from era5_pipeline.sources.cds.transfer import Arrived
 
-# Months are final two to three months after their end. Until then the service's cache of answers may hold older,
-# shorter ones: they are asked for as made anew.
+# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
+# one: they are asked for with an order of hours of their own.
 _RECENT = timedelta(days=125)
 # The service's clock and ours.
 _CLOCKS_APART = timedelta(minutes=5)
@@ -113,9 +113,9 @@ class CdsSource:
         """See `Source`."""
         self.judged(raw, whole=False)
 
-    def inputs(self, month: Month, *, no_cache: bool = False) -> dict[str, Any]:
+    def inputs(self, month: Month, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
         """What is sent for the month."""
-        return month_inputs(month, self.request, no_cache=no_cache)
+        return month_inputs(month, self.request, time_order=time_order)
 
     def part(self, month: Month, job: str) -> Path:
         """Where the answer to a request is put until it is whole."""
@@ -153,7 +153,7 @@ class CdsSource:
         )
 
     def _write(self, month: Month, note: Note) -> None:
-        write_note(self._note(month), note, self.inputs(month))
+        write_note(self._note(month), note, self.inputs(month, time_order=note.time_order))
 
     def _note(self, month: Month) -> Path:
         return self.folder / f"{self._stem(month)}.json"
@@ -168,8 +168,8 @@ class _Fetching:
     def __init__(self, source: CdsSource, month: Month, note: Note) -> None:
         self._source = source
         self._month = month
-        # What was asked for before it was to be made anew does not count.
-        self._note = note.forgotten() if source.refetch and not note.no_cache else note
+        # A request that may be answered from the cache is no answer to --refetch.
+        self._note = note.forgotten() if source.refetch and not note.is_fresh else note
         manners = source.manners
         self._patience = Patience(
             month,
@@ -187,7 +187,7 @@ class _Fetching:
         self._refused: set[str] = set()
         self._unknown = 0
         recent = datetime.now(tz=UTC) - month.end < _RECENT
-        self._no_cache = source.refetch or recent or note.fetched is not None
+        self._must_be_fresh = source.refetch or recent or note.fetched is not None
 
     def ask(self) -> None:
         """See `CdsSource.ask`."""
@@ -227,7 +227,7 @@ class _Fetching:
                 self._unknown = 0
                 self._forget()
                 # What came to nothing must not come from the service's cache again.
-                self._no_cache = self._no_cache or error.kind == "damaged"
+                self._must_be_fresh = self._must_be_fresh or error.kind == "damaged"
             raise
         except SourceError as error:
             is_taken_up = self._taken_up is not None and self._note.job == self._taken_up
@@ -288,25 +288,33 @@ class _Fetching:
             if not self._is_stale(self._job_at_hand):
                 return self._job_at_hand
             self._source.say(f"{self._month}: its answer was made long ago; asking anew")
-            self._no_cache = True
+            self._must_be_fresh = True
             self._forget()
-        self._keep(self._note.sending(_now(), no_cache=self._no_cache))
-        job = self._service.submit(self._source.inputs(self._month, no_cache=self._no_cache))
+        job = self._send(fresh_time_order() if self._must_be_fresh else None)
         self._keep(self._note.sent(job.id))
         self._source.say(f"{self._month}: sent as request {job.id}")
         self._job_at_hand = job
         return job
 
+    def _send(self, time_order: tuple[str, ...] | None) -> Job:
+        self._keep(self._note.sending(_now(), time_order=time_order))
+        try:
+            return self._service.submit(self._source.inputs(self._month, time_order=time_order))
+        except Exception as error:
+            if was_refused(error):
+                self._keep(self._note.not_sent())
+            raise
+
     def _find_what_was_sent(self, sending_at: str) -> None:
         """A request whose number never came back may have arrived: sent again, it would be made twice."""
-        inputs = self._source.inputs(self._month, no_cache=self._note.no_cache)
-        since = datetime.fromisoformat(sending_at) - _CLOCKS_APART
-        found = self._service.find(inputs, since, self._note.dealt_with)
+        inputs = self._source.inputs(self._month, time_order=self._note.time_order)
+        sent_at = datetime.fromisoformat(sending_at)
+        found = self._service.find(inputs, sent_at, _CLOCKS_APART, self._note.dealt_with)
         self._keep(self._note.forgotten() if found is None else self._note.sent(found))
 
     def _is_stale(self, job: Job) -> bool:
         """Whether an earlier run had it made anew, and so long ago that it may be out of date."""
-        if job.id != self._taken_up or not self._note.no_cache:
+        if job.id != self._taken_up or not self._note.is_fresh:
             return False
         answered_at = job.answered_at()
         return answered_at is not None and datetime.now(tz=UTC) - answered_at > _FRESH

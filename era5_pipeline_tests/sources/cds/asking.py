@@ -27,6 +27,11 @@ AREA = Area(-6.0, 106.0, -6.5, 106.5)
 LARGER = Area(-5.0, 106.0, -7.0, 108.0)
 
 
+def is_fresh(inputs: dict[str, Any]) -> bool:
+    """Whether the request has an order of hours of its own, which no answer in the service's cache can have."""
+    return bool(inputs["time"] != sorted(inputs["time"]))
+
+
 @dataclass
 class Asking:
     """A source that asks the server, what it said, and how long it would have slept."""

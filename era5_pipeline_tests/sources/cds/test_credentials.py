@@ -78,6 +78,11 @@ def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("url: https://cds.example.org/api\nkey: a key with blanks\n", "is not one"),
         ("url: https://cds.example.org/api\nkey:\n", "is not one"),
         ("url: https://cds.climate.copernicus.eu/api/v2\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: https://cds.example.org:port/api\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: https://[::1/api\nkey: 0f3a7f8e\n", "is not that of"),
+        ("url: http://cds.climate.copernicus.eu/api\nkey: 0f3a7f8e\n", "plain http"),
+        ("url: http://10.0.0.1/api\nkey: 0f3a7f8e\n", "plain http"),
+        ("url: http://127.0.0.1.example.org/api\nkey: 0f3a7f8e\n", "plain http"),
         ("url: cds.example.org\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: https://cds.example.org/api\nkey: 0f3a7f8e\nverify: perhaps\n", "cannot be meant"),
     ],
@@ -91,6 +96,12 @@ def test_what_is_wrong_is_said_without_the_key(rc: Path, text: str | None, says:
     shown = "".join(traceback.format_exception(caught.value))
     assert "0f3a7f8e" not in shown
     assert "a key with blanks" not in shown
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "127.8.9.10", "[::1]"])
+def test_plain_http_is_for_this_machine(rc: Path, address: str) -> None:
+    rc.write_text(f"url: http://{address}:8080/api\nkey: {KEY}\n")
+    assert read_credentials().url == f"http://{address}:8080/api"
 
 
 def test_a_file_that_cannot_be_read(rc: Path) -> None:

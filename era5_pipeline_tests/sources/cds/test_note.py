@@ -29,7 +29,7 @@ notes = st.builds(
     Note,
     sending_at=st.none() | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
     job=st.none() | st.text(min_size=1, max_size=20),
-    no_cache=st.booleans(),
+    time_order=st.none() | st.permutations([f"{hour:02d}:00" for hour in range(24)]).map(tuple),
     fetched=st.none() | fetched,
     given_up=st.none() | texts,
 )
@@ -58,14 +58,17 @@ def test_half_a_note_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_a_request_from_before_it_is_sent_until_its_answer_is_there() -> None:
-    note = Note().sending("2026-11-20T12:00:00+00:00", no_cache=True)
-    assert (note.sending_at, note.job, note.no_cache) == ("2026-11-20T12:00:00+00:00", None, True)
+    order = ("01:00", "00:00")
+    note = Note().sending("2026-11-20T12:00:00+00:00", time_order=order)
+    assert (note.sending_at, note.job, note.time_order) == ("2026-11-20T12:00:00+00:00", None, order)
+    assert note.is_fresh
+    assert note.not_sent() == Note(time_order=order)
     note = note.sent("7")
     assert (note.sending_at, note.job) == (None, "7")
-    assert note.forgotten() == Note(no_cache=True, given_up="7")
-    assert note.forgotten().sending("2026-11-20T12:00:00+00:00", no_cache=True).dealt_with == {"7"}
+    assert note.forgotten() == Note(time_order=order, given_up="7")
+    assert note.forgotten().sending("2026-11-20T12:00:00+00:00", time_order=None).dealt_with == {"7"}
     file = Fetched("a.zip", "00", 1, None, "7", "2026-11-20T13:00:00+00:00", 3600.0)
-    assert note.arrived(file) == Note(no_cache=True, fetched=file)
+    assert note.arrived(file) == Note(time_order=order, fetched=file)
     assert note.arrived(file).dealt_with == {"7"}
 
 

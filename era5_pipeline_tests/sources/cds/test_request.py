@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from era5_pipeline.errors import UsageError
 from era5_pipeline.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.months import Month
-from era5_pipeline.sources.cds.request import MAX_FIELDS, digest_of_inputs, fields_of, month_inputs
+from era5_pipeline.sources.cds.request import (
+    MAX_FIELDS,
+    digest_of_inputs,
+    fields_of,
+    fresh_time_order,
+    month_inputs,
+)
 from era5_pipeline.sources.protocol import Request
 from era5_pipeline.variables import VARIABLES, in_table_order
 
@@ -55,11 +61,18 @@ def test_every_month_of_all_variables_is_within_the_limit() -> None:
     assert fields_of(JANUARY, len(VARIABLES)) == 4464 <= MAX_FIELDS
 
 
-def test_no_cache_asks_for_the_same_data() -> None:
-    plain, anew = month_inputs(JANUARY, Request()), month_inputs(JANUARY, Request(), no_cache=True)
-    assert anew == plain | {"no_cache": True}
-    assert digest_of_inputs(anew) == digest_of_inputs(plain)
+def test_a_fresh_retrieval_asks_for_the_same_data_in_another_order() -> None:
+    plain, fresh = month_inputs(JANUARY, Request()), month_inputs(JANUARY, Request(), time_order=fresh_time_order())
+    assert fresh["time"] != plain["time"]
+    assert sorted(fresh["time"]) == plain["time"]
+    assert {**fresh, "time": plain["time"]} == plain
+    assert digest_of_inputs(fresh) == digest_of_inputs(plain)
     assert digest_of_inputs(plain) != digest_of_inputs(month_inputs(Month(2020, 2), Request()))
+
+
+def test_no_order_is_sent_twice() -> None:
+    orders = {fresh_time_order() for _ in range(1000)}
+    assert len(orders) == 1000
 
 
 degrees = st.floats(-180, 360).map(lambda value: round(value, 3))

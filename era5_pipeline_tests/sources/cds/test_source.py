@@ -27,7 +27,8 @@ from era5_pipeline.netcdf.inventory import Inventory, take_inventory
 from era5_pipeline.progress import listening
 from era5_pipeline.sources.cds.note import read_note
 from era5_pipeline.variables import in_table_order
-from era5_pipeline_tests.sources.cds.asking import AREA, LARGER, MONTH, TODAY, Asking
+from era5_pipeline_tests.cds_store.faults import LIMITED
+from era5_pipeline_tests.sources.cds.asking import AREA, LARGER, MONTH, TODAY, Asking, is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,19 +179,20 @@ def test_a_month_that_is_not_available_yet(asking: Asking) -> None:
     asking.server.today = datetime(2026, 11, 9, tzinfo=UTC)
     with time_machine.travel(asking.server.today, tick=False):
         asking.fetch(Month(2026, 11))
-    assert len(asking.server.submissions) == 2
+    assert len(asking.server.submissions) == 1
 
 
 # --- what passes ---------------------------------------------------------------
 
 
-def test_rejected_twice_then_accepted(asking: Asking) -> None:
-    asking.server.faults.reject_jobs = 2
+@pytest.mark.parametrize("words", LIMITED)
+def test_rejected_twice_then_accepted(asking: Asking, words: str) -> None:
+    asking.server.faults.reject_jobs, asking.server.faults.rejection = 2, words
     asking.fetch()
     assert len(asking.server.submissions) == 3
     assert len(asking.slept) == 2
     assert asking.slept[1] > asking.slept[0] >= 30
-    rejected = [text for text in asking.said if "temporarily limited" in text]
+    rejected = [text for text in asking.said if words in text]
     assert len(rejected) == 2
     assert all("asking anew in" in text and "waited" in text for text in rejected)
 
@@ -253,7 +255,7 @@ def test_an_earlier_request_does_not_do_for_data_made_anew(asking: Asking) -> No
         asking.fetch(patience_hours=0.01)
     asking.server.faults.accepted_polls = 0
     asking.fetch(refetch=True)
-    assert [bool(inputs.get("no_cache")) for inputs in asking.server.submissions] == [False, True]
+    assert [is_fresh(inputs) for inputs in asking.server.submissions] == [False, True]
 
 
 def test_a_server_that_is_down_is_waited_for(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +452,7 @@ def test_a_damaged_zip_is_asked_for_anew_once(asking: Asking) -> None:
     asking.server.faults.corrupt_zip = 1
     asking.fetch()
     assert len(asking.server.submissions) == 2
-    assert asking.server.submissions[1]["no_cache"] is True
+    assert is_fresh(asking.server.submissions[1])
     asking.server.faults.corrupt_zip = 10
     with pytest.raises(SourceError, match="ZIP is damaged"):
         asking.fetch(Month(2020, 3))
@@ -576,7 +578,7 @@ def test_a_recent_month_is_not_taken_from_the_cache(asking: Asking) -> None:
     with time_machine.travel(TODAY, tick=False):
         asking.fetch(Month(2026, 9))
         asking.fetch(Month(2020, 2))
-    assert [inputs.get("no_cache") for inputs in asking.server.submissions] == [True, None]
+    assert [is_fresh(inputs) for inputs in asking.server.submissions] == [True, False]
 
 
 def test_a_short_month_is_not_given_again(asking: Asking, tmp_path: Path) -> None:
@@ -584,7 +586,7 @@ def test_a_short_month_is_not_given_again(asking: Asking, tmp_path: Path) -> Non
     asking.server.today = datetime(2026, 10, 20, tzinfo=UTC)
     with time_machine.travel(asking.server.today, tick=False):
         raw = asking.fetch(october)
-        assert inventory(raw, tmp_path).hours.size == 15 * 24
+        assert inventory(raw, tmp_path).hours.size == 14 * 24 + 1
         asking.source().judged(raw, whole=False)
         assert asking.source().known(october) is None
     asking.server.today = datetime(2026, 11, 8, tzinfo=UTC)
@@ -622,7 +624,7 @@ def test_fetched_anew_while_the_old_file_stays_until_the_new_one_is_there(asking
     assert there == [True]
     assert new.files[0].sha256 != old.files[0].sha256
     assert not old.files[0].path.exists()
-    assert asking.server.submissions[-1]["no_cache"] is True
+    assert is_fresh(asking.server.submissions[-1])
 
 
 def test_the_first_month_of_all(asking: Asking, tmp_path: Path) -> None:

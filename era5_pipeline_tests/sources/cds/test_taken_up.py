@@ -10,7 +10,7 @@ import pytest
 import time_machine
 
 from era5_pipeline.errors import MonthFailedError, SourceError
-from era5_pipeline_tests.sources.cds.asking import MONTH, Asking
+from era5_pipeline_tests.sources.cds.asking import MONTH, Asking, is_fresh
 
 if TYPE_CHECKING:
     from era5_pipeline.months import Month
@@ -70,7 +70,7 @@ def test_what_was_made_anew_long_ago_is_made_anew_again(asking: Asking) -> None:
     assert job.finished is not None
     job.finished -= timedelta(days=2)
     asking.fetch()
-    assert [bool(inputs.get("no_cache")) for inputs in asking.server.submissions] == [True, True]
+    assert [is_fresh(inputs) for inputs in asking.server.submissions] == [True, True]
 
 
 def test_what_was_made_anew_this_morning_is_taken_up(asking: Asking) -> None:
@@ -86,7 +86,7 @@ def test_trouble_while_asking_anew_does_not_bring_back_what_was_there(asking: As
     asking.server.faults.fail("submit", status=503, times=1)
     with time_machine.travel(datetime.now(tz=UTC) + timedelta(minutes=1)):
         asking.fetch(refetch=True)
-    assert [bool(inputs.get("no_cache")) for inputs in asking.server.submissions] == [False, True]
+    assert [is_fresh(inputs) for inputs in asking.server.submissions] == [False, True]
     note = json.loads(next(asking.folder.glob("*.json")).read_text())
     assert note["fetched"]["job"] == list(asking.server.jobs)[-1]
     assert first.files[0].bytes

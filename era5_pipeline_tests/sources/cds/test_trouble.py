@@ -39,14 +39,68 @@ def test_not_available_yet_names_the_latest_hour() -> None:
     ("traceback", "kind"),
     [
         ("Number of API queued requests for this dataset is temporarily limited to 3.", "rejected"),
+        ("Number of queued requests using the API is limited to 200.", "rejected"),
+        ("Words of tomorrow.", "rejected"),
         ("MARS has failed with an internal error", "failed"),
     ],
 )
 def test_jobs_that_are_to_be_sent_anew(traceback: str, kind: str) -> None:
-    verdict = judged(MONTH, answer(400, title="The job has been rejected", traceback=traceback))
+    title = "The job has been rejected" if kind == "rejected" else "The job has failed"
+    verdict = judged(MONTH, answer(400, title=title, traceback=traceback))
     assert isinstance(verdict, PassingError)
     assert (verdict.kind, verdict.anew) == (kind, True)
     assert traceback in verdict.reason
+
+
+def test_what_is_not_there_yet_is_refused_when_it_is_sent() -> None:
+    verdict = judged(MONTH, answer(400, title="invalid request", detail=NOT_YET))
+    assert isinstance(verdict, NotYetAvailableError)
+    assert "2026-11-15 14:00" in verdict.message
+
+
+MARS_ERROR = """MARS has returned an error, please check your selection.
+Request submitted to the MARS server:
+[{'class': ['ea'], 'date': ['2026-09-01', '2026-09-02'], 'area': ['1', '2'], 'time': ['00:00', '01:00']}]
+Full error message:
+ERROR - Expected 744, got 0.
+"""
+
+
+def test_the_message_of_a_failed_job_has_its_reason_and_not_the_request() -> None:
+    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=MARS_ERROR))
+    assert isinstance(verdict, PassingError)
+    assert "MARS has returned an error" in verdict.reason
+    assert "Expected 744, got 0." in verdict.reason
+    assert "'date'" not in verdict.reason
+
+
+def test_a_long_text_is_cut_off() -> None:
+    verdict = judged(MONTH, answer(400, title="The job has failed", traceback="word " * 10_000))
+    assert isinstance(verdict, PassingError)
+    assert len(verdict.reason) < 600
+
+
+@pytest.mark.parametrize(
+    ("detail", "passes"),
+    [
+        ("Access to this dataset is temporarily disabled due to maintenance.", True),
+        ("The dataset is closed. Please try again later.", True),
+        ("This dataset has been withdrawn.", False),
+        ("operation not allowed", False),
+    ],
+)
+def test_a_dataset_that_is_closed_for_a_while_is_waited_for(detail: str, passes: bool) -> None:
+    verdict = judged(MONTH, answer(403, title="permission denied", detail=detail))
+    assert isinstance(verdict, PassingError) is passes
+    assert detail in str(verdict)
+    assert "--variables" not in str(verdict)
+
+
+@pytest.mark.parametrize("state", ["dismissed", "deleted"])
+def test_a_job_that_its_owner_dismissed(state: str) -> None:
+    verdict = judged(MONTH, answer(404, title="job not found", detail=f"job 7 {state}"))
+    assert isinstance(verdict, PassingError)
+    assert (verdict.kind, verdict.anew, verdict.most) == ("dismissed", True, 2)
 
 
 def test_a_job_that_can_never_succeed() -> None:
