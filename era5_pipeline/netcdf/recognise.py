@@ -40,7 +40,7 @@ def kind_of_bytes(head: bytes) -> Kind:
     if head.startswith(_ZIP):
         return "zip"
     # Told from its neighbours by any separator: a series that spreadsheets have changed is worth an error.
-    return "csv" if TIME_COLUMN in re.split(r"[,;\t]", first_line(head).replace('"', "")) else "other"
+    return "csv" if TIME_COLUMN in (name.strip(' "') for name in re.split(r"[,;\t]", first_line(head))) else "other"
 
 
 def first_line(content: bytes) -> str:
@@ -51,7 +51,7 @@ def first_line(content: bytes) -> str:
 
 def names_in(content: bytes) -> list[str]:
     """The names of the columns of a CSV, from its first line."""
-    return [name.strip() for name in next(csv.reader([first_line(content)]), [])]
+    return [name.strip() for name in next(csv.reader([first_line(content)], skipinitialspace=True), [])]
 
 
 def claims_to_be_data(path: Path) -> bool:
