@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import TYPE_CHECKING
 
+import netCDF4
+import numpy as np
 import pytest
 
 from era5_pipeline.cli.demo import FOLDERS
 from era5_pipeline.datafiles import data_folder
 from era5_pipeline.errors import Era5Error
+from era5_pipeline_tests.cutting import cut
 from era5_pipeline_tests.samples import DATA
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_BYTES = 6_000_000
 _ROW = re.compile(r"^\| `([^`]+)` \|.*\| (\d+) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
@@ -55,3 +62,18 @@ def test_the_folders_of_the_demo_are_there_and_in_the_wheel() -> None:
 def test_a_folder_that_an_installation_lacks_is_named() -> None:
     with pytest.raises(Era5Error, match="data/era5/atlantis is missing"):
         data_folder("era5/atlantis")
+
+
+def test_a_piece_that_was_cut_out_keeps_its_layout(tmp_path: Path) -> None:
+    source = DATA / "era5" / "telangana-2023-09" / "data_stream-oper_stepType-accum.nc"
+    cut(source, tmp_path / "piece.nc", {"tp"}, {"valid_time": slice(24, 48), "latitude": slice(0, 5)})
+    with netCDF4.Dataset(source) as whole, netCDF4.Dataset(tmp_path / "piece.nc") as piece:
+        assert piece["tp"].shape == (24, 5, 21)
+        np.testing.assert_array_equal(piece["tp"][:], whole["tp"][24:48, :5])
+        assert piece["tp"].chunking() == [24, 5, 21]
+        assert set(piece.variables) == set(whole.variables)
+        for name, variable in piece.variables.items():
+            assert variable.__dict__ == pytest.approx(whole[name].__dict__, nan_ok=True)
+            assert variable.dtype == whole[name].dtype
+        assert piece["tp"].filters() == whole["tp"].filters()
+        np.testing.assert_array_equal(piece["expver"][:], whole["expver"][24:48])

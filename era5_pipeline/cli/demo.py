@@ -52,10 +52,8 @@ def demo(
     def say(command: str) -> None:
         typer.echo(f"\n$ {command}")
 
-    typer.echo(
-        "Real ERA5 from files that come with the project: 2023 around Qatar, October 2018 in western Norway, and"
-    )
-    typer.echo("12:00 UTC of 1 January 2019 on the whole globe.")
+    typer.echo("Real ERA5, from files that come with the project: 2023 around Qatar, October 2018 in western")
+    typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
     typer.echo(f"{ERA5_CREDIT} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
     say(f"export ERA5_HOME={shown(home)}")
     with _apart(home):

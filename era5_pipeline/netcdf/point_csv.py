@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import netCDF4
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -42,6 +43,8 @@ _LARGEST_BYTES = 10**9
 # The months of a load follow one another in one process, and each needs every file that covers it. A series since 1940
 # of all our variables takes 21 MB here.
 _REMEMBERED = 16
+# What the netCDF is begun with in memory; it grows as it must.
+_FIRST_BYTES = 1 << 20
 _AGAIN = "Download it again, or move it out of the folder."
 
 
@@ -87,12 +90,19 @@ def write_as_netcdf(file: CsvFile, target: Path) -> None:
         BadFileError: if it is no whole series of one point.
         LocalDiskError: if there is no room.
     """
-    series = _read(file)
+    content = _as_netcdf(file)
     with disk_errors(f"unpacking {file.path.name}", target.parent):
-        series.to_netcdf(target, engine="netcdf4")
+        target.write_bytes(content)
 
 
 @lru_cache(maxsize=_REMEMBERED)
+def _as_netcdf(file: CsvFile) -> bytes:
+    # In memory: of a disk that is full, the netCDF library says only that there was an error.
+    dataset = netCDF4.Dataset("series.nc", "w", memory=_FIRST_BYTES)
+    _read(file).dump_to_store(xr.backends.NetCDF4DataStore(dataset))  # type: ignore[no-untyped-call]
+    return bytes(dataset.close())
+
+
 def _read(file: CsvFile) -> xr.Dataset:
     content = file.read()
     if not content.endswith((b"\n", b"\r")):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.errors import BadFileError, InputError
+from era5_pipeline.errors import BadFileError, InputError, LocalDiskError
 from era5_pipeline.months import Month
 from era5_pipeline.netcdf.archive import netcdf_files
 from era5_pipeline.netcdf.inspect import inspect
@@ -25,6 +25,7 @@ from era5_pipeline_tests.era5_files import (
     expected_rows,
     flat_rows,
     flatten,
+    full_disk,
     hours_from,
     into_zip,
     left_behind,
@@ -291,6 +292,12 @@ def test_two_series_that_contradict_each_other_are_both_named(tmp_path: Path) ->
     put(tmp_path, TWO_HOURS.replace("300.5", "301.5"), "b.csv")
     with pytest.raises(InputError, match=r"a\.csv and .*b\.csv contradict each other"):
         flatten([tmp_path / "a.csv", tmp_path / "b.csv"], "2023-07", tmp_path)
+
+
+def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    path = put(tmp_path, csv_of(point("2023-07-01T00", 744)))
+    with full_disk(16_384) as folder, pytest.raises(LocalDiskError, match="No space left"):
+        list(netcdf_files([into_zip(tmp_path / "series.zip", [path])], folder))
 
 
 def test_a_table_without_valid_time_is_none_of_ours(tmp_path: Path, era5_samples: Path) -> None:
