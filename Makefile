@@ -13,7 +13,7 @@ LOCK := requirements.lock
 .PHONY: help setup demo demo-cds test lint types check lock clean
 
 help:
-	@echo "make demo    two months of generated ERA5 data, from netCDF to a queryable table, a series and a map"
+	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
 	@echo "make test    the tests"
 	@echo "make check   lint, types and tests"

@@ -1,13 +1,20 @@
-"""`era5 demo`: the main job on two small generated months, then what can be asked of them."""
+"""`era5 demo`: the main job on real months that come with the project, then what can be asked of them."""
 
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-_MONTHS = ("2024-01", "2024-02")
-_LATITUDE, _LONGITUDE = -6.25, 106.75
-_PLACE = f"--lat {_LATITUDE} --lon {_LONGITUDE}"
+# 2023 around Qatar; October 2018 in western Norway; one hour of the globe. Each in another layout of the store.
+FOLDERS = ("era5/gulf-2023", "era5/norway-2018-10-packed", "era5/global-2019-01-01T12-packed")
+_DOHA = (25.25, 51.5)
+_HARDANGER = (60.25, 7.0)
+_RAIN_FROM, _RAIN_TO = "2018-10-14T06", "2018-10-14T17"
+_MAP_TIME = "2019-01-01T12:00"
 
 
 def demo(
@@ -16,9 +23,10 @@ def demo(
         Path, typer.Option("--out", metavar="DIR", help="Where the two pictures go.", show_default="here")
     ] = Path(),  # a path is immutable
 ) -> None:
-    """Take two generated months (around Jakarta) from netCDF to the table, then show ledger, series and two pictures.
+    """Take real months from netCDF to the table, then show the ledger, a series and two pictures.
 
-    Generated data: plausible, not ERA5. It never replaces real months.
+    The files come with the project. The months go into a home and an embedded server of their own, `demo` below
+    ERA5_HOME; other settings are left aside, and what you have loaded is not touched.
 
     \b
     Examples:
@@ -29,24 +37,70 @@ def demo(
     from era5_pipeline.cli.map import map_
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
+    from era5_pipeline.datafiles import data_folder
+    from era5_pipeline.query import ERA5_CREDIT
+    from era5_pipeline.settings import read_settings
 
-    _say(f"era5 load --from {_MONTHS[0]} --to {_MONTHS[1]} --source sample")
+    home = read_settings().home / "demo"
+    folders = [data_folder(name) for name in FOLDERS]
+    pictures = out.absolute()
+    here = Path.cwd()
+
+    def shown(path: Path) -> str:
+        return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+    def say(command: str) -> None:
+        typer.echo(f"\n$ {command}")
+
+    typer.echo("Real ERA5, from files that come with the project: 2023 around Qatar, October 2018 in western")
+    typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
+    typer.echo(f"{ERA5_CREDIT} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
+    say(f"export ERA5_HOME={shown(home)}")
+    with _apart(home):
+        options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
+        say(f"era5 load {options} --allow-incomplete")
+        try:
+            load(files_dir=folders, allow_incomplete=True)
+        except typer.Exit as ended:
+            if ended.exit_code:
+                raise
+        say("era5 status")
+        status()
+        (latitude, longitude), picture = _HARDANGER, pictures / "demo-series.png"
+        say(f"era5 series --lat {latitude:g} --lon {longitude:g} --from {_RAIN_FROM} --to {_RAIN_TO}")
+        series(lat=latitude, lon=longitude, from_=_RAIN_FROM, to=_RAIN_TO)
+        latitude, longitude = _DOHA
+        say(f"era5 series --lat {latitude:g} --lon {longitude:g} --from 2023 --to 2023 --plot {shown(picture)}")
+        series(lat=latitude, lon=longitude, from_="2023", to="2023", plot=picture)
+        picture = pictures / "demo-map.png"
+        say(f"era5 map --time {_MAP_TIME} --column temperature_2m --out {shown(picture)}")
+        map_(time=_MAP_TIME, column="temperature_2m", out=picture)
+    typer.echo(f"\nTo ask for more, as above: export ERA5_HOME={shown(home)}{_elsewhere()}")
+    typer.echo(f"To remove what the demo loaded: rm -r {shown(home)}")
+
+
+@contextmanager
+def _apart(home: Path) -> Iterator[None]:
+    """Have no setting within but this home: neither the environment's nor those of the `.env` in this folder."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(("ERA5_", "DAGSTER_"))}
+    here = Path.cwd()
+    home.mkdir(parents=True, exist_ok=True)
+    for name in settings:
+        del os.environ[name]
+    os.environ["ERA5_HOME"] = str(home)
+    os.chdir(home)
     try:
-        load(from_=_MONTHS[0], to=_MONTHS[1], source="sample")
-    except typer.Exit as ended:
-        if ended.exit_code:
-            raise
-    _say("era5 status")
-    status()
-    _say(f"era5 series {_PLACE} --from 2024-02-29T12")
-    series(lat=_LATITUDE, lon=_LONGITUDE, from_="2024-02-29T12")
-    picture = out / "demo-series.png"
-    _say(f"era5 series {_PLACE} --column temperature_2m --plot {picture}")
-    series(lat=_LATITUDE, lon=_LONGITUDE, column=["temperature_2m"], plot=picture)
-    picture = out / "demo-map.png"
-    _say(f"era5 map --time 2024-01-15T06:00 --column temperature_2m --out {picture}")
-    map_(time="2024-01-15T06:00", column="temperature_2m", out=picture)
+        yield
+    finally:
+        os.chdir(here)
+        del os.environ["ERA5_HOME"]
+        os.environ.update(settings)
 
 
-def _say(command: str) -> None:
-    typer.echo(f"\n$ {command}")
+def _elsewhere() -> str:
+    """What must be done besides, where the user's settings name a database."""
+    from era5_pipeline.settings import read_settings
+
+    if read_settings().database_url is None:
+        return ""
+    return " (without ERA5_DATABASE_URL, which names another database)"

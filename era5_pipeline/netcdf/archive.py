@@ -1,7 +1,7 @@
-"""ZIPs of netCDF: each member gets a path of its own, in a scratch folder, under a name of ours.
+"""The netCDF files to open: those that are there, members of ZIPs unpacked, and point series made of CSV.
 
-Members are streamed into files named by their position, so a member's name can point nowhere, and never past
-`_LARGEST_MEMBER_BYTES` or the size that the ZIP's directory announces.
+What is unpacked or made gets a path of its own, in a scratch folder, under a name of ours, so a member's name can point
+nowhere. Members are streamed, and never past `_LARGEST_MEMBER_BYTES` or the size that the ZIP's directory announces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from era5_pipeline.errors import BadFileError, Era5Error, disk_errors
-from era5_pipeline.netcdf.recognise import describe_other, kind_of
+from era5_pipeline.netcdf.point_csv import CsvFile, write_as_netcdf
+from era5_pipeline.netcdf.recognise import HEAD_BYTES, describe_other, kind_of, kind_of_bytes
 from era5_pipeline.scratch import own_folder
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class NetcdfFile:
         """What to call it in messages."""
         return str(self.source) if self.member is None else f"{self.source}!{self.member}"
 
+    @property
+    def is_scratch(self) -> bool:
+        """Whether it was unpacked or made, and may be removed."""
+        return self.path != self.source
+
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
@@ -57,10 +63,10 @@ def scratch_folder(home: Path) -> Iterator[Path]:
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
-    """The netCDF files among and within `paths`; ZIP members are unpacked into `scratch`.
+    """The netCDF files among and within `paths`; members of ZIPs and point series as CSV get theirs in `scratch`.
 
     Raises:
-        BadFileError: if a file is neither, or a ZIP is damaged or holds no netCDF.
+        BadFileError: if a file is neither, or a ZIP is damaged or holds nothing of the kind, or a CSV cannot be read.
         LocalDiskError: if there is no room to unpack.
     """
     for path in paths:
@@ -69,6 +75,8 @@ def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
             yield NetcdfFile(path=path, source=path)
         elif kind == "zip":
             yield from _members(path, scratch)
+        elif kind == "csv":
+            yield _series(CsvFile.at(path), scratch)
         else:
             text, remedy = describe_other(path)
             raise BadFileError(path, text, remedy=remedy)
@@ -81,18 +89,34 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
             for info in archive.infolist():
                 if info.is_dir():
                     continue
-                target = _unpack(archive, info, path, scratch)
-                if kind_of(target) != "netcdf":
-                    target.unlink()
+                with archive.open(info) as member:
+                    kind = kind_of_bytes(member.read(HEAD_BYTES))
+                if kind == "csv":
+                    yield _series(CsvFile.at(path, info.filename), scratch)
+                elif kind == "netcdf":
+                    yield NetcdfFile(path=_unpack(archive, info, path, scratch), source=path, member=info.filename)
+                else:
                     continue
                 found = True
-                yield NetcdfFile(path=target, source=path, member=info.filename)
     except Era5Error:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
         raise BadFileError(path, f"is a damaged ZIP ({error})", remedy="Download it again.") from error
     if not found:
-        raise BadFileError(path, "is a ZIP without netCDF in it", remedy="Move it out of the folder.")
+        raise BadFileError(path, "is a ZIP without netCDF or a point series in it", remedy="Move it out of the folder.")
+
+
+def _series(file: CsvFile, scratch: Path) -> NetcdfFile:
+    target = _new_file(scratch)
+    write_as_netcdf(file, target)
+    return NetcdfFile(path=target, source=file.path, member=file.member)
+
+
+def _new_file(scratch: Path) -> Path:
+    with disk_errors("unpacking", scratch):
+        descriptor, name = tempfile.mkstemp(dir=scratch, suffix=".nc")
+        os.close(descriptor)
+    return Path(name)
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch: Path) -> Path:
@@ -100,9 +124,12 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch
         raise BadFileError(
             path, f"its member {info.filename} would unpack to {info.file_size} bytes", remedy="Download it again."
         )
-    with disk_errors(f"unpacking {path.name}", scratch):
-        descriptor, name = tempfile.mkstemp(dir=scratch, suffix=".nc")
-        # zipfile stops at the announced size and checks the CRC, so a lying directory cannot fill the disk.
-        with os.fdopen(descriptor, "wb") as target, archive.open(info) as member:
-            shutil.copyfileobj(member, target, _COPY_BYTES)
-    return Path(name)
+    unpacked = _new_file(scratch)
+    # zipfile stops at the announced size and checks the CRC, so a lying directory cannot fill the disk.
+    with (
+        disk_errors(f"unpacking {path.name}", scratch),
+        unpacked.open("wb") as target,
+        archive.open(info) as member,
+    ):
+        shutil.copyfileobj(member, target, _COPY_BYTES)
+    return unpacked

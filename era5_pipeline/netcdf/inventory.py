@@ -120,10 +120,13 @@ class Inventory:
         return np.setdiff1d(expected[expected >= first], self.column_hours(variable.column))
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
-        if not pieces:
-            return np.empty(0, dtype=np.int64)
-        held = np.unique(np.concatenate([piece.field.hours for piece in pieces]))
-        return np.intersect1d(held, hours_of(self.month))
+        of_month = hours_of(self.month)
+        is_held = np.zeros(of_month.size, dtype=np.bool_)
+        for piece in pieces:
+            # Not by sorting: a point series has every hour since 1940, and each month asks for its own.
+            position = piece.field.hours - of_month[0]
+            is_held[position[(position >= 0) & (position < of_month.size)]] = True
+        return of_month[is_held]
 
     def _coverage(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.bool_]:
         covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Kind = Literal["netcdf", "zip", "other"]
+Kind = Literal["netcdf", "zip", "csv", "other"]
+
+# By it a CSV is known for a point series; what else it must have is said where it is read (`point_csv`).
+TIME_COLUMN = "valid_time"
+# What tells the kind of any file: a header with all 23 variables of the time-series dataset takes 150 bytes.
+HEAD_BYTES = 4096
 
 _NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -23,14 +30,28 @@ def kind_of(path: Path) -> Kind:
         OSError: if it cannot be read.
     """
     with path.open("rb") as file:
-        return kind_of_bytes(file.read(8))
+        return kind_of_bytes(file.read(HEAD_BYTES))
 
 
 def kind_of_bytes(head: bytes) -> Kind:
-    """The kind of a file that begins with these bytes, eight or more."""
+    """The kind of a file that begins with these bytes: eight or more, of a CSV its first line."""
     if head.startswith(_NETCDF):
         return "netcdf"
-    return "zip" if head.startswith(_ZIP) else "other"
+    if head.startswith(_ZIP):
+        return "zip"
+    # Told from its neighbours by any separator: a series that spreadsheets have changed is worth an error.
+    return "csv" if TIME_COLUMN in (name.strip(' "') for name in re.split(r"[,;\t]", first_line(head))) else "other"
+
+
+def first_line(content: bytes) -> str:
+    """The first line of a text, without a byte order mark and its end."""
+    line = re.split(rb"[\r\n]", content[:HEAD_BYTES], maxsplit=1)[0]
+    return line.decode("utf-8-sig", errors="replace").strip()
+
+
+def names_in(content: bytes) -> list[str]:
+    """The names of the columns of a CSV, from its first line."""
+    return [name.strip() for name in next(csv.reader([first_line(content)], skipinitialspace=True), [])]
 
 
 def claims_to_be_data(path: Path) -> bool:
@@ -39,7 +60,7 @@ def claims_to_be_data(path: Path) -> bool:
 
 
 def describe_other(path: Path) -> tuple[str, str]:
-    """For a file that is neither netCDF nor ZIP: what it is instead, and the remedy."""
+    """For a file that is neither netCDF, ZIP nor a point series: what it is instead, and the remedy."""
     with path.open("rb") as file:
         head = file.read(512)
     if not head:
@@ -60,4 +81,4 @@ def describe_other(path: Path) -> tuple[str, str]:
         return "is neither netCDF nor ZIP", _GET_NETCDF
     if b"\x00" in head:
         return "is neither netCDF nor ZIP", _GET_NETCDF
-    return "is text (CSV?), not netCDF", _GET_NETCDF
+    return f"is text, neither netCDF nor a point series as CSV (which has a column {TIME_COLUMN})", _GET_NETCDF

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Raised with the form of the entries or the rules by which files are judged: older entries are then made anew.
-_FORM = 2
+_FORM = 3
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Catalogue:
                     for field in contents.fields:
                         for month in field.months:
                             columns.setdefault(month, set()).add(field.column)
-                    if file.member is not None:
+                    if file.is_scratch:
                         file.path.unlink()
             except BadFileError as error:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))

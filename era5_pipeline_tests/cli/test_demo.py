@@ -1,4 +1,4 @@
-"""`era5 demo`: what it shows is there."""
+"""`era5 demo`: what it shows is there, is real, and is apart from what the user has."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from era5_pipeline_tests.commands import Home, new_home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MONTHS = ["2018-10", "2019-01", *(f"2023-{number:02d}" for number in range(1, 13))]
+
 
 @pytest.fixture
 def home() -> Iterator[Home]:
@@ -19,21 +21,34 @@ def home() -> Iterator[Home]:
         yield home
 
 
-def test_demo_shows_two_months(home: Home) -> None:
-    said = home.run("demo", "--out", str(home.path))
-    assert "generated data, not ERA5" in said.err
+def test_demo_shows_real_months_and_leaves_the_users_alone(home: Home) -> None:
+    # Settings of the user's, which would send months elsewhere, or refuse them.
+    (home.path / ".env").write_text("ERA5_VARIABLES=t2m,sf\nERA5_DATABASE_URL=postgresql://me@127.0.0.1:9/mine\n")
+    said = home.run("demo", "--out", "pictures", ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
+    assert "Contains modified Copernicus Climate Change Service information" in said.out
+    assert "generated" not in said.out + said.err
     assert "\x1b" not in said.out + said.err
-    commands = [line for line in said.out.splitlines() if line.startswith("$ ")]
+    commands = [line for line in said.out.splitlines() if line.startswith("$ era5")]
     assert [line.split()[2] for line in commands] == ["load", "status", "series", "series", "map"]
-    for month in ("2024-01", "2024-02"):
-        assert f"\n{month}  loaded" in said.out
+    # 15 October 2018 rose to a flood in western Norway; the day before it rained all day.
+    assert "\n2018-10-14 15:00          10.38               1.722\n" in said.out
+    assert "1,038,240 locations, -43.44 to 42.15 degC" in said.out
     for name in ("demo-series.png", "demo-map.png"):
-        with Image.open(home.path / name) as picture:
+        with Image.open(home.path / "pictures" / name) as picture:
             picture.load()
             assert picture.format == "PNG"
             assert picture.convert("L").getextrema() != (255, 255)
-    assert {month: entry["state"] for month, entry in home.months().items()} == {
-        "2024-01": "loaded",
-        "2024-02": "loaded",
-    }
-    assert not home.server.is_running()
+    assert "without ERA5_DATABASE_URL" in said.out
+    assert not (home.path / "postgres").exists()
+
+    (home.path / ".env").unlink()
+    own = Home(home.path / "demo")
+    assert not own.server.is_running()
+    ledger = own.months()
+    assert list(ledger) == MONTHS
+    assert {entry["source"] for entry in ledger.values()} == {"files"}
+    assert [month for month, entry in ledger.items() if entry["state"] != "loaded"] == ["2019-01"]
+    assert ledger["2019-01"]["hours"] == 1
+
+    again = home.run("demo", "--out", "pictures")
+    assert again.out.count("  unchanged\n") == len(MONTHS)

@@ -85,6 +85,22 @@ def test_a_year_of_real_months(home: Home, here: Here, era5_samples: Path) -> No
     assert not home.server.is_running()
 
 
+def test_a_real_point_series_as_csv(on_server: Here, point_series: Path) -> None:
+    bremen = ("load", "--files-dir", str(point_series / "bremen-2024-2026-csv-zip"))
+    said = on_server.run(*bremen, "--from", "2024-02", "--to", "2024-03")
+    assert {month: words[:3] for month, words in table_of(said.out).items()} == {
+        "2024-02": ["loaded", "696", "696/696"],
+        "2024-03": ["loaded", "744", "744/744"],
+    }
+    assert_explained(on_server.run(*bremen, "--from", "2026-03", code=4), "latest hour there is 2026-03-05 23:00 UTC")
+    entries = on_server.run("status", "--json").json()
+    assert {entry["version"] for entry in entries} == {"unknown"}
+    said = on_server.run("series", "--lat", "53", "--lon", "8.75", "--from", "2024-02-01T00", "--format", "csv")
+    header, first, *_ = said.out.splitlines()
+    assert header == "time,temperature_2m,zonal_wind_10m,meridional_wind_10m"
+    assert first.startswith("2024-02-01T00:00:00Z,")
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [

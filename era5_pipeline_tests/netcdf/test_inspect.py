@@ -415,7 +415,7 @@ def test_messages_show_the_member_and_not_the_scratch_file(tmp_path: Path) -> No
         ("bad/latlon-allfill.nc", "grid", "latitude holds only fill values"),
         ("delhi-2018-offgrid/delhi_weather_2018_01.nc", "grid", "latitude 28.9 is not on"),
         ("alps-2020-01-packed-offgrid/SURF_202001.nc", "grid", "latitude 47.201 is not on"),
-        ("land-t2m-expver-dim/nz_20222023.nc", "grid", "latitude -34.1 is not on"),
+        ("land-t2m-expver-dim/nz_20222023.nc", "grid", "latitude -41.1 is not on"),
         ("wind100-expver-dim/2020_2021.nc", "nothing", "it holds u100, v100"),
     ],
 )

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Fields = dict[str, np.ndarray[Any, np.dtype[np.float32]]]
 
-SAMPLES = Path(os.environ.get("ERA5_SAMPLES", Path(__file__).parents[3] / "shared" / "era5"))
 INSTANT = in_table_order(v.column for v in VARIABLES if v.step_type == "instant")
 ACCUMULATED = in_table_order(v.column for v in VARIABLES if v.step_type == "accum")
 GLOBE = Area.parse("global")
@@ -108,12 +107,9 @@ def since_1970(time: str) -> int:
     ],
 )
 def test_layout_is_that_of_real_files(
-    tmp_path: Path, *, real: str, month: str, area: str, hours: int, shared: set[str]
+    tmp_path: Path, era5_samples: Path, *, real: str, month: str, area: str, hours: int, shared: set[str]
 ) -> None:
-    path = SAMPLES / real
-    if not path.is_file():
-        pytest.skip(f"no real ERA5 files in {SAMPLES} (set ERA5_SAMPLES)")
-    expected = layout_of(path)
+    expected = layout_of(era5_samples / real)
     raw = SampleSource(tmp_path, Request(area=Area.parse(area)), hours).fetch(Month.parse(month))
     layout = layout_of(netcdfs(raw, tmp_path)["accum" in real])
     assert layout.keys() & expected.keys() & BY_SHORT_NAME.keys() == shared

@@ -14,10 +14,13 @@ from era5_pipeline.errors import RefusedError, WarehouseError
 from era5_pipeline.months import Month
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load import load_month
+from era5_pipeline_tests.era5_files import flatten
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_file, rows_of_table
 from era5_pipeline_tests.warehouse.loads import ask, loading, rows_in
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from era5_pipeline.facts import FlatMonth
     from era5_pipeline.warehouse.connect import Warehouse
     from era5_pipeline.warehouse.ledger import Entry
@@ -55,6 +58,14 @@ def versions_of_rows(warehouse: Warehouse) -> list[tuple[str, ...]]:
                 sql.SQL("SELECT tableoid::text, ctid::text, xmin::text FROM {}").format(sql.SQL(name))
             )
         return sorted(versions)
+
+
+def test_a_real_point_series_as_csv_is_in_the_table(warehouse: Warehouse, point_series: Path, tmp_path: Path) -> None:
+    (series,) = (point_series / "bremen-2024-2026-csv-zip").glob("*.zip")
+    flats = [flatten([series], month, tmp_path) for month in ("2024-02", "2026-03")]  # the last month is a part of one
+    for flat in flats:
+        load_month(warehouse, flat)
+    assert_holds(warehouse, *flats)
 
 
 def test_every_row_and_column_of_the_file_is_in_the_table(
