@@ -1,15 +1,5 @@
-"""The code location: everything that Dagster sees."""
+"""The code location: what `workspace.yaml` and `dg` load (see `defs.code_location`)."""
 
-import dagster as dg
+from era5_pipeline.defs.code_location import defs
 
-from era5_pipeline.defs import assets, jobs, schedules
-from era5_pipeline.defs.resources import Era5Resource
-
-# One process a run: a month's stages follow one another, so a process for each would only cost its start (4 s).
-defs = dg.Definitions(
-    assets=[assets.raw, assets.flat, assets.weather],
-    jobs=[jobs.load_month],
-    schedules=schedules.SCHEDULES,
-    resources={"era5": Era5Resource()},
-    executor=dg.in_process_executor,
-)
+__all__ = ["defs"]

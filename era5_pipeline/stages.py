@@ -12,21 +12,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from era5_pipeline.atomic import read_json, sha256_of, write_json
-from era5_pipeline.errors import BadFileError, InputError, RefusedError
-from era5_pipeline.facts import FlatMonth, month_fingerprint
-from era5_pipeline.flatten import flatten_month, preview_file, read_flat_month
+from era5_pipeline.flat.checks import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
+from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
+from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
+from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
+from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import scratch_folder
-from era5_pipeline.netcdf.inventory import take_inventory
-from era5_pipeline.quality import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
-from era5_pipeline.sources.arco.source import ArcoSource
-from era5_pipeline.sources.cds.source import CdsSource, Manners
-from era5_pipeline.sources.files import FilesSource
-from era5_pipeline.sources.protocol import RawMonth, Request, Source
-from era5_pipeline.sources.sample import SampleSource
-from era5_pipeline.variables import VARIABLES
+from era5_pipeline.query.plots import preview_map
+from era5_pipeline.query.read import snapshot_of
+from era5_pipeline.runtime.files import read_json, sha256_of, write_json
+from era5_pipeline.sources.arco.arco_source import ArcoSource
+from era5_pipeline.sources.cds.cds_source import CdsSource, Manners
+from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.source import RawMonth, Request, Source
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.load import Loaded, load_month
+from era5_pipeline.warehouse.load_month import Loaded, load_month
 from era5_pipeline.warehouse.revisions import ASKED_ANEW
 from era5_pipeline.warehouse.verify import verify_month
 
@@ -34,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from era5_pipeline.months import Month
-    from era5_pipeline.netcdf.inspect import Problem
-    from era5_pipeline.settings import Settings
-    from era5_pipeline.warehouse.connect import Warehouse
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.netcdf.contents import Problem
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,12 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     if flat is None:
         with _noted_if_damaged(source, raw):
             flat = flatten_month(
-                raw, folder, home=settings.home, flat_format=settings.format, raw_seconds=manifest["seconds"]
+                raw,
+                folder,
+                home=settings.home,
+                flat_format=settings.format,
+                raw_seconds=manifest["seconds"],
+                draw=_preview,
             )
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
         source.distrust(raw)
@@ -172,6 +179,11 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
         preview=preview_file(folder, month),
         reused=reused,
     )
+
+
+def _preview(middle: MiddleHour) -> bytes:
+    """Draw the small map of a month that Dagster's web UI shows."""
+    return preview_map(snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values))
 
 
 def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | None:
@@ -225,7 +237,7 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     return frozenset(month for month in months if month in entries and _is_unchanged(settings, source, entries[month]))
 
 
-def _is_unchanged(settings: Settings, source: Source, entry: Entry) -> bool:
+def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> bool:
     raw = source.known(entry.month)
     if raw is not None:
         return entry.fingerprint == month_fingerprint(raw)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.errors import UsageError
-from era5_pipeline.months import Month
-from era5_pipeline.variables import BY_COLUMN
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.revisions import ASKED_ANEW, months_to_revise, needs_loading, newest_complete_month
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from era5_pipeline.settings import Settings
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Months missed while nobody looked are made up for, up to a year. With more missing, a backfill is under way, or due.
 _MOST_MISSED = 12
@@ -47,7 +47,7 @@ def require_asked_anew(settings: Settings) -> None:
         )
 
 
-def newest_months(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+def newest_months(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
     """The newest month that is complete by now, and those between it and the newest one in the table."""
     newest = newest_complete_month(now, settings.available_after_days)
     held = [entry.month for entry in entries if entry.rows]
@@ -62,7 +62,7 @@ def newest_months(settings: Settings, entries: Sequence[Entry], now: datetime) -
     )
 
 
-def current_month(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+def current_month(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
     """The month that is not complete yet, as far as it goes; none on days when there is nothing of it yet."""
     month = Month.of(now - timedelta(days=settings.available_after_days))
     if month == newest_complete_month(now, settings.available_after_days) and not needs_loading(entries, month):
@@ -70,7 +70,7 @@ def current_month(settings: Settings, entries: Sequence[Entry], now: datetime) -
     return (Update(month, f"{month} as far as it goes", {"refetch": True, "allow_incomplete": True}),)
 
 
-def revisions(settings: Settings, entries: Sequence[Entry], now: datetime) -> tuple[Update, ...]:
+def revisions(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
     """Months that hold preliminary hours and are old enough to be final: fetched anew, as they were asked for."""
     by_month = {entry.month: entry for entry in entries}
     return tuple(
@@ -79,7 +79,7 @@ def revisions(settings: Settings, entries: Sequence[Entry], now: datetime) -> tu
     )
 
 
-def _as_before(settings: Settings, entry: Entry) -> dict[str, Any]:
+def _as_before(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
     """What makes the month be asked for as it was, whatever is set today: else it would be replaced by another area."""
     overrides: dict[str, Any] = {"refetch": True, "source": entry.source}
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)

@@ -20,8 +20,8 @@ import numpy as np
 import zarr
 from numcodecs import Blosc
 
-from era5_pipeline.sources.sample_fields import SampleWeather
-from era5_pipeline.variables import BY_COLUMN, VARIABLES
+from era5_pipeline.model.variables import BY_COLUMN, VARIABLES
+from era5_pipeline.sources.sample.weather import SampleWeather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.cli import main
-from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

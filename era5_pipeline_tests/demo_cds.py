@@ -15,7 +15,7 @@ from pathlib import Path
 
 import typer
 
-from era5_pipeline.months import Month
+from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
 
 AREA = "-5/106/-7.5/108.5"

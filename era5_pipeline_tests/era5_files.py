@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from era5_pipeline.atomic import sha256_of
-from era5_pipeline.flatten import flatten_month
-from era5_pipeline.months import Month
-from era5_pipeline.sources.protocol import RawFile, RawMonth
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.files import sha256_of
+from era5_pipeline.sources.source import RawFile, RawMonth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.settings import FlatFormat
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.settings import FlatFormat
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
@@ -452,7 +452,7 @@ def flatten(
 def without_pictures() -> Iterator[None]:
     """Leave out the small map, which takes longer than a small month does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("era5_pipeline.flatten.preview_map", lambda snapshot: b"")
+        patch.setattr("era5_pipeline.stages.preview_map", lambda snapshot: b"")
         yield
 
 

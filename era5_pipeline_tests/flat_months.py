@@ -9,16 +9,16 @@ import pyarrow.parquet
 import pytest
 from psycopg import sql
 
-from era5_pipeline.formats import COLUMNS, SCHEMA
-from era5_pipeline.months import Month
+from era5_pipeline.flat.formats import COLUMNS, SCHEMA
+from era5_pipeline.model.months import Month
 from era5_pipeline_tests import era5_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.settings import FlatFormat
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.postgres.connect import Warehouse
 
     Row = tuple[Any, ...]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from era5_pipeline.variables import BY_COLUMN
-from era5_pipeline.warehouse.ledger import Entry
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
 
 
 def entry(
@@ -24,9 +24,9 @@ def entry(
     area: str | None = None,
     columns: Iterable[str] = tuple(BY_COLUMN),
     preliminary: Mapping[str, tuple[str, ...]] | None = None,
-) -> Entry:
+) -> LedgerEntry:
     """A month in the table; `preliminary` are runs of hours by column."""
-    return Entry(
+    return LedgerEntry(
         month=month,
         state=state,
         rows=rows,

@@ -14,15 +14,17 @@ from psycopg import sql
 
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.runner import MonthRun, run_month
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import DAGSTER_SUFFIX, Warehouse
-from era5_pipeline.warehouse.ledger import Entry, read_ledger
-from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse
+from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.servers import fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Small, and quick: 3 x 3 points.
 SMALL = {"source": "sample", "area": "-6/106/-6.5/106.5"}
@@ -74,7 +76,7 @@ class Pipeline:
             row = connection.execute(query, (begin.start, begin.end)).fetchone()
             return int(row[0]) if row else 0
 
-    def entry(self, month: str) -> Entry | None:
+    def entry(self, month: str) -> LedgerEntry | None:
         with Warehouse(self.url).connect() as connection:
             return next((entry for entry in read_ledger(connection) if str(entry.month) == month), None)
 

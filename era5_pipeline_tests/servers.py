@@ -23,11 +23,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from era5_pipeline.errors import Era5Error
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.embedded import EmbeddedServer
-from era5_pipeline.warehouse.server_account import MAJOR_VERSION
-from era5_pipeline.warehouse.urls import with_database, without_password
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION
+from era5_pipeline.postgres.urls import with_database, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from era5_pipeline.cli.demo import FOLDERS
-from era5_pipeline.datafiles import data_folder
-from era5_pipeline.errors import Era5Error
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.runtime.data_files import data_folder
 from era5_pipeline_tests.cutting import cut
 from era5_pipeline_tests.samples import DATA
 

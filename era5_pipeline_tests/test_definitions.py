@@ -14,8 +14,8 @@ import pytest
 
 from era5_pipeline.definitions import defs
 from era5_pipeline.defs.metadata import COLUMN_SCHEMA
-from era5_pipeline.sqlfiles import read_sql
-from era5_pipeline.variables import VARIABLES
+from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
 
 if TYPE_CHECKING:
@@ -143,12 +143,12 @@ BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
         ("era5_pipeline.cli", "typer", "rich"),
     ),
     "files do not know the database": (
-        lambda module: is_below(module, "era5_pipeline.netcdf", "era5_pipeline.sources", "era5_pipeline.flatten"),
+        lambda module: is_below(module, "era5_pipeline.netcdf", "era5_pipeline.sources", "era5_pipeline.flat.flatten"),
         ("era5_pipeline.warehouse", "psycopg"),
     ),
     "the database does not know netCDF": (
         lambda module: is_below(module, "era5_pipeline.warehouse"),
-        ("era5_pipeline.netcdf", "era5_pipeline.flatten", "xarray", "netCDF4"),
+        ("era5_pipeline.netcdf", "era5_pipeline.flat.flatten", "xarray", "netCDF4"),
     ),
 }
 

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from era5_pipeline.cli import app
-from era5_pipeline.settings import Settings
-from era5_pipeline.variables import VARIABLES
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import VARIABLES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -11,14 +11,14 @@ import psutil as _psutil
 import psycopg
 import pytest
 
-from era5_pipeline.warehouse.urls import url_parameters
+from era5_pipeline.postgres.urls import url_parameters
 from era5_pipeline_tests.own_servers import own_server_of, programs_of
 from era5_pipeline_tests.servers import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.own_servers import OwnServer
 
 psutil: Any = _psutil  # it comes without types

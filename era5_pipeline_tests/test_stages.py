@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline.atomic import read_json, write_json
-from era5_pipeline.errors import (
+from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.model.errors import (
     BadFileError,
     InputError,
     MonthLockedError,
@@ -19,11 +19,12 @@ from era5_pipeline.errors import (
     UsageError,
     WarehouseError,
 )
-from era5_pipeline.months import Month
-from era5_pipeline.quality import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
-from era5_pipeline.settings import Settings
-from era5_pipeline.sources.files import FilesSource
-from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.files import read_json, write_json
+from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.sample.sample_source import SampleSource
 from era5_pipeline.stages import (
     run_flat,
     run_load,
@@ -32,7 +33,6 @@ from era5_pipeline.stages import (
     stray_problems,
     unchanged_months,
 )
-from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from era5_pipeline.quality import Outcome
+    from era5_pipeline.flat.checks import Outcome
     from era5_pipeline.stages import LoadResult
 
     Making = Callable[..., Settings]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.errors import UsageError
-from era5_pipeline.months import Month
-from era5_pipeline.settings import Settings
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.updates import current_month, newest_months, require_asked_anew, revisions
-from era5_pipeline.variables import BY_COLUMN
 from era5_pipeline_tests.ledgers import entry
 
 if TYPE_CHECKING:

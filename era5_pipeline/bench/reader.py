@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 from psycopg import sql
 
 from era5_pipeline.bench.cells import CannotRunError
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, month_where
+from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
 
 _PAUSE_SECONDS = 0.02
 

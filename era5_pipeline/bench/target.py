@@ -12,17 +12,17 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.bench.cells import CannotRunError, Numbers
-from era5_pipeline.warehouse.connect import Warehouse, describe_server, ensure_database
-from era5_pipeline.warehouse.failures import server_errors
-from era5_pipeline.warehouse.layouts.protocol import EVERYWHERE, CopyInto, LocationSpan, Replacement
+from era5_pipeline.postgres.connect import Warehouse, describe_server, ensure_database
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.urls import with_database
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline.warehouse.urls import with_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.months import Month
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts import Layout
 
 # Layouts by what `SHOW timescaledb.license` says.

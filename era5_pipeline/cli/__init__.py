@@ -23,7 +23,7 @@ from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.errors import Era5Error, LocalDiskError
+from era5_pipeline.model.errors import Era5Error, LocalDiskError
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from era5_pipeline import progress
+from era5_pipeline.runtime import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.errors import UsageError
+from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from era5_pipeline.bench.target import Target
@@ -58,11 +58,11 @@ def run(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
 
-    from era5_pipeline.bench.facts import facts
+    from era5_pipeline.bench.environment import facts
     from era5_pipeline.bench.target import new_target
-    from era5_pipeline.scratch import own_folder
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.runtime.scratch_folders import own_folder
 
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise UsageError(f"--json: {json_file.parent} is no folder", remedy="Make it first, or name another file.")
@@ -92,9 +92,9 @@ def run(
 def _run(
     suite: str, target: "Target", folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    from era5_pipeline.bench.layouts import run_layouts
-    from era5_pipeline.bench.limit import run_limit
-    from era5_pipeline.bench.pipeline import run_pipeline
+    from era5_pipeline.bench.layout_suite import run_layouts
+    from era5_pipeline.bench.limit_suite import run_limit
+    from era5_pipeline.bench.pipeline_suite import run_pipeline
 
     if suite == "layouts":
         return run_layouts(target, folder, rows=rows, repeats=repeats, say=say)

@@ -14,8 +14,8 @@ def url() -> None:
       psql "$(era5 db url)"
       export ERA5_URL="$(era5 db url)"
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import start_warehouse
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import start_warehouse
 
     typer.echo(start_warehouse(read_settings()).url)
 
@@ -28,8 +28,8 @@ def start() -> None:
     Example:
       era5 db start
     """  # noqa: D301
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import start_warehouse
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import start_warehouse
 
     warehouse = start_warehouse(read_settings())
     warehouse.connect().close()  # one that ERA5_DATABASE_URL names is not ours to start, and may not be there
@@ -45,9 +45,9 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Also where comman
       era5 db stop
       era5 db stop --force
     """  # noqa: D301
-    from era5_pipeline.errors import UsageError
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.embedded import EmbeddedServer
+    from era5_pipeline.model.errors import UsageError
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 
     settings = read_settings()
     if settings.database_url is not None:
@@ -68,8 +68,8 @@ def init() -> None:
       era5 db init
       ERA5_DATABASE_URL=postgresql://user:password@host:5432/era5 era5 db init
     """  # noqa: D301
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import dagster_url, open_warehouse
     from era5_pipeline.warehouse.schema import ensure_schema
 
     settings = read_settings()

@@ -37,9 +37,9 @@ def demo(
     from era5_pipeline.cli.map import map_
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
-    from era5_pipeline.datafiles import data_folder
-    from era5_pipeline.query import ERA5_CREDIT
-    from era5_pipeline.settings import read_settings
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.query.read import ERA5_CREDIT
+    from era5_pipeline.runtime.data_files import data_folder
 
     home = read_settings().home / "demo"
     folders = [data_folder(name) for name in FOLDERS]
@@ -99,7 +99,7 @@ def _apart(home: Path) -> Iterator[None]:
 
 def _elsewhere() -> str:
     """What must be done besides, where the user's settings name a database."""
-    from era5_pipeline.settings import read_settings
+    from era5_pipeline.model.settings import read_settings
 
     if read_settings().database_url is None:
         return ""

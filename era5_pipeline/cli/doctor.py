@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.errors import UsageError
-from era5_pipeline.warehouse.advice import Profile
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.postgres.doctor.advice import Profile
 
 if TYPE_CHECKING:
-    from era5_pipeline.warehouse.comparison import Row
-    from era5_pipeline.warehouse.doctor import Diagnosis
+    from era5_pipeline.postgres.doctor.comparison import Row
+    from era5_pipeline.postgres.doctor.examine import Diagnosis
 
 _GB = 1 << 30
 _WIDTH_WITH_REASONS = 130
@@ -54,10 +54,10 @@ def doctor(
       era5 doctor --profile bulk --sql > bulk.sql
       era5 doctor --json | jq '.settings[] | select(.verdict != "ok")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import open_warehouse
-    from era5_pipeline.warehouse.doctor import examine
-    from era5_pipeline.warehouse.machine import Machine
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.doctor.examine import examine
+    from era5_pipeline.postgres.doctor.machine import Machine
 
     if as_sql and as_json:
         raise UsageError("--sql and --json are two outputs", remedy="Choose one; the JSON has the SQL, too.")

@@ -1,6 +1,6 @@
 """`era5 load`: months through the Dagster assets.
 
-Here: options, and which months. Not here: running them and what is printed (`era5_pipeline.cli.months`).
+Here: options, and which months. Not here: running them and what is printed (`era5_pipeline.cli.run_months`).
 """
 
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.errors import InputError, UsageError
+from era5_pipeline.model.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from era5_pipeline.months import Month
-    from era5_pipeline.settings import Settings
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
 
 
 def load(
@@ -92,8 +92,8 @@ def load(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import os
 
-    from era5_pipeline.cli.months import run_months
-    from era5_pipeline.settings import read_settings
+    from era5_pipeline.cli.run_months import run_months
+    from era5_pipeline.model.settings import read_settings
 
     overrides: dict[str, Any] = {
         "source": source or ("files" if files_dir else None),
@@ -116,8 +116,8 @@ def load(
 def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":
     from datetime import UTC, datetime
 
-    from era5_pipeline.months import Month, month_range
-    from era5_pipeline.sources.files import FilesSource
+    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.sources.files.files_source import FilesSource
     from era5_pipeline.stages import source_of
 
     source = source_of(settings)  # says what it lacks before anything is started

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from era5_pipeline.cli.series import require_png
-from era5_pipeline.errors import NoDataError
+from era5_pipeline.model.errors import NoDataError
 
 
 def map_(
@@ -39,14 +39,14 @@ def map_(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import numpy as np
 
-    from era5_pipeline import query
-    from era5_pipeline.grid import Area
-    from era5_pipeline.plots import plot_map
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.times import parse_instant
-    from era5_pipeline.variables import find_variable
-    from era5_pipeline.warehouse.connect import open_warehouse
-    from era5_pipeline.warehouse.failures import server_errors
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.times import parse_instant
+    from era5_pipeline.model.variables import find_variable
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.query import read as query
+    from era5_pipeline.query.plots import plot_map
 
     hour = parse_instant(time)
     variable = find_variable(column)

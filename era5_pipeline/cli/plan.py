@@ -1,7 +1,7 @@
 """`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
 
 Here: options, and how the plan is printed. Not here: looking at the warehouse and the disks (`holdings`), or the
-reckoning (`era5_pipeline.plan`).
+reckoning (`era5_pipeline.planning.reckon`).
 """
 
 import json
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.errors import UsageError
+from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from era5_pipeline.estimates import Figure
-    from era5_pipeline.months import Month
-    from era5_pipeline.plan import Plan
-    from era5_pipeline.settings import Settings
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.planning.estimates import Figure
+    from era5_pipeline.planning.load_plan import Plan
 
     # Label, number, words.
     _Row = tuple[str, str, str]
@@ -59,11 +59,11 @@ def plan(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.extent import Load
-    from era5_pipeline.holdings import disks_of, held_by
-    from era5_pipeline.months import Month, month_range
-    from era5_pipeline.plan import reckon
-    from era5_pipeline.settings import read_settings
+    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.planning.extent import Load
+    from era5_pipeline.planning.holdings import disks_of, held_by
+    from era5_pipeline.planning.reckon import reckon
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:
@@ -111,8 +111,8 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 
 def _heading(planned: "Plan") -> str:
-    from era5_pipeline.estimates import counted
-    from era5_pipeline.variables import VARIABLES
+    from era5_pipeline.model.variables import VARIABLES
+    from era5_pipeline.planning.estimates import counted
 
     load = planned.load
     variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
@@ -121,7 +121,7 @@ def _heading(planned: "Plan") -> str:
 
 
 def _month_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.months import spans
+    from era5_pipeline.model.months import spans
 
     def row(label: str, months: "Sequence[Month]", words: str = "") -> "_Row":
         return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
@@ -143,7 +143,7 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.estimates import REQUESTS_AT_ONCE, counted
+    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, counted
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size, largest = planned.load, planned.size, planned.largest

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from era5_pipeline.settings import Settings
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 
 def revise(
@@ -38,8 +38,8 @@ def revise(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.cli.months import run_months
-    from era5_pipeline.settings import read_settings
+    from era5_pipeline.cli.run_months import run_months
+    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.updates import revisions
 
     settings = read_settings(revise_after_months=after_months)
@@ -53,8 +53,8 @@ def revise(
     raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
 
 
-def _ledger(settings: "Settings") -> "list[Entry]":
-    from era5_pipeline.warehouse.connect import open_warehouse
+def _ledger(settings: "Settings") -> "list[LedgerEntry]":
+    from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.ledger import read_ledger
 
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:

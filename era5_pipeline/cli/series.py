@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import NoDataError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from rich.table import Table
 
-    from era5_pipeline.grid import Location
-    from era5_pipeline.query import Series
-    from era5_pipeline.variables import Variable
+    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.read import Series
 
 Format = Literal["table", "csv", "json"]
 
@@ -77,13 +77,13 @@ def series(
       era5 series --lat -6.2 --lon 106.8 --column temperature_2m --plot t.png
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline import query
-    from era5_pipeline.grid import nearest_location
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.times import parse_time_range
-    from era5_pipeline.variables import VARIABLES, find_variable, in_table_order
-    from era5_pipeline.warehouse.connect import open_warehouse
-    from era5_pipeline.warehouse.failures import server_errors
+    from era5_pipeline.model.grid import nearest_location
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.times import parse_time_range
+    from era5_pipeline.model.variables import VARIABLES, find_variable, in_table_order
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.query import read as query
 
     location = nearest_location(lat, lon)
     start, end = parse_time_range(from_, to)
@@ -99,7 +99,7 @@ def series(
         credit = query.credit(connection, start, end) if plot else ""
     variables = asked or _with_values(rows)
     if plot:
-        from era5_pipeline.plots import plot_series
+        from era5_pipeline.query.plots import plot_series
 
         plot_series(rows, variables, location, plot, credit=credit)
         typer.echo(f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True)
@@ -149,7 +149,7 @@ def _with_values(rows: "Series") -> tuple["Variable", ...]:
     """
     import numpy as np
 
-    from era5_pipeline.variables import in_table_order
+    from era5_pipeline.model.variables import in_table_order
 
     variables = in_table_order(name for name, values in rows.values.items() if np.isfinite(values).any())
     if not variables:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.variables import VARIABLES
+from era5_pipeline.model.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
     from era5_pipeline.warehouse.space import MonthSpace, Space
 
 _COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
@@ -43,9 +43,9 @@ def status(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
 
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse.connect import describe_server, open_warehouse
-    from era5_pipeline.warehouse.failures import server_errors
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import describe_server, open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.warehouse.ledger import read_ledger
 
     with (
@@ -112,7 +112,7 @@ def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Ta
 
 def _space(connection: "psycopg.Connection[Any]") -> "Space | None":
     """What the table takes; where that cannot be told now, stderr says why: the ledger is worth showing without."""
-    from era5_pipeline.errors import WarehouseError
+    from era5_pipeline.model.errors import WarehouseError
     from era5_pipeline.warehouse.space import read_space
 
     try:
@@ -152,7 +152,7 @@ def _space_lines(space: "Space") -> list[str]:
     return lines
 
 
-def _cells(entry: "Entry", space: "MonthSpace | None") -> tuple[str, ...]:
+def _cells(entry: "LedgerEntry", space: "MonthSpace | None") -> tuple[str, ...]:
     return (
         str(entry.month),
         entry.state,
@@ -167,14 +167,14 @@ def _cells(entry: "Entry", space: "MonthSpace | None") -> tuple[str, ...]:
     )
 
 
-def _version(entry: "Entry") -> str:
+def _version(entry: "LedgerEntry") -> str:
     if entry.version == "mixed" and entry.preliminary_hours:
         return f"mixed: {len(_preliminary_hours(entry))} of {entry.hours} h preliminary"
     revised = entry.version == "final" and entry.revised_at is not None
     return f"{entry.version} (revised {entry.revised_at:%Y-%m-%d})" if revised else entry.version
 
 
-def _versions_line(entries: "Sequence[Entry]") -> str:
+def _versions_line(entries: "Sequence[LedgerEntry]") -> str:
     """How many months are final, preliminary and so on; of those with preliminary hours, since when."""
     said: list[str] = []
     for version in ("final", "preliminary", "mixed", "unknown"):
@@ -188,17 +188,17 @@ def _versions_line(entries: "Sequence[Entry]") -> str:
     return ", ".join(said)
 
 
-def _since(entry: "Entry") -> str:
+def _since(entry: "LedgerEntry") -> str:
     """The month, and its first hour that is preliminary in any column."""
-    from era5_pipeline.hours import describe_hours
+    from era5_pipeline.model.hours import describe_hours
 
     hours = sorted(_preliminary_hours(entry))[:1]
     return ": from ".join((str(entry.month), *describe_hours(hours)))
 
 
-def _preliminary_hours(entry: "Entry") -> frozenset[int]:
+def _preliminary_hours(entry: "LedgerEntry") -> frozenset[int]:
     """Hours that are preliminary in any column; none where the month was loaded before the ledger named them."""
-    from era5_pipeline.hours import hours_in
+    from era5_pipeline.model.hours import hours_in
 
     return hours_in(run for runs in entry.preliminary_hours.values() for run in runs)
 

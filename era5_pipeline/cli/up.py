@@ -19,10 +19,10 @@ def up(
 
     from era5_pipeline.defs.instance import dagster_home, open_instance
     from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
-    from era5_pipeline.errors import UsageError
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.supervisor import supervise
-    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.model.errors import UsageError
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.runtime.supervisor import supervise
     from era5_pipeline.warehouse.schema import ensure_schema
 
     settings = read_settings()

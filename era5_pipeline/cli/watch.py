@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.errors import UsageError
+from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
-    from era5_pipeline.warehouse.activity import Gone, Report
-    from era5_pipeline.warehouse.glances import Loader
+    from era5_pipeline.monitor.activity import Gone, Report
+    from era5_pipeline.monitor.glances import Loader
 
 _HISTORY = 60
 _BARS = "▁▂▃▄▅▆▇█"
@@ -50,9 +50,9 @@ def watch(
       era5 watch --interval 10 > watch.log
       era5 watch --json --seconds 60 | jq .bottleneck.kind
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.settings import read_settings
-    from era5_pipeline.warehouse import activity
-    from era5_pipeline.warehouse.connect import open_warehouse
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.monitor import activity
+    from era5_pipeline.postgres.connect import open_warehouse
 
     for name, value in (("--interval", interval), ("--seconds", seconds)):
         if value is not None and math.isnan(value):
@@ -75,8 +75,8 @@ def _print_each(seen: "Iterable[Report | Gone]", as_line: "Callable[[Report | Go
 
 
 def _json_line(seen: "Report | Gone") -> str:
-    from era5_pipeline.warehouse.activity import Gone
-    from era5_pipeline.warehouse.bottleneck import find_bottleneck, shares
+    from era5_pipeline.monitor.activity import Gone
+    from era5_pipeline.monitor.bottleneck import find_bottleneck, shares
 
     if isinstance(seen, Gone):
         return json.dumps({"time": seen.time.isoformat(), "server": "gone", "message": seen.message})
@@ -131,8 +131,8 @@ class _Lines:
         self._is_gone = False
 
     def __call__(self, seen: "Report | Gone") -> str:
-        from era5_pipeline.warehouse.activity import Gone
-        from era5_pipeline.warehouse.bottleneck import find_bottleneck
+        from era5_pipeline.monitor.activity import Gone
+        from era5_pipeline.monitor.bottleneck import find_bottleneck
 
         was_gone, self._is_gone = self._is_gone, isinstance(seen, Gone)
         time = f"{seen.time:{_TIME}}"
@@ -161,7 +161,7 @@ def _live(seen: "Iterable[Report | Gone]", shown: str) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from era5_pipeline.warehouse.activity import Gone
+    from era5_pipeline.monitor.activity import Gone
 
     console = Console()
     ascii_only = console.options.ascii_only
@@ -193,7 +193,7 @@ def _report(report: "Report", history: str) -> "Group":
     from rich.table import Table
     from rich.text import Text
 
-    from era5_pipeline.warehouse.bottleneck import find_bottleneck
+    from era5_pipeline.monitor.bottleneck import find_bottleneck
 
     parts: list[RenderableType] = []
     if report.loaders:
@@ -232,7 +232,7 @@ def _facts(report: "Report", history: str) -> "Table":
 
 
 def _cells(loader: "Loader") -> tuple[str, ...]:
-    from era5_pipeline.warehouse.glances import COPYING
+    from era5_pipeline.monitor.glances import COPYING
 
     return (
         str(loader.month or "?"),
@@ -245,7 +245,7 @@ def _cells(loader: "Loader") -> tuple[str, ...]:
 
 
 def _waits(waits: "Mapping[str, int]") -> str:
-    from era5_pipeline.warehouse.bottleneck import percent, shares
+    from era5_pipeline.monitor.bottleneck import percent, shares
 
     return ", ".join(f"{wait} {percent(share)}" for wait, share in list(shares(waits).items())[:3])
 

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from era5_pipeline.defs import metadata, pools
-from era5_pipeline.defs.failures import as_failures
-from era5_pipeline.defs.partitions import MONTHS
+from era5_pipeline.defs.dagster_failures import as_failures
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.errors import NotYetAvailableError
-from era5_pipeline.months import Month
-from era5_pipeline.quality import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.model.errors import NotYetAvailableError
+from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.stages import run_flat, run_load, run_raw
-from era5_pipeline.warehouse.connect import open_warehouse
 
 RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
 _OWNERS = ["team:era5"]
+# From the first month of ERA5 to the current one, which a source may hold in part.
+MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_offset=1)
 _log = logging.getLogger(__name__)
 
 

@@ -15,10 +15,10 @@ from dagster._core.instance.ref import InstanceRef
 from dagster_postgres.utils import DagsterPostgresException, create_pg_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from era5_pipeline.atomic import replacing
 from era5_pipeline.defs.pools import ensure_pools
 from era5_pipeline.defs.services import socket_path
-from era5_pipeline.errors import Era5Error, TransientError, WarehouseError
+from era5_pipeline.model.errors import Era5Error, TransientError, WarehouseError
+from era5_pipeline.runtime.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

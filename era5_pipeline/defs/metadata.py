@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from era5_pipeline.flatten import preview_file
-from era5_pipeline.quality import CHECK_DESCRIPTIONS, CheckName, Outcome
-from era5_pipeline.variables import VARIABLES
-from era5_pipeline.versions import version_of
+from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, Outcome
+from era5_pipeline.flat.flatten import preview_file
+from era5_pipeline.model.data_version import version_of
+from era5_pipeline.model.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from era5_pipeline.errors import NotYetAvailableError
+    from era5_pipeline.model.data_version import Version
+    from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
-    from era5_pipeline.versions import Version
 
 Metadata = dict[str, dg.MetadataValue]
 

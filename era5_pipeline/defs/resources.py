@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
-from era5_pipeline.settings import Settings, read_settings
+from era5_pipeline.model.settings import Settings, read_settings
 
 
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open

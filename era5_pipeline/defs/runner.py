@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from era5_pipeline.definitions import defs
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance import OWN_PROCESS
 from era5_pipeline.defs.jobs import load_month
 from era5_pipeline.defs.metadata import skip_reason
-from era5_pipeline.errors import Era5Error, RefusedError
+from era5_pipeline.model.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dagster_shared.error import SerializableErrorInfo
 
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
 
 _STAGES = {RAW: "raw", FLAT: "flat", WEATHER: "weather"}
 

@@ -11,11 +11,12 @@ import dagster as dg
 
 from era5_pipeline.defs.jobs import load_month
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.errors import UsageError
-from era5_pipeline.settings import Settings
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.updates import Update, current_month, newest_months, require_asked_anew, revisions
-from era5_pipeline.warehouse.connect import open_warehouse
-from era5_pipeline.warehouse.ledger import Entry, read_ledger
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -74,7 +75,7 @@ SCHEDULES = [monthly_update, revise_preliminary, current_month_daily]
 def _requests(
     context: dg.ScheduleEvaluationContext,
     era5: Era5Resource,
-    due: Callable[[Settings, Sequence[Entry], datetime], tuple[Update, ...]],
+    due: Callable[[Settings, Sequence[LedgerEntry], datetime], tuple[Update, ...]],
     nothing: str,
 ) -> dg.SkipReason | list[dg.RunRequest]:
     """Runs of the months that are due and not on their way already.

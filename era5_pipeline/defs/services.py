@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from dagster._grpc.client import DagsterGrpcClient
 
-from era5_pipeline.atomic import write_json
-from era5_pipeline.errors import LocalDiskError, UsageError, disk_errors
-from era5_pipeline.supervisor import Service
+from era5_pipeline.model.errors import LocalDiskError, UsageError, disk_errors
+from era5_pipeline.runtime.files import write_json
+from era5_pipeline.runtime.supervisor import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

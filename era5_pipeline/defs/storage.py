@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_postgres import DagsterPostgresStorage
 
-from era5_pipeline.settings import Settings, read_settings
-from era5_pipeline.warehouse.connect import dagster_url, open_warehouse
+from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.postgres.connect import dagster_url, open_warehouse
 
 if TYPE_CHECKING:
     from dagster._serdes import ConfigurableClassData

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from era5_pipeline.errors import BadFileError, Era5Error, disk_errors
+from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.point_csv import CsvFile, write_as_netcdf
 from era5_pipeline.netcdf.recognise import HEAD_BYTES, describe_other, kind_of, kind_of_bytes
-from era5_pipeline.scratch import own_folder
+from era5_pipeline.runtime.scratch_folders import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

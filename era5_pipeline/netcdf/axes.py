@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from era5_pipeline import grid
-from era5_pipeline.months import FIRST_YEAR
+from era5_pipeline.model import grid
+from era5_pipeline.model.months import FIRST_YEAR
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import xarray as xr
 
-from era5_pipeline.errors import BadFileError, disk_errors
+from era5_pipeline.model.errors import BadFileError, disk_errors
+from era5_pipeline.model.variables import BY_SHORT_NAME
 from era5_pipeline.netcdf.recognise import TIME_COLUMN, first_line, names_in
-from era5_pipeline.variables import BY_SHORT_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path

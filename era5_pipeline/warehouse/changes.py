@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.versions import PRELIMINARY
+from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.warehouse.revisions import ASKED_ANEW
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Data that are no version of ERA5.
 GENERATED_SOURCE = "sample"
 
 
-def has_same_content(before: Entry, flat: FlatMonth) -> bool:
+def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
     """Whether the table holds these very rows, bit by bit, whatever files they came from; False where it is unknown.
 
     The digests tell rows from other rows by location and hour too (see `digests`), so that counts are enough besides.
@@ -33,7 +33,7 @@ def has_same_content(before: Entry, flat: FlatMonth) -> bool:
     )
 
 
-def columns_changed(before: Entry, flat: FlatMonth) -> tuple[str, ...] | None:
+def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...] | None:
     """Columns that are not as they were, or only now or only then have values; None: that is not known.
 
     It is not known of months that earlier versions of the pipeline loaded or flattened: these made no digests.
@@ -47,7 +47,7 @@ def columns_changed(before: Entry, flat: FlatMonth) -> tuple[str, ...] | None:
     return tuple(column for column in {**new, **old} if new.get(column) != old.get(column))
 
 
-def revision_by(before: Entry, flat: FlatMonth) -> dict[str, Any] | None:
+def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
     """What is to be kept of the entry where final data take the place of preliminary ones; None where they do not.
 
     They do where a month of the same source (the services count as one), area and variables has no fewer values than
@@ -77,7 +77,7 @@ def _kind(source: str | None) -> str | None:
     return ASKED_ANEW[0] if source in ASKED_ANEW else source
 
 
-def _values(entry: Entry) -> dict[str, int]:
+def _values(entry: LedgerEntry) -> dict[str, int]:
     return {facts["column"]: facts["values"] for facts in entry.columns}
 
 

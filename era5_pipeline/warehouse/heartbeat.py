@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
-from era5_pipeline.errors import Era5Error
+from era5_pipeline.model.errors import Era5Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,16 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from era5_pipeline import __version__
-from era5_pipeline.months import Month
-from era5_pipeline.sqlfiles import read_sql
-from era5_pipeline.versions import version_of
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.changes import has_same_content, revision_by
-from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.versions import Version
+    from era5_pipeline.flat.flat_month import FlatMonth
 
 # Those that a ledger of an earlier version lacks.
 _LATER_COLUMNS = ("preliminary_hours", "version", "checked_at", "revised_at", "revision")
@@ -30,81 +29,7 @@ _LATER_COLUMNS = ("preliminary_hours", "version", "checked_at", "revised_at", "r
 _LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One try to load a month; `outcome` is running, loaded, failed, or interrupted (running, its backend gone)."""
-
-    outcome: str
-    started_at: datetime
-    finished_at: datetime | None
-    error: str | None
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A month in the ledger. A month that was only ever tried has state "failed" or "loading", and no rows.
-
-    `expver` counts hours per column and version; `seconds` is per stage (raw, flat, load); bytes are of files.
-    `preliminary_hours` are runs per column that has some. `loaded_at` is when the rows were written, `checked_at` when
-    the source was last asked and what came compared with them; `revised_at` when preliminary hours gave way to final
-    ones, `revision` what that changed (see `changes`).
-
-    Of a month that an earlier version of the pipeline loaded, the preliminary hours are not named (nor when it was
-    checked): `version` and `is_preliminary` hold for it too.
-    """
-
-    month: Month
-    state: str
-    rows: int
-    locations: int
-    hours: int
-    hours_expected: int
-    missing_hours: tuple[str, ...]
-    source: str | None
-    area: str | None
-    expver: dict[str, dict[str, int]]
-    columns: tuple[dict[str, Any], ...]
-    files: tuple[dict[str, Any], ...]
-    warnings: tuple[str, ...]
-    raw_bytes: int
-    flat_bytes: int
-    seconds: dict[str, float]
-    versions: dict[str, str]
-    fingerprint: str | None
-    loaded_at: datetime | None
-    last_attempt: Attempt | None = None
-    preliminary_hours: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    checked_at: datetime | None = None
-    revised_at: datetime | None = None
-    revision: dict[str, Any] | None = None
-
-    @property
-    def version(self) -> Version:
-        """Final, preliminary, mixed or unknown; of a month that was only tried: unknown."""
-        return version_of(self.expver)
-
-    @property
-    def is_preliminary(self) -> bool:
-        """Whether some of its hours are."""
-        return self.version in ("preliminary", "mixed")
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value, as `era5 status --json` prints it."""
-        value = asdict(self)
-        value["month"] = str(self.month)
-        value["version"] = self.version if self.rows else None
-        for name in ("loaded_at", "checked_at", "revised_at"):
-            value[name] = value[name].isoformat() if value[name] else None
-        if self.last_attempt is not None:
-            value["last_attempt"] = {
-                **value["last_attempt"],
-                "started_at": self.last_attempt.started_at.isoformat(),
-                "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
-            }
-        return value
-
-
-_FIELDS = frozenset(one.name for one in fields(Entry))
+_FIELDS = frozenset(one.name for one in fields(LedgerEntry))
 
 
 def _state(flat: FlatMonth) -> str:
@@ -136,7 +61,7 @@ def ensure_columns(connection: psycopg.Connection[Any]) -> None:
 def write_entry(
     connection: psycopg.Connection[Any],
     flat: FlatMonth,
-    before: Entry | None,
+    before: LedgerEntry | None,
     *,
     server: str,
     load_seconds: float | None,
@@ -189,7 +114,7 @@ def write_entry(
     )
 
 
-def _revision(before: Entry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, dict[str, Any] | None]:
+def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, dict[str, Any] | None]:
     """When final data took the place of preliminary ones, and what of: now, or as `before` has it, or never."""
     if before is None:
         return None, None
@@ -204,7 +129,7 @@ def note_check(connection: psycopg.Connection[Any], month: Month) -> None:
     connection.execute("UPDATE era5.ledger SET checked_at = now() WHERE month = %s", (month.start.date(),))
 
 
-def read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
+def read_ledger(connection: psycopg.Connection[Any]) -> list[LedgerEntry]:
     """Every month that the table holds or that was tried, in order. A database without a ledger has none.
 
     Raises:
@@ -214,7 +139,7 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
         return _read_ledger(connection)
 
 
-def _read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
+def _read_ledger(connection: psycopg.Connection[Any]) -> list[LedgerEntry]:
     if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
@@ -236,22 +161,22 @@ def _read_ledger(connection: psycopg.Connection[Any]) -> list[Entry]:
     return entries
 
 
-def read_entry(connection: psycopg.Connection[Any], month: Month) -> Entry | None:
+def read_entry(connection: psycopg.Connection[Any], month: Month) -> LedgerEntry | None:
     """The month's entry; None where the table does not hold it."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute("SELECT * FROM era5.ledger WHERE month = %s", (month.start.date(),)).fetchone()
     return None if row is None else _entry(month, row, None)
 
 
-def _entry(month: Month, row: dict[str, Any], attempt: Attempt | None) -> Entry:
+def _entry(month: Month, row: dict[str, Any], attempt: Attempt | None) -> LedgerEntry:
     held = {name: value for name, value in row.items() if name in _FIELDS}
     tuples = {name: tuple(row[name]) for name in ("missing_hours", "columns", "files", "warnings")}
     preliminary = {column: tuple(runs) for column, runs in row.get("preliminary_hours", {}).items()}
-    return Entry(**{**held, **tuples, "preliminary_hours": preliminary, "month": month, "last_attempt": attempt})
+    return LedgerEntry(**{**held, **tuples, "preliminary_hours": preliminary, "month": month, "last_attempt": attempt})
 
 
-def _only_tried(month: Month, attempt: Attempt | None) -> Entry:
-    return Entry(
+def _only_tried(month: Month, attempt: Attempt | None) -> LedgerEntry:
+    return LedgerEntry(
         month=month,
         state="loading" if attempt is not None and attempt.outcome == "running" else "failed",
         rows=0,

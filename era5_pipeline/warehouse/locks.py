@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
 
-from era5_pipeline.errors import MonthLockedError
+from era5_pipeline.model.errors import MonthLockedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
 
 # "ERA5" in ASCII: the first key of every advisory lock of this project.
 LOCK_CLASS = 0x45524135

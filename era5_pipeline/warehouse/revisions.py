@@ -8,13 +8,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from era5_pipeline.months import Month
+from era5_pipeline.model.months import Month
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Services that have newer data tomorrow. The others are as the user made them: asked anew, they say the same.
 ASKED_ANEW = ("cds", "arco")
@@ -25,12 +25,12 @@ def newest_complete_month(now: datetime, available_after_days: int) -> Month:
     return Month.from_number(Month.of(now - timedelta(days=available_after_days)).number - 1)
 
 
-def needs_loading(entries: Iterable[Entry], month: Month) -> bool:
+def needs_loading(entries: Iterable[LedgerEntry], month: Month) -> bool:
     """Whether the table lacks the month, or some of it."""
     return not any(entry.month == month and entry.state == "loaded" for entry in entries)
 
 
-def months_to_revise(entries: Iterable[Entry], now: datetime, after_months: int) -> tuple[Month, ...]:
+def months_to_revise(entries: Iterable[LedgerEntry], now: datetime, after_months: int) -> tuple[Month, ...]:
     """Months in the table with preliminary hours that ended at least `after_months` calendar months before `now`."""
     # A month that ended n months before the present one began is n + 1 numbers behind it.
     newest = Month.of(now).number - 1 - after_months

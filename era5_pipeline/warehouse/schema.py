@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from era5_pipeline.errors import ServerUnsuitableError
-from era5_pipeline.formats import COLUMNS
-from era5_pipeline.sqlfiles import read_sql
-from era5_pipeline.warehouse.connect import Server, describe_server
-from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.flat.formats import COLUMNS
+from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.postgres.connect import Server, describe_server
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable

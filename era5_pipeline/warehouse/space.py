@@ -12,9 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.months import Month
-from era5_pipeline.sqlfiles import read_sql
-from era5_pipeline.warehouse.failures import server_errors
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.schema import existing_layout
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from era5_pipeline.facts import CHECKSUM_SCALE, FlatMonth
-from era5_pipeline.variables import BY_COLUMN
-from era5_pipeline.warehouse.failures import server_errors
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, month_where
+from era5_pipeline.flat.flat_month import CHECKSUM_SCALE, FlatMonth
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 
 if TYPE_CHECKING:
     import psycopg
 
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.postgres.connect import Warehouse
 
 
 def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:

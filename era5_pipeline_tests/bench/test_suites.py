@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from era5_pipeline.bench.at_once import run_at_once
 from era5_pipeline.bench.cells import CannotRunError
-from era5_pipeline.bench.layouts import COMPRESSED_AFTERWARDS
-from era5_pipeline.bench.methods import PARALLEL_COPY, ParallelCopy
-from era5_pipeline.bench.months import Months
-from era5_pipeline.bench.together import run_at_once
+from era5_pipeline.bench.copy_methods import PARALLEL_COPY, ParallelCopy
+from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.layout_suite import COMPRESSED_AFTERWARDS
 from era5_pipeline_tests.commands import Here
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.servers import Host
 
 ROWS = 120_000

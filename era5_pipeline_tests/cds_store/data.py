@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.grid import Area
-from era5_pipeline.sources.cds_layout import suffix_of, write_cds
-from era5_pipeline.sources.cds_netcdf import Axes, Part
-from era5_pipeline.sources.sample_fields import SampleWeather
-from era5_pipeline.variables import VARIABLES, in_table_order
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.variables import VARIABLES, in_table_order
+from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
+from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+from era5_pipeline.sources.sample.weather import SampleWeather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.sources.cds_layout import Block
-    from era5_pipeline.variables import StepType, Variable
+    from era5_pipeline.model.variables import StepType, Variable
+    from era5_pipeline.netcdf.cds_layout import Block
 
 FINAL, PRELIMINARY = "0001", "0005"
 _BY_CDS_NAME = {variable.cds_name: variable for variable in VARIABLES}

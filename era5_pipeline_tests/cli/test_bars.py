@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from era5_pipeline.cli.bars import stage_bars
-from era5_pipeline.progress import report
+from era5_pipeline.runtime.progress import report
 from era5_pipeline_tests.commands import ERA5, environment
 from era5_pipeline_tests.pipelines import dagster_dropped
 

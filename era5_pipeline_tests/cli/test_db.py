@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from era5_pipeline.warehouse.urls import database_of
+from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.commands import Here, Home, assert_explained, new_home
 from era5_pipeline_tests.pipelines import dagster_dropped
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from era5_pipeline.warehouse.advice import PROFILES
+from era5_pipeline.postgres.doctor.advice import PROFILES
 from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.servers import Host
 
 STATEMENT = re.compile(r"ALTER SYSTEM (SET [\w.]+ = '[^']*'|RESET [\w.]+);|SELECT pg_reload_conf\(\);")

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.months import Month
-from era5_pipeline.settings import read_settings
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline.warehouse.urls import with_database
 from era5_pipeline_tests.commands import Here, assert_explained, new_home
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.servers import Host
 
 ALL_OF_ERA5 = ("plan", "--from", "1940-01", "--to", "2024-12")

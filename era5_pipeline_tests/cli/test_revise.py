@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from era5_pipeline.errors import MonthFailedError, SourceError
-from era5_pipeline.months import Month
+from era5_pipeline.model.errors import MonthFailedError, SourceError
+from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.commands import Home, Said, new_home
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from era5_pipeline.errors import BadFileError, LocalDiskError
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.model.errors import BadFileError, LocalDiskError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
 from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_database, fresh_role

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import ERA5, Here, Home, Said, assert_explained, ended, environment, new_home
-from era5_pipeline_tests.warehouse.test_activity import standing_load
+from era5_pipeline_tests.monitor.test_activity import standing_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline_tests.flat_months import FlatMonths
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \| ")

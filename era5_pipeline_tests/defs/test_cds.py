@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs import pools
-from era5_pipeline.errors import RefusedError, SourceError
+from era5_pipeline.model.errors import RefusedError, SourceError
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.asking import is_fresh

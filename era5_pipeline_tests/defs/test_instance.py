@@ -14,7 +14,7 @@ from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from sqlalchemy import text
 
 from era5_pipeline.defs.instance import dagster_home, open_instance
-from era5_pipeline.errors import TransientError, WarehouseError
+from era5_pipeline.model.errors import TransientError, WarehouseError
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.pipelines import Pipeline, dagster_dropped, new_pipeline, settings_of
 from era5_pipeline_tests.servers import fresh_database, fresh_role
@@ -30,9 +30,9 @@ PROGRAM = """
 import sys, time
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.runner import run_month
-from era5_pipeline.months import Month
-from era5_pipeline.progress import listening
-from era5_pipeline.settings import read_settings
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.model.settings import read_settings
 def stand(stage, done, total, unit):
     print("stands", flush=True)
     time.sleep(60)

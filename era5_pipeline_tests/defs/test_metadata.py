@@ -10,13 +10,13 @@ import pytest
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
-from era5_pipeline.flatten import preview_file
-from era5_pipeline.quality import FLAT_CHECKS, Outcome
+from era5_pipeline.flat.checks import FLAT_CHECKS, Outcome
+from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
-from era5_pipeline.warehouse.load import Loaded
+from era5_pipeline.warehouse.load_month import Loaded
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline_tests.flat_months import FlatMonths
 
 
@@ -117,6 +117,7 @@ def test_what_a_load_changed_is_told_where_it_is_known(
 
 def test_month_without_a_preview_goes_on(flat: FlatMonth) -> None:
     preview = preview_file(flat.path.parent, flat.month)
+    preview.write_bytes(b"\x89PNG")
     with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
     assert str(with_picture["preview"].value).startswith("![preview](data:image/png;base64,")
     without = metadata.flat_metadata(FlatResult(flat, (), preview.with_name("none.png"), reused=False))

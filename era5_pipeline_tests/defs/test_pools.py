@@ -11,7 +11,7 @@ import pytest
 
 from era5_pipeline.defs import pools
 from era5_pipeline.defs.instance import open_instance
-from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ PROGRAM = """
 import sys, time
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.runner import run_month
-from era5_pipeline.months import Month
-from era5_pipeline.progress import listening
-from era5_pipeline.settings import read_settings
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.model.settings import read_settings
 def dawdle(stage, done, total, unit):
     if stage == "load":
         print("loading", flush=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.errors import UsageError
-from era5_pipeline.settings import Settings
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

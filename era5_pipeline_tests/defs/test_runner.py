@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from era5_pipeline.defs import failures
+from era5_pipeline.defs import dagster_failures as failures
 from era5_pipeline.defs.instance import open_instance
-from era5_pipeline.progress import listening
-from era5_pipeline.warehouse.urls import database_of, with_database
+from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline.runtime.progress import listening
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, dagster_dropped, new_pipeline, settings_of
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.progress import Stage
+    from era5_pipeline.runtime.progress import Stage
 
 SECRET = "correct-horse"
 

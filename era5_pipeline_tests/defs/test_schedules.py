@@ -17,8 +17,8 @@ from era5_pipeline.definitions import defs
 from era5_pipeline.defs.jobs import load_month
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.schedules import SCHEDULES
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.asking import is_fresh

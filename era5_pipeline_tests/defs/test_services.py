@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.defs.services import LOCATION, dagster_services, socket_path, sole_services
-from era5_pipeline.errors import LocalDiskError, UsageError
+from era5_pipeline.model.errors import LocalDiskError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import pytest
 from dagster_postgres import PostgresEventLogStorage, PostgresRunStorage, PostgresScheduleStorage
 
 from era5_pipeline.defs.instance import dagster_home, open_instance
-from era5_pipeline.errors import ServerUnreachableError
-from era5_pipeline.warehouse.urls import database_of
+from era5_pipeline.model.errors import ServerUnreachableError
+from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.pipelines import dagster_dropped, settings_of
 from era5_pipeline_tests.servers import fresh_database
 

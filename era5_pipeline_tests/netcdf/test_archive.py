@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from era5_pipeline.errors import BadFileError, LocalDiskError
+from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.netcdf import archive
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
 from era5_pipeline_tests.era5_files import full_disk, hours_from, into_zip, weather, write

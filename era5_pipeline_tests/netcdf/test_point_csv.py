@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.errors import BadFileError, InputError, LocalDiskError
-from era5_pipeline.months import Month
+from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError
+from era5_pipeline.model.months import Month
 from era5_pipeline.netcdf.archive import netcdf_files
-from era5_pipeline.netcdf.inspect import inspect
+from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.recognise import kind_of
-from era5_pipeline.sources.files import FilesSource
+from era5_pipeline.sources.files.files_source import FilesSource
 from era5_pipeline_tests.era5_files import (
     assert_same_rows,
     expected_rows,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from era5_pipeline.netcdf.inspect import Contents
+    from era5_pipeline.netcdf.contents import Contents
     from era5_pipeline_tests.era5_files import Weather
 
 HEADER = "valid_time,t2m,latitude,longitude\n"

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from era5_pipeline.progress import listening
+from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable
-from era5_pipeline.warehouse.load import Loaded, load_month
+from era5_pipeline.warehouse.load_month import Loaded, load_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.progress import Stage
-    from era5_pipeline.warehouse.connect import Warehouse
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.runtime.progress import Stage
 
 SECONDS = 20.0
 
@@ -126,10 +126,10 @@ def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **opt
 # Stands in the middle of its COPY until it is killed.
 _PROGRAM = """
 import json, os, sys, time
-from era5_pipeline.facts import FlatMonth
-from era5_pipeline.progress import listening
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 def stand(stage, done, total, unit):
     print("stands", flush=True)
     time.sleep(60)

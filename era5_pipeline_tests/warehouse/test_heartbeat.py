@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from era5_pipeline.errors import ServerUnreachableError
-from era5_pipeline.months import Month
+from era5_pipeline.model.errors import ServerUnreachableError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse import heartbeat, ledger
-from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.warehouse.loads import ask, wait_until

@@ -14,21 +14,21 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline import __version__
-from era5_pipeline.errors import ServerUnsuitableError, WarehouseError
-from era5_pipeline.facts import month_fingerprint
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.flat.flat_month import month_fingerprint
+from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_entry, read_ledger
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline.warehouse.urls import database_of, with_database
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.ledger import Attempt, Entry
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JULY = Month(2023, 7)
@@ -39,12 +39,12 @@ def on_embedded(database_url: str) -> Warehouse:
     return Warehouse(database_url)
 
 
-def ledger(warehouse: Warehouse) -> list[Entry]:
+def ledger(warehouse: Warehouse) -> list[LedgerEntry]:
     with warehouse.connect() as connection:
         return read_ledger(connection)
 
 
-def attempt_of(entry: Entry) -> Attempt:
+def attempt_of(entry: LedgerEntry) -> Attempt:
     assert entry.last_attempt is not None
     return entry.last_attempt
 

@@ -25,21 +25,27 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from era5_pipeline.errors import Era5Error, MonthLockedError, ServerUnreachableError, TransientError, WarehouseError
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.model.errors import (
+    Era5Error,
+    MonthLockedError,
+    ServerUnreachableError,
+    TransientError,
+    WarehouseError,
+)
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.urls import database_of, url_parameters, with_database
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
-from era5_pipeline.warehouse.urls import database_of, url_parameters, with_database
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import copying_sessions, loading, loading_process, wait_until
-from era5_pipeline_tests.warehouse.test_load import entry_of, last_attempt
+from era5_pipeline_tests.warehouse.test_load_month import entry_of, last_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.own_servers import OwnServer
     from era5_pipeline_tests.warehouse.loads import Load
@@ -59,7 +65,7 @@ class Held:
 
     warehouse: Warehouse
     flat: FlatMonth
-    entry: Entry
+    entry: LedgerEntry
     tables: set[str]
 
     def assert_unharmed(self, attempt: tuple[str, str | None] | None) -> None:
@@ -331,9 +337,9 @@ def test_the_loader_is_killed_in_mid_copy(warehouse: Warehouse, old: FlatMonth, 
 
 _LOADER = """
 import json, os, sys
-from era5_pipeline.facts import FlatMonth
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 flat = FlatMonth.from_json(json.load(sys.stdin))
 load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
 """

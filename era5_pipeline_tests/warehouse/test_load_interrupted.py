@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.errors import BadFileError, TransientError
-from era5_pipeline.progress import listening
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.embedded import EmbeddedServer
-from era5_pipeline.warehouse.load import load_month
-from era5_pipeline.warehouse.processes import first_number
+from era5_pipeline.model.errors import BadFileError, TransientError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import ask, copying_sessions, loading, loading_process, rows_in, wait_until
-from era5_pipeline_tests.warehouse.test_load import last_attempt, states, versions_of_rows
+from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states, versions_of_rows
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.progress import Stage
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.runtime.progress import Stage
     from era5_pipeline_tests.flat_months import FlatMonths
 
 
@@ -157,12 +157,12 @@ FULL_DISK = """
 import json, os, shutil, sys
 from pathlib import Path
 import psycopg
-from era5_pipeline.errors import Era5Error
-from era5_pipeline.facts import FlatMonth
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.embedded import EmbeddedServer
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
 home, disk = Path(sys.argv[1]), Path(sys.argv[2])
 small, large = (FlatMonth.from_json(json.loads(text)) for text in sys.stdin.read().splitlines())

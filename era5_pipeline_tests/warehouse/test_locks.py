@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.errors import MonthLockedError
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.model.errors import MonthLockedError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.locks import month_lock
-from era5_pipeline.warehouse.urls import database_of, with_database
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, wait_until
 

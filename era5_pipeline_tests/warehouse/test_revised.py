@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline.errors import MonthLockedError, RefusedError, WarehouseError
+from era5_pipeline.model.errors import MonthLockedError, RefusedError, WarehouseError
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.changes import columns_changed, has_same_content
-from era5_pipeline.warehouse.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
 from era5_pipeline_tests.warehouse.loads import ask, loading
-from era5_pipeline_tests.warehouse.test_load import last_attempt, refuse_ledger_rows, versions_of_rows
+from era5_pipeline_tests.warehouse.test_load_month import last_attempt, refuse_ledger_rows, versions_of_rows
 from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.warehouse.ledger import Entry
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 WHOLE = ["2024-12-01T00 to 2024-12-31T23"]
 BOTH = ["temperature_2m", "total_precipitation"]
@@ -36,7 +36,7 @@ def on_embedded(database_url: str) -> Warehouse:
     return Warehouse(database_url)
 
 
-def only_entry(warehouse: Warehouse) -> Entry:
+def only_entry(warehouse: Warehouse) -> LedgerEntry:
     with warehouse.connect() as connection:
         (entry,) = read_ledger(connection)
     return entry

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from era5_pipeline.months import Month
-from era5_pipeline.variables import BY_COLUMN
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.revisions import months_to_revise, needs_loading, newest_complete_month
 from era5_pipeline_tests.ledgers import entry
 

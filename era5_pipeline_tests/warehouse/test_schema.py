@@ -11,19 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from era5_pipeline import grid
-from era5_pipeline.errors import ServerUnsuitableError
-from era5_pipeline.formats import COLUMNS
-from era5_pipeline.warehouse.connect import Warehouse
+from era5_pipeline.flat.formats import COLUMNS
+from era5_pipeline.model import grid
+from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline.warehouse.urls import database_of
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
+from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import rows_in
-from era5_pipeline_tests.warehouse.test_connect import as_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

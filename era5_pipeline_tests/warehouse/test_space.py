@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.errors import MonthLockedError, ServerUnsuitableError
-from era5_pipeline.months import Month
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema, existing_layout
 from era5_pipeline.warehouse.space import Chunk, MonthSpace, Space, read_space, share_out
 from era5_pipeline_tests.servers import fresh_role

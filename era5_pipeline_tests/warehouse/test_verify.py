@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, LiteralString
 
 import pytest
 
-from era5_pipeline.errors import WarehouseError
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.model.errors import WarehouseError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from era5_pipeline.errors import TransientError
-from era5_pipeline.progress import listening
-from era5_pipeline.warehouse.connect import Warehouse
-from era5_pipeline.warehouse.load import load_month
+from era5_pipeline.model.errors import TransientError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import ask, rows_in
-from era5_pipeline_tests.warehouse.test_load import last_attempt, states
 from era5_pipeline_tests.warehouse.test_load_interrupted import Reader, tables_aside
+from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states
 
 if TYPE_CHECKING:
-    from era5_pipeline.facts import FlatMonth
-    from era5_pipeline.progress import Stage
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.runtime.progress import Stage
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 

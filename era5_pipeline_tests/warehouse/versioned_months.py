@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import netCDF4
 
-from era5_pipeline.months import Month
+from era5_pipeline.model.months import Month
 from era5_pipeline_tests import era5_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from era5_pipeline.facts import FlatMonth
+    from era5_pipeline.flat.flat_month import FlatMonth
 
 FINAL, PRELIMINARY = "0001", "0005"
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from cdsapi.api import get_url_key_verify
 from pydantic import SecretStr
 
-from era5_pipeline.errors import SourceError
+from era5_pipeline.model.errors import SourceError
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
 _GET_KEY = (

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from era5_pipeline.atomic import read_json, write_json
+from era5_pipeline.runtime.files import read_json, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

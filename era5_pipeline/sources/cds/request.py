@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.atomic import digest_of
-from era5_pipeline.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
-from era5_pipeline.variables import VARIABLES
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
-    from era5_pipeline.grid import Area
-    from era5_pipeline.months import Month
-    from era5_pipeline.sources.protocol import Request
-    from era5_pipeline.variables import Variable
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels"
 # Requests of 16,368 fields as netCDF pass, those of 17,856 exceed the cost limit (seen in August 2026); an area does

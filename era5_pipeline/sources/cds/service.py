@@ -17,16 +17,16 @@ from urllib.parse import urljoin
 import requests
 from ecmwf.datastores import Client
 
+from era5_pipeline.sources.cds.answers import is_of_failed_job, judged
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.session import OneOriginSession
-from era5_pipeline.sources.cds.trouble import is_of_failed_job, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ecmwf.datastores import Remote
 
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
     from era5_pipeline.sources.cds.credentials import Credentials
 
 _TIMEOUT_SECONDS = 60.0

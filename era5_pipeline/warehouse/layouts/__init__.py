@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.layout import Layout
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.layouts.protocol import Layout
 
 if TYPE_CHECKING:
-    from era5_pipeline.warehouse.connect import Server
+    from era5_pipeline.postgres.connect import Server
 
 __all__ = ["LAYOUTS", "Layout", "layout_for"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, month_where
+from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 
 if TYPE_CHECKING:
     import psycopg
 
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)

@@ -24,8 +24,8 @@ from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete
 if TYPE_CHECKING:
     import psycopg
 
-    from era5_pipeline.months import Month
-    from era5_pipeline.warehouse.layouts.protocol import Replacement
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.warehouse.layouts.layout import Replacement
 
 _SEGMENT_BY = "location_id,latitude,longitude"
 _ORDER_BY = "time"

@@ -21,7 +21,7 @@ from era5_pipeline.warehouse.layouts.chunks import (
     make_chunks_by_rows,
     tables_of,
 )
-from era5_pipeline.warehouse.layouts.protocol import (
+from era5_pipeline.warehouse.layouts.layout import (
     WEATHER,
     create_location_index,
     create_weather,
@@ -31,8 +31,8 @@ from era5_pipeline.warehouse.layouts.protocol import (
 if TYPE_CHECKING:
     import psycopg
 
-    from era5_pipeline.months import Month
-    from era5_pipeline.warehouse.layouts.protocol import Replacement
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.warehouse.layouts.layout import Replacement
 
 
 def create_hypertable(connection: psycopg.Connection[Any]) -> None:

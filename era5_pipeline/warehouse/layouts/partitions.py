@@ -16,22 +16,22 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from era5_pipeline.errors import MonthLockedError, WarehouseError
-from era5_pipeline.warehouse.layouts.aside import (
+from era5_pipeline.model.errors import MonthLockedError, WarehouseError
+from era5_pipeline.warehouse.layouts.layout import WEATHER, create_location_index, create_weather
+from era5_pipeline.warehouse.layouts.staging import (
     drop_borders,
     fill_aside,
     move_aside_to,
     partition_of,
     remove_aside,
 )
-from era5_pipeline.warehouse.layouts.protocol import WEATHER, create_location_index, create_weather
 from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from era5_pipeline.months import Month
-    from era5_pipeline.warehouse.layouts.protocol import Replacement
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.warehouse.layouts.layout import Replacement
 
 # Whoever asks for the table after us waits behind us: so we wait for those before us a little at a time, and let the
 # others pass in between.

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.grid import Area
-from era5_pipeline.months import Month
-from era5_pipeline.sources.cds.source import CdsSource, Manners
-from era5_pipeline.sources.protocol import Request
-from era5_pipeline.variables import in_table_order
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.sources.cds.cds_source import CdsSource, Manners
+from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from era5_pipeline.sources.protocol import RawMonth
+    from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.cds_store import CdsServer
 
 # Long final, so that nothing depends on the day of the test.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.errors import SourceError
+from era5_pipeline.model.errors import SourceError
 from era5_pipeline.sources.cds.credentials import read_credentials
 
 if TYPE_CHECKING:

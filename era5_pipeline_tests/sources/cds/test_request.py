@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.errors import UsageError
-from era5_pipeline.grid import Area, latitude_indices, longitude_indices
-from era5_pipeline.months import Month
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.sources.cds.request import (
     MAX_FIELDS,
     digest_of_inputs,
@@ -15,8 +16,7 @@ from era5_pipeline.sources.cds.request import (
     fresh_time_order,
     month_inputs,
 )
-from era5_pipeline.sources.protocol import Request
-from era5_pipeline.variables import VARIABLES, in_table_order
+from era5_pipeline.sources.source import Request
 
 JANUARY = Month(2020, 1)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import time_machine
 
-from era5_pipeline.errors import MonthFailedError, SourceError
-from era5_pipeline.months import Month
+from era5_pipeline.model.errors import MonthFailedError, SourceError
+from era5_pipeline.model.months import Month
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.session import OneOriginSession, OtherHostError
 from era5_pipeline_tests.cds_store import CdsServer

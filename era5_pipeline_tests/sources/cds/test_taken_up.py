@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import time_machine
 
-from era5_pipeline.errors import MonthFailedError, SourceError
+from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline_tests.sources.cds.asking import MONTH, Asking, is_fresh
 
 if TYPE_CHECKING:
-    from era5_pipeline.months import Month
+    from era5_pipeline.model.months import Month
     from era5_pipeline_tests.cds_store.server import Job
 
 

@@ -1,0 +1,168 @@
+"""Ways to copy a month into a table: the project's own, and those it is compared with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow.parquet as pq
+from psycopg import sql
+
+from era5_pipeline.bench.cells import CannotRunError
+from era5_pipeline.flat.formats import COLUMNS
+from era5_pipeline.warehouse.copy import FlatCopy
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
+PARALLEL_COPY = "timescaledb-parallel-copy"
+# In memory first; a file in the page cache is as quick to read.
+_SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders of the server
+_PARALLEL_COPY_SECONDS = 1800
+
+
+@contextmanager
+def own(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
+    """The project's: Parquet, encoded to binary COPY."""
+    with closing(FlatCopy(flat, spans)) as copy:
+        yield copy
+
+
+def nothing(
+    connection: psycopg.Connection[Any],
+    table: sql.Identifier,
+    *,
+    freeze: bool,
+    span: LocationSpan = EVERYWHERE,
+) -> int:
+    """Copy no rows: the month's place is made all the same."""
+    del connection, table, freeze, span
+    return 0
+
+
+@dataclass
+class ServerFile:
+    """The limit: the server copies the same rows from a binary file of its own, and no client is in the way."""
+
+    path: str
+
+    @classmethod
+    def of_table(cls, connection: psycopg.Connection[Any]) -> ServerFile:
+        """Let the server write the table's rows into a file where it can read them fastest.
+
+        Raises:
+            CannotRunError: if it may write nowhere.
+        """
+        reasons = []
+        for folder in _SERVER_FOLDERS:
+            path = f"{folder}/era5-bench-{connection.info.backend_pid}.bin"
+            try:
+                connection.execute(
+                    sql.SQL("COPY (SELECT {} FROM weather) TO {} (FORMAT binary)").format(_COLUMNS, sql.Literal(path))
+                )
+            except psycopg.Error as error:
+                reasons.append(" ".join(str(error).split()))
+            else:
+                return cls(path)
+        raise CannotRunError(f"the server cannot write a file for itself: {reasons[-1]}")
+
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        """Copy the file."""
+        del span  # it is the whole month
+        options = "FORMAT binary, FREEZE true" if freeze else "FORMAT binary"
+        return connection.execute(
+            sql.SQL("COPY {} ({}) FROM {} ({})").format(table, _COLUMNS, sql.Literal(self.path), sql.SQL(options))
+        ).rowcount
+
+    def remove(self, connection: psycopg.Connection[Any]) -> None:
+        """Leave nothing of it but an empty file: SQL cannot remove it."""
+        connection.execute(sql.SQL("COPY (SELECT WHERE false) TO {} (FORMAT text)").format(sql.Literal(self.path)))
+
+
+@dataclass
+class RowByRow:
+    """The original study's best: psycopg's `copy.write_row` over tuples, made of the same Parquet file.
+
+    `write_seconds` are those of writing alone, without reading the file and making tuples.
+    """
+
+    flat: FlatMonth
+    most_rows: int
+    write_seconds: float = 0.0
+    rows: int = 0
+
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        """Copy the first rows, up to `most_rows`."""
+        del span
+        self.write_seconds, self.rows = 0.0, 0
+        statement = sql.SQL("COPY {} ({}) FROM STDIN{}").format(
+            table, _COLUMNS, sql.SQL(" (FREEZE true)" if freeze else "")
+        )
+        with pq.ParquetFile(self.flat.path) as file, connection.cursor() as cursor:
+            with cursor.copy(statement) as copy:
+                for batch in file.iter_batches(batch_size=50_000, columns=list(COLUMNS)):
+                    few = batch.slice(0, self.most_rows - self.rows)
+                    tuples = list(zip(*(column.to_pylist() for column in few.columns), strict=True))
+                    started = time.monotonic()
+                    for row in tuples:
+                        copy.write_row(row)
+                    self.write_seconds += time.monotonic() - started
+                    self.rows += few.num_rows
+                    if self.rows >= self.most_rows:
+                        break
+            return cursor.rowcount
+
+
+@dataclass
+class ParallelCopy:
+    """timescaledb-parallel-copy with its CSV ready, where the program is on PATH."""
+
+    csv: Path
+    workers: int
+    program: str = field(default_factory=lambda: shutil.which(PARALLEL_COPY) or "")
+
+    def run(self, url: str) -> float:
+        """Load the CSV into `weather` of the database; gives the seconds that the program took.
+
+        Raises:
+            CannotRunError: if it is not on PATH, or fails.
+        """
+        if not self.program:
+            raise CannotRunError(f"{PARALLEL_COPY} is not on PATH")
+        command = [
+            *(self.program, "--connection", url, "--table", "weather", "--file", str(self.csv), "--skip-header"),
+            *("--columns", ",".join(COLUMNS), "--workers", str(self.workers)),
+        ]
+        started = time.monotonic()
+        done = subprocess.run(  # noqa: S603  # the command is ours
+            command, capture_output=True, text=True, check=False, timeout=_PARALLEL_COPY_SECONDS
+        )
+        seconds = time.monotonic() - started
+        if done.returncode != 0:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise CannotRunError(f"{PARALLEL_COPY} failed: {said[-1] if said else done.returncode}")
+        return seconds

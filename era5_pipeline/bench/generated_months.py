@@ -1,0 +1,65 @@
+"""The months that are loaded: generated ones, through the pipeline's own stages, of as many rows as wanted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.flat.formats import open_sink
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.source import Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.sources.source import RawMonth
+
+# Of 744 hours each.
+_MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
+# Land and sea, coasts and mountains.
+_NORTH, _WEST = 60.0, -20.0
+_STEP = 0.25
+
+
+@dataclass(frozen=True)
+class Months:
+    """Generated months of about `rows` rows each, in `folder`."""
+
+    folder: Path
+    rows: int
+
+    def raw(self, count: int) -> list[RawMonth]:
+        """The first `count` months, as netCDF."""
+        source = SampleSource(self.folder / "raw", Request(area=self._area()))
+        return [source.fetch(_month(number)) for number in range(count)]
+
+    def flat(self, count: int) -> list[FlatMonth]:
+        """The first `count` months, as Parquet."""
+        return [
+            flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet") for raw in self.raw(count)
+        ]
+
+    def _area(self) -> Area:
+        """A rectangle of about as many places, twice as wide as high."""
+        places = max(1, round(self.rows / _MONTHS[0].hours))
+        high = min(math.ceil(math.sqrt(places / 2)), 480)
+        wide = min(math.ceil(places / high), 1440)
+        return Area(_NORTH, _WEST, _NORTH - _STEP * (high - 1), _WEST + _STEP * (wide - 1))
+
+
+def write_csv(flat: FlatMonth, path: Path) -> None:
+    """The flat month once more, as CSV with a header."""
+    with pq.ParquetFile(flat.path) as file, open_sink(path, "csv") as sink:
+        for group in range(file.num_row_groups):
+            sink.write(file.read_row_group(group))
+
+
+def _month(number: int) -> Month:
+    return _MONTHS[number]

@@ -1,0 +1,101 @@
+"""What each layout costs and gives: rates of loading, bytes a row, and how quick one location's month is found."""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.bench.cells import Cell, Numbers, ratio, take_turns
+from era5_pipeline.bench.copy_methods import own
+from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.reader import Reader
+from era5_pipeline.bench.target import Target, require_rows
+from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
+from era5_pipeline.warehouse.layouts.columnstore import Columnstore
+from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
+from era5_pipeline.warehouse.space import read_space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import psycopg
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+COMPRESSED_AFTERWARDS = "columnstore by compress_chunk"
+_LOCATIONS = 50
+
+
+def run_layouts(target: Target, folder: Path, *, rows: int, repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """The suite: cells, ratios, figures, as JSON values. What the server does not offer is null, with the reason."""
+    say("making a month")
+    (flat,) = Months(folder, rows).flat(1)
+    layouts: dict[str, Layout] = LAYOUTS | {COMPRESSED_AFTERWARDS: Columnstore(direct=False)}
+    ways: dict[str, Callable[[], tuple[int, Numbers]]] = {
+        name: partial(_load, target, layout, flat) for name, layout in layouts.items()
+    }
+    cells = take_turns(ways, repeats, say)
+
+    def rate(name: str) -> float | None:
+        return cells[name].rows_per_second
+
+    return {
+        "cells": [cell.to_json() for cell in cells.values()],
+        "ratios": {
+            "columnstore_to_compress_chunk": ratio(rate("columnstore"), rate(COMPRESSED_AFTERWARDS)),
+            "columnstore_to_heap": ratio(rate("columnstore"), rate("calendar hypertable")),
+        },
+        "figures": {
+            "bytes_per_row": _of_each(cells, "bytes_per_row"),
+            "location_month_ms": _of_each(cells, "location_month_ms"),
+            "reader_longest_wait_ms": _of_each(cells, "reader_longest_wait_ms"),
+        },
+    }
+
+
+def _of_each(cells: dict[str, Cell], figure: str) -> dict[str, float | None]:
+    values = {name: cell.figure(figure) for name, cell in cells.items()}
+    return {name: None if value is None else round(value, 3) for name, value in values.items()}
+
+
+def _load(target: Target, layout: Layout, flat: FlatMonth) -> tuple[int, Numbers]:
+    rows, numbers = target.fill(layout, flat.month, own(flat))
+    require_rows(rows, flat)
+    with target.connect() as connection:
+        numbers["bytes_per_row"] = read_space(connection).bytes / rows
+        numbers["location_month_ms"] = _location_month_ms(connection, flat)
+    numbers["reader_longest_wait_ms"] = _reader_longest_wait_ms(target, layout, flat)
+    return rows, numbers
+
+
+def _reader_longest_wait_ms(target: Target, layout: Layout, flat: FlatMonth) -> float:
+    """How long a reader of one location waits at most, while its month is replaced by the same one and settled."""
+    with target.connect() as connection:
+        ((location,),) = connection.execute("SELECT location_id FROM weather LIMIT 1").fetchall()
+    with Reader(target.warehouse, flat, location) as reader, own(flat) as copy:
+        target.replace(layout, flat.month, copy, replaced=True)
+    return reader.longest_ms
+
+
+def _location_month_ms(connection: psycopg.Connection[Any], flat: FlatMonth) -> float:
+    """The median over some locations of reading all columns of one location's month, with a warm cache."""
+    every = [row[0] for row in connection.execute("SELECT DISTINCT location_id FROM weather ORDER BY 1").fetchall()]
+    some = random.Random(1).sample(every, min(_LOCATIONS, len(every)))  # noqa: S311  # the same ones each time
+    query = sql.SQL("SELECT * FROM {} WHERE location_id = {} AND {}")
+    taken = []
+    for location in some:
+        statement = query.format(WEATHER, sql.Literal(location), month_where(flat.month))
+        for _ in range(2):  # the first reads it into the cache
+            started = time.monotonic()
+            found = len(connection.execute(statement, binary=True).fetchall())
+            seconds = time.monotonic() - started
+        if found != flat.hours:
+            raise AssertionError(f"location {location} has {found} hours of {flat.hours}")
+        taken.append(seconds * 1000)
+    return median(taken)

@@ -1,0 +1,90 @@
+"""From netCDF to queryable rows, all stages, in as many processes as there are workers; and flattening alone."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.bench.at_once import run_at_once
+from era5_pipeline.bench.cells import CannotRunError, Numbers, take_turns
+from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.target import Target, count_rows
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.layouts import LAYOUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.sources.source import RawMonth
+
+
+def run_pipeline(
+    target: Target, folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The suite: cells, ratios, figures, as JSON values.
+
+    Each worker takes a month of about `rows` rows: raw (inventory and digests; the files are there), flat, load, and
+    the comparison of table and file.
+    """
+    say("making months")
+    raws = Months(folder / "source", rows).raw(workers)
+    ways: dict[str, Callable[[], tuple[int, Numbers]]] = {
+        f"netCDF to rows, {workers} months at once": partial(_all_stages, target, folder, raws),
+        "flatten alone": partial(_flatten, folder, raws[0]),
+    }
+    whole, flat = take_turns(ways, repeats, say).values()
+    return {
+        "cells": [whole.to_json(), flat.to_json()],
+        "ratios": {},
+        "figures": {
+            "pipeline_rows_per_second": whole.rows_per_second,
+            "flatten_rows_per_second": flat.rows_per_second,
+            "peak_rss_bytes": max(whole.figures.get("peak_rss_bytes", [0])) or None,
+        },
+        "layout": target.offered[0],
+        "workers": f"{workers} processes, a month each",
+    }
+
+
+def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int, Numbers]:
+    target.make_table(LAYOUTS[target.offered[0]])
+    with target.connect() as connection:
+        connection.execute("TRUNCATE era5.ledger")
+    homes = [folder / f"home-{number}" for number in range(len(raws))]
+    for home in homes:
+        shutil.rmtree(home, ignore_errors=True)
+    files = folder / "source" / "raw"
+    seconds, outcomes = run_at_once(
+        _stages, [(target.warehouse, home, files, raw.month) for home, raw in zip(homes, raws, strict=True)]
+    )
+    with target.connect() as connection:
+        rows = count_rows(connection)
+    return rows, {"seconds": seconds, "peak_rss_bytes": max(outcome.peak_rss_bytes for outcome in outcomes)}
+
+
+def _stages(warehouse: Warehouse, home: Path, files: Path, month: Month) -> None:
+    """One month through the stages; what the person who measures has set for other loads is left aside."""
+    settings = Settings(_env_file=None, home=home, source="files", files_dir=str(files), workers=1)
+    raw = run_raw(settings, month)
+    flat = run_flat(settings, month)
+    loaded = run_load(settings, warehouse, month)
+    refused = [
+        outcome.description for outcome in (*raw.outcomes, *flat.outcomes, *loaded.outcomes) if not outcome.passed
+    ]
+    if refused:
+        raise CannotRunError(refused[0])
+
+
+def _flatten(folder: Path, raw: RawMonth) -> tuple[int, Numbers]:
+    home = folder / "flatten"
+    shutil.rmtree(home, ignore_errors=True)
+    started = time.monotonic()
+    flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet")
+    return flat.rows, {"seconds": time.monotonic() - started}

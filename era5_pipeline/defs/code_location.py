@@ -1,0 +1,15 @@
+"""The code location: everything that Dagster sees."""
+
+import dagster as dg
+
+from era5_pipeline.defs import assets, jobs, schedules
+from era5_pipeline.defs.resources import Era5Resource
+
+# One process a run: a month's stages follow one another, so a process for each would only cost its start (4 s).
+defs = dg.Definitions(
+    assets=[assets.raw, assets.flat, assets.weather],
+    jobs=[jobs.load_month],
+    schedules=schedules.SCHEDULES,
+    resources={"era5": Era5Resource()},
+    executor=dg.in_process_executor,
+)

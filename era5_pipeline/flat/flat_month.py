@@ -1,0 +1,144 @@
+"""What is known of a flat month: the facts that assets, checks and the ledger pass on instead of data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from era5_pipeline.model.data_version import version_of
+from era5_pipeline.runtime.files import digest_of
+from era5_pipeline.sources.source import RawMonth
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from era5_pipeline.model.data_version import Version
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import FlatFormat
+
+# Raised when the rows made of the same files change (units, order, rounding): months made before are then stale.
+FLAT_FORM = 1
+
+# A column's checksum is the sum of floor(value * 2**20): whole numbers, so that it comes out the same in any order of
+# rows and in numpy as in SQL, where a sum of floats would not. 2**-20 is below the spacing of float32 from 8 on.
+CHECKSUM_SCALE = 1 << 20
+
+
+def checksum_of(values: npt.NDArray[np.float32]) -> int:
+    """The checksum of values without NaN, of any shape.
+
+    Sums of up to 2**53 are exact in float64: 4 million values of the greatest magnitude allowed (500) stay below.
+    """
+    scaled = np.multiply(values, float(CHECKSUM_SCALE), dtype=np.float64)
+    return int(np.floor(scaled, out=scaled).sum())
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Of one column that the month holds: counts of values, their range in the stored unit, and what is odd.
+
+    `missing` are places and hours without a value, of all places and hours that the column has; `out_of_bounds` are
+    values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version:
+    an hour that is final at some places and preliminary at others counts under both. `preliminary_hours` are runs of
+    the hours that are preliminary somewhere. `digest` is exact to the bit (see `digests`).
+
+    What earlier versions of the pipeline wrote has no digest (None) and names no preliminary hours, though `expver`
+    counts them.
+    """
+
+    column: str
+    values: int
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    checksum: int
+    hours: int
+    locations: int
+    expver: dict[str, int]
+    missing: int = 0
+    first_missing: str | None = None
+    out_of_bounds: int = 0
+    first_out_of_bounds: str | None = None
+    preliminary_hours: tuple[str, ...] = ()
+    digest: str | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The inverse of `asdict`, once that was JSON; takes what earlier versions of the pipeline wrote."""
+        return cls(**{**value, "preliminary_hours": tuple(value.get("preliminary_hours", ()))})
+
+
+@dataclass(frozen=True)
+class FlatMonth:
+    """A month as rows in one file: location-major, in the units of the table.
+
+    `hours_expected` is the length of the month; `columns` has the columns that the files hold, the others are NULL.
+    `location_id_sum` is over all rows. `seconds` is what flattening took; `fingerprint` is the same for the same rows
+    made of the same files.
+    """
+
+    raw: RawMonth
+    path: Path
+    format: FlatFormat
+    rows: int
+    locations: int
+    hours: int
+    hours_expected: int
+    missing_hours: tuple[str, ...]
+    columns: tuple[ColumnFacts, ...]
+    location_id_sum: int
+    bytes: int
+    sha256: str
+    seconds: float
+    peak_rss_bytes: int
+    raw_seconds: float = 0.0
+
+    @property
+    def month(self) -> Month:
+        """The month."""
+        return self.raw.month
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same rows, whatever format they are written in."""
+        return month_fingerprint(self.raw)
+
+    @property
+    def expver(self) -> dict[str, dict[str, int]]:
+        """Hours per version, per column."""
+        return {facts.column: facts.expver for facts in self.columns}
+
+    @property
+    def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
+        """Runs of preliminary hours, per column that has some."""
+        return {facts.column: facts.preliminary_hours for facts in self.columns if facts.preliminary_hours}
+
+    @property
+    def version(self) -> Version:
+        """Final, preliminary, mixed or unknown."""
+        return version_of(self.expver)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value; `from_json` is the inverse."""
+        return {**asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(
+            **{
+                **value,
+                "raw": RawMonth.from_json(value["raw"]),
+                "path": Path(value["path"]),
+                "missing_hours": tuple(value["missing_hours"]),
+                "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
+            }
+        )
+
+
+def month_fingerprint(raw: RawMonth) -> str:
+    """What the rows of a month depend on, as one digest: the ledger's answer to "did anything change?"."""
+    return digest_of({"raw": raw.fingerprint, "flat_form": FLAT_FORM})

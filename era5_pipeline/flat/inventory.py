@@ -1,0 +1,196 @@
+"""What the raw files of one month hold together: which variable at which hours and places.
+
+Here: gathering, from coordinates alone. Not here: values (`flatten`), or whether what is missing matters
+(`checks`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.model.data_version import PRELIMINARY
+from era5_pipeline.model.errors import BadFileError, NoDataError
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
+from era5_pipeline.model.hours import describe_hours
+from era5_pipeline.model.variables import VARIABLES, Variable
+from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
+from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.sources.source import RawFile, RawMonth
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A field, and the file to read it from."""
+
+    file: NetcdfFile
+    field: Field
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All pieces of a month, and the problems of its files.
+
+    `latitude_index`, `longitude_index` restrict the grid to the area asked for (all of it where none was).
+    """
+
+    month: Month
+    pieces: tuple[Piece, ...]
+    problems: tuple[Problem, ...]
+    latitude_index: npt.NDArray[np.int32]
+    longitude_index: npt.NDArray[np.int32]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that at least one piece serves, in table order."""
+        held = {piece.field.column for piece in self.pieces}
+        return tuple(variable.column for variable in VARIABLES if variable.column in held)
+
+    @cached_property
+    def hours(self) -> npt.NDArray[np.int64]:
+        """Hours of the month that at least one piece has, (n,) ascending, since 1970-01-01 UTC."""
+        return self._hours(self.pieces)
+
+    @cached_property
+    def coverage(self) -> npt.NDArray[np.bool_]:
+        """Grid points that at least one piece has, (721, 1440) by latitude and longitude index."""
+        return self._coverage(self.pieces)
+
+    def column_pieces(self, column: str) -> tuple[Piece, ...]:
+        """The pieces that serve `column`."""
+        return tuple(piece for piece in self.pieces if piece.field.column == column)
+
+    def column_hours(self, column: str) -> npt.NDArray[np.int64]:
+        """Hours of the month that `column` has, (n,) ascending."""
+        return self._hours(self.column_pieces(column))
+
+    def column_locations(self, column: str) -> int:
+        """How many grid points `column` has."""
+        return int(self.column_coverage(column).sum())
+
+    def column_coverage(self, column: str) -> npt.NDArray[np.bool_]:
+        """Grid points that `column` has, (721, 1440) by latitude and longitude index."""
+        return self._coverage(self.column_pieces(column))
+
+    @cached_property
+    def expver(self) -> dict[str, dict[str, int]]:
+        """Hours per column and version, as the files say; an expver dimension counts under each of its versions."""
+        counts: dict[str, dict[str, int]] = {}
+        for column in self.columns:
+            held: dict[str, set[int]] = {}
+            for piece in self.column_pieces(column):
+                inside = np.isin(piece.field.hours, self.hours)
+                for version in np.unique(piece.field.expver[inside]):
+                    of_version = piece.field.hours[inside & (piece.field.expver == version)]
+                    held.setdefault(str(version), set()).update(of_version.tolist())
+            counts[column] = {version: len(hours) for version, hours in sorted(held.items())}
+        return counts
+
+    @cached_property
+    def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
+        """Runs of the hours that only preliminary pieces have, per column that has some.
+
+        Of files with an expver dimension, where each version has all hours, only the values tell: there it says none.
+        """
+        found = {}
+        for column in self.columns:
+            pieces = self.column_pieces(column)
+            hours = np.concatenate([piece.field.hours for piece in pieces])
+            preliminary = np.concatenate([piece.field.expver for piece in pieces]) == PRELIMINARY
+            only = np.setdiff1d(np.intersect1d(hours[preliminary], self.hours), hours[~preliminary])
+            if only.size:
+                found[column] = describe_hours(only)
+        return found
+
+    def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
+        """Hours of the month, (n,) ascending, that `variable` ought to have and has not."""
+        expected = hours_of(self.month)
+        first = int(variable.first_valid.timestamp()) // 3600
+        return np.setdiff1d(expected[expected >= first], self.column_hours(variable.column))
+
+    def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
+        of_month = hours_of(self.month)
+        is_held = np.zeros(of_month.size, dtype=np.bool_)
+        for piece in pieces:
+            # Not by sorting: a point series has every hour since 1940, and each month asks for its own.
+            position = piece.field.hours - of_month[0]
+            is_held[position[(position >= 0) & (position < of_month.size)]] = True
+        return of_month[is_held]
+
+    def _coverage(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.bool_]:
+        covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
+        for piece in pieces:
+            covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
+        asked = np.zeros_like(covered)
+        asked[np.ix_(self.latitude_index, self.longitude_index)] = True
+        return covered & asked
+
+
+def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
+    """Open the month's files (ZIP members unpacked into `scratch`) and find what they hold of it.
+
+    Raises:
+        BadFileError: if a file cannot be read, or is not what it seems.
+        NoDataError: if nothing of the month lies in the area asked for.
+        LocalDiskError: if there is no room to unpack.
+    """
+    area = Area.parse(raw.area or "global")
+    latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
+    pieces: list[Piece] = []
+    problems: list[Problem] = []
+    for raw_file in raw.files:
+        _require_unchanged(raw_file)
+    for file in netcdf_files((file.path for file in raw.files), scratch):
+        contents = inspect(file)
+        problems += (p for p in contents.problems if not p.months or str(raw.month) in p.months)
+        pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
+    for problem in problems:
+        if problem.kind not in ("grid", "nothing"):
+            raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
+    if not pieces and not problems:
+        raise NoDataError(
+            f"{raw.month}: none of its files has our variables in area {raw.area or 'global'}",
+            remedy="Give an area that the files cover, or none for all of it.",
+        )
+    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes)
+
+
+def _require_unchanged(file: RawFile) -> None:
+    try:
+        size = file.path.stat().st_size
+    except OSError as error:
+        raise BadFileError(
+            file.path, f"cannot be opened ({error.strerror})", remedy="Put it back, or materialize era5/raw again."
+        ) from error
+    if size != file.bytes:
+        raise BadFileError(
+            file.path, "has changed since the month was looked for", remedy="Materialize era5/raw of the month again."
+        )
+
+
+def _relevant(
+    file: NetcdfFile,
+    fields: tuple[Field, ...],
+    raw: RawMonth,
+    latitudes: npt.NDArray[np.int32],
+    longitudes: npt.NDArray[np.int32],
+) -> Iterator[Piece]:
+    for field in fields:
+        if (
+            (raw.variables is None or field.column in raw.variables)
+            and str(raw.month) in field.months
+            and np.isin(field.latitude_index, latitudes).any()
+            and np.isin(field.longitude_index, longitudes).any()
+        ):
+            yield Piece(file, field)

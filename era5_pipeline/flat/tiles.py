@@ -1,0 +1,83 @@
+"""How a month is cut into tiles (latitudes x longitudes x all hours) that fit in memory and into the files' own chunks.
+
+A tile is the unit to read, turn and write: netCDF-4 chunks of a month span time, so that reading hour by hour would
+decompress each chunk again and again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from era5_pipeline.flat.inventory import Inventory
+    from era5_pipeline.netcdf.contents import Field
+
+    Indices = npt.NDArray[np.int32]
+
+# Point-hours of one variable in a tile: 32 MB of float32 each, 192 MB for six.
+TARGET_POINT_HOURS = 8_000_000
+# Where a file's own chunk is larger than the target it is taken whole up to this (96 MB a variable), and split beyond:
+# splitting means decompressing it again, more memory would break the bound of 2 GiB.
+LARGEST_POINT_HOURS = 24_000_000
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Grid indices of a rectangle, (n,) and (m,), in the order of the file that it was cut from."""
+
+    latitude_index: Indices
+    longitude_index: Indices
+
+
+def cut_tiles(inventory: Inventory) -> Iterator[Tile]:
+    """Cut what the inventory covers into tiles, along the chunks of its largest field."""
+    rows, columns = inventory.coverage.any(axis=1), inventory.coverage.any(axis=0)
+    largest = max((piece.field for piece in inventory.pieces), key=_points)
+    hours = max(1, inventory.hours.size)
+    width, height = tile_size(largest, hours)
+    for latitudes in _blocks(largest.latitude_index, np.flatnonzero(rows), height):
+        for longitudes in _blocks(largest.longitude_index, np.flatnonzero(columns), width):
+            if inventory.coverage[np.ix_(latitudes, longitudes)].any():
+                yield Tile(latitudes, longitudes)
+
+
+def _points(field: Field) -> int:
+    return field.latitude_index.size * field.longitude_index.size
+
+
+def tile_size(field: Field, hours: int) -> tuple[int, int]:
+    """Width and height of a tile in grid points, multiples of the field's chunks where these are not too large."""
+    _, chunk_height, chunk_width = field.chunks
+    chunk_height = min(chunk_height or 1, field.latitude_index.size)
+    chunk_width = min(chunk_width or field.longitude_index.size, field.longitude_index.size)
+    largest = max(1, LARGEST_POINT_HOURS // hours)
+    target = max(1, TARGET_POINT_HOURS // hours)
+    chunk_width = min(chunk_width, largest)
+    chunk_height = max(1, min(chunk_height, largest // chunk_width))
+    across = max(1, target // (chunk_width * chunk_height))
+    width = min(field.longitude_index.size, chunk_width * across)
+    # Rows may only be added once the width takes the whole field: else the tiles of a row would not meet.
+    down = max(1, target // (width * chunk_height)) if width == field.longitude_index.size else 1
+    return width, min(field.latitude_index.size, chunk_height * down)
+
+
+def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Iterator[Indices]:
+    """Runs of the file's indices that are needed, cut at multiples of `size` in the file; then those it lacks."""
+    # A meridian that the file holds twice (0 and 360) is taken where it comes first.
+    wanted = np.zeros(file_order.size, dtype=np.bool_)
+    wanted[np.unique(file_order, return_index=True)[1]] = True
+    wanted &= np.isin(file_order, needed)
+    for start in range(0, file_order.size, size):
+        block = file_order[start : start + size][wanted[start : start + size]]
+        if block.size:
+            yield np.unique(block)
+    lacking = np.setdiff1d(needed, file_order).astype(np.int32)
+    for start in range(0, lacking.size, size):
+        yield lacking[start : start + size]

@@ -1,0 +1,186 @@
+"""What a location is: ERA5's 0.25 degree grid, its numbering, and rectangles on it.
+
+Here: arithmetic between degrees, grid indices and `location_id`. Not here: files, or which locations a month has.
+
+Latitude indices run south to north from 0 (90 S) to 720 (90 N); longitude indices run from 0 (179.75 W) eastward to
+1439 (180 E), so that `location_id = latitude_index * 1440 + longitude_index + 1` rises from 1 to 1,038,240.
+The numbering is that of the study this table comes from: latitude -30, longitude 30.25 is 346441.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    IntArray = npt.NDArray[np.int32]
+
+STEP_DEGREES = 0.25
+N_LATITUDES = 721
+N_LONGITUDES = 1440
+N_LOCATIONS = N_LATITUDES * N_LONGITUDES
+# float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also forgives files that computed theirs.
+TOLERANCE_DEGREES = 1e-3
+
+
+def latitude_indices(latitudes: npt.ArrayLike) -> IntArray:
+    """Indices, shape (n,), of latitudes in degrees north.
+
+    Raises:
+        ValueError: naming the first latitude that is not on the grid.
+    """
+    return _indices(latitudes, origin=-90.0, count=N_LATITUDES, name="latitude")
+
+
+def longitude_indices(longitudes: npt.ArrayLike) -> IntArray:
+    """Indices, shape (n,), of longitudes in degrees east, given in [-180, 180] or [0, 360].
+
+    Raises:
+        ValueError: naming the first longitude that is not on the grid.
+    """
+    values = np.asarray(longitudes, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((values >= -180.0 - TOLERANCE_DEGREES) & (values <= 360.0 + TOLERANCE_DEGREES))
+    if bad.any():
+        raise ValueError(f"longitude {float(values[bad][0]):g} is not a longitude in degrees")
+    eastward = np.mod(values + 179.75, 360.0)
+    # A hair below the first column (float noise under -179.75) wraps to just under 360: that is column 0 again.
+    eastward[eastward > 360.0 - TOLERANCE_DEGREES] = 0.0
+    return _indices(eastward, origin=0.0, count=N_LONGITUDES, name="longitude", shown=values)
+
+
+def _indices(
+    degrees: npt.ArrayLike,
+    *,
+    origin: float,
+    count: int,
+    name: str,
+    shown: npt.NDArray[np.float64] | None = None,
+) -> IntArray:
+    values = np.asarray(degrees, dtype=np.float64)
+    shown = values if shown is None else shown
+    steps = (values - origin) / STEP_DEGREES
+    with np.errstate(invalid="ignore"):
+        nearest = np.rint(steps)
+        bad = ~(np.abs(steps - nearest) * STEP_DEGREES <= TOLERANCE_DEGREES) | ~((nearest >= 0) & (nearest < count))
+    if bad.any():
+        raise ValueError(f"{name} {float(shown[bad][0]):g} is not on ERA5's 0.25 degree grid")
+    return nearest.astype(np.int32)
+
+
+def latitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Degrees north, float32, of latitude indices."""
+    return (np.asarray(indices, dtype=np.float64) * STEP_DEGREES - 90.0).astype(np.float32)
+
+
+def longitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Degrees east in (-180, 180], float32, of longitude indices."""
+    return (np.asarray(indices, dtype=np.float64) * STEP_DEGREES - 179.75).astype(np.float32)
+
+
+def location_ids(latitude_index: npt.ArrayLike, longitude_index: npt.ArrayLike) -> IntArray:
+    """`location_id` (1 to 1,038,240) of grid indices; the arguments broadcast."""
+    latitude = np.asarray(latitude_index, dtype=np.int32)
+    longitude = np.asarray(longitude_index, dtype=np.int32)
+    return latitude * np.int32(N_LONGITUDES) + longitude + np.int32(1)
+
+
+@dataclass(frozen=True)
+class Location:
+    """One grid point: `location_id` and its degrees."""
+
+    location_id: int
+    latitude: float
+    longitude: float
+
+
+def nearest_location(latitude: float, longitude: float) -> Location:
+    """The grid point nearest to a place; longitude in [-180, 360].
+
+    Raises:
+        UsageError: if the place is not on Earth.
+    """
+    if not -90.0 <= latitude <= 90.0:
+        raise UsageError(f"latitude {latitude:g} is not on Earth", remedy="Latitudes run from -90 to 90.")
+    if not -180.0 <= longitude <= 360.0:
+        raise UsageError(f"longitude {longitude:g} is not on Earth", remedy="Longitudes run from -180 to 360.")
+    latitude_index = round((latitude + 90.0) / STEP_DEGREES)
+    longitude_index = round((longitude + 179.75) / STEP_DEGREES) % N_LONGITUDES
+    return Location(
+        location_id=int(location_ids(latitude_index, longitude_index)),
+        latitude=float(latitudes_of(latitude_index)),
+        longitude=float(longitudes_of(longitude_index)),
+    )
+
+
+@dataclass(frozen=True)
+class Area:
+    """A rectangle, borders included, as the CDS takes it: north, west, south, east in degrees.
+
+    `west > east` means that it crosses the antimeridian.
+    """
+
+    north: float
+    west: float
+    south: float
+    east: float
+
+    def __post_init__(self) -> None:
+        if not -90.0 <= self.south <= self.north <= 90.0:
+            raise UsageError(
+                f"area {self}: south must not lie above north, both within -90 to 90",
+                remedy="An area is NORTH/WEST/SOUTH/EAST, for example -5/106/-8/108.",
+            )
+        if not all(-180.0 <= degrees <= 360.0 for degrees in (self.west, self.east)):
+            raise UsageError(
+                f"area {self}: west and east must lie within -180 to 360",
+                remedy="An area is NORTH/WEST/SOUTH/EAST, for example -5/106/-8/108.",
+            )
+        if not (self.latitude_indices().size and self.longitude_indices().size):
+            raise UsageError(
+                f"area {self} holds no grid point",
+                remedy="Points lie on multiples of 0.25 degrees: make the area larger, or put its borders on them.",
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `NORTH/WEST/SOUTH/EAST` (commas do too), or `global`.
+
+        Raises:
+            UsageError: if it is neither, or not a rectangle on Earth.
+        """
+        if text.strip().lower() == "global":
+            return cls(90.0, -180.0, -90.0, 180.0)
+        try:
+            north, west, south, east = (float(part) for part in text.replace(",", "/").split("/"))
+        except ValueError:
+            raise UsageError(
+                f"{text!r} is not an area",
+                remedy="An area is NORTH/WEST/SOUTH/EAST, for example -5/106/-8/108, or the word global.",
+            ) from None
+        return cls(north, west, south, east)
+
+    def __str__(self) -> str:
+        return "/".join(f"{degrees:.10g}" for degrees in (self.north, self.west, self.south, self.east))
+
+    def latitude_indices(self) -> IntArray:
+        """Indices of the grid's latitudes within, south to north."""
+        first = int(np.ceil(round((self.south + 90.0) / STEP_DEGREES, 6)))
+        last = int(np.floor(round((self.north + 90.0) / STEP_DEGREES, 6)))
+        return np.arange(first, last + 1, dtype=np.int32)
+
+    def longitude_indices(self) -> IntArray:
+        """Indices of the grid's longitudes within, ascending (not west to east where it crosses 180)."""
+        degrees = longitudes_of(np.arange(N_LONGITUDES)).astype(np.float64)
+        width = (self.east - self.west) % 360.0
+        if width == 0.0 and self.east > self.west:
+            width = 360.0
+        offset = (degrees - self.west) % 360.0
+        within = (offset <= width + TOLERANCE_DEGREES) | (offset >= 360.0 - TOLERANCE_DEGREES)
+        return np.flatnonzero(within).astype(np.int32)

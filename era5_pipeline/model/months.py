@@ -1,0 +1,132 @@
+"""What a month is: its key, window, hours and names, computed in one place.
+
+Here: calendar months in UTC and the hours in them. Not here: which hours a file has, or what a missing hour means.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FIRST_YEAR = 1940
+# The last whose months have an end that Python, and pandas, can write.
+_LAST_YEAR = 2261
+_MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?")
+
+
+@dataclass(frozen=True, order=True)
+class Month:
+    """One calendar month, UTC: the partition of the pipeline and of the table."""
+
+    year: int
+    month: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.month <= 12:
+            raise UsageError(
+                f"{self.year:04d}-{self.month:02d} is not a month",
+                remedy="Months are written YYYY-MM, from 01 to 12.",
+            )
+        if self.year > _LAST_YEAR:
+            raise UsageError(f"{self.year:04d}-{self.month:02d} lies in the future", remedy="Ask for an earlier month.")
+        if self.year < FIRST_YEAR:
+            raise UsageError(
+                f"{self.year:04d}-{self.month:02d} is before ERA5 begins",
+                remedy=f"ERA5 begins with {FIRST_YEAR}-01: ask for that month or a later one.",
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `2023-07`, or the partition key `2023-07-01`.
+
+        Raises:
+            UsageError: if it is neither, or before 1940.
+        """
+        match = _MONTH.fullmatch(text.strip())
+        if not match:
+            raise UsageError(f"{text!r} is not a month", remedy="Months are written YYYY-MM, for example 2023-07.")
+        return cls(int(match[1]), int(match[2]))
+
+    @classmethod
+    def of(cls, time: datetime) -> Self:
+        """The month that holds `time` (aware)."""
+        time = time.astimezone(UTC)
+        return cls(time.year, time.month)
+
+    @classmethod
+    def from_number(cls, number: int) -> Self:
+        """The inverse of `number`."""
+        return cls(number // 12, number % 12 + 1)
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.month:02d}"
+
+    @property
+    def key(self) -> str:
+        """The Dagster partition key, `2023-07-01`."""
+        return f"{self}-01"
+
+    @property
+    def number(self) -> int:
+        """Months since the year 0: consecutive months are consecutive numbers."""
+        return self.year * 12 + self.month - 1
+
+    @property
+    def start(self) -> datetime:
+        """The first instant of the month."""
+        return datetime(self.year, self.month, 1, tzinfo=UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after the month."""
+        return Month.from_number(self.number + 1).start
+
+    @property
+    def hours(self) -> int:
+        """Hours in the month: 672 to 744."""
+        return monthrange(self.year, self.month)[1] * 24
+
+    def require_begun(self, now: datetime) -> None:
+        """Raise if the month lies in the future.
+
+        Raises:
+            UsageError: naming the month that `now` is in.
+        """
+        if self.start > now:
+            raise UsageError(
+                f"{self} lies in the future",
+                remedy=f"Ask for months up to {Month.of(now)}.",
+            )
+
+
+def month_range(first: Month, last: Month) -> Iterator[Month]:
+    """All months from `first` to `last`, both included.
+
+    Raises:
+        UsageError: if `last` is before `first`.
+    """
+    if last < first:
+        raise UsageError(f"the range {first} to {last} is empty", remedy="Give the earlier month first.")
+    for number in range(first.number, last.number + 1):
+        yield Month.from_number(number)
+
+
+def spans(months: Iterable[Month], shown: int = 3) -> str:
+    """Months as text, consecutive ones together: `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
+    runs: list[list[Month]] = []
+    for month in months:
+        if runs and month.number == runs[-1][-1].number + 1:
+            runs[-1].append(month)
+        else:
+            runs.append([month])
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:shown]]
+    more = sum(len(run) for run in runs[shown:])
+    return ", ".join(texts) + (f" and {more:,} more month{'' if more == 1 else 's'}" if more else "")

@@ -1,0 +1,145 @@
+"""Settings as one typed object, from the environment (`ERA5_...`), then `.env`; nothing is read at import.
+
+Here: what may be set, and its defaults. Not here: what the pipeline does with it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from dotenv import dotenv_values
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.variables import Variable, find_variable, in_table_order
+
+SourceName = Literal["cds", "arco", "files", "sample"]
+ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
+FlatFormat = Literal["parquet", "csv"]
+_PREFIX = "ERA5_"
+_ENV_FILE = ".env"
+# ERA5_AERA and ERA5_SOURC are found, a person's own ERA5_DATA and ERA5_URL are left alone.
+_ALIKE = 0.85
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Each field `name` is read from `ERA5_NAME`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_file=_ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True
+    )
+
+    home: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default=Path(".era5"), validate_default=True, description="Folder of files and of the embedded server"
+    )
+    database_url: SecretStr | None = Field(
+        default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
+    )
+    dagster_database_url: SecretStr | None = Field(
+        default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
+    )
+    source: SourceName | None = Field(
+        default=None, description="Where months come from; unset: files where a folder is set, else cds"
+    )
+    files_dir: str | None = Field(
+        default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
+    )
+    variables: str | None = Field(default=None, description="Variables that a month must have, with commas")
+    area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
+    format: FlatFormat = Field(default="parquet", description="What a flat month is written as")
+    allow_incomplete: bool = Field(default=False, description="Load a month that lacks hours")
+    force: bool = Field(default=False, description="Do the month again even where nothing changed")
+    sample_hours: int | None = Field(
+        default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
+    )
+    refetch: bool = Field(default=False, description="Sources cds, arco: fetch the month anew, though it is here")
+    cds_poll_seconds: float = Field(
+        default=60.0, gt=0, le=3600, description="Source cds: longest time between two looks at a queued request"
+    )
+    cds_retry_seconds: float = Field(
+        default=30.0, gt=0, le=3600, description="Source cds: first wait after a failure; doubles up to half an hour"
+    )
+    cds_patience_hours: float = Field(
+        default=168.0, gt=0, description="Source cds: how long a run waits for a month, the queue included"
+    )
+    arco_url: str = Field(default=ARCO_URL, description="Source arco: the Zarr store, of any kind that fsspec reads")
+    available_after_days: int = Field(
+        default=6, ge=0, le=60, description="Schedules: a month is asked for so many days after its end"
+    )
+    revise_after_months: int = Field(
+        default=3,
+        ge=0,
+        le=24,
+        description="Schedules: preliminary hours are fetched anew so long after the month's end",
+    )
+    workers: int = Field(
+        default=1, ge=1, le=64, description="Connections that share out one month, where the layout allows"
+    )
+    lock_timeout_seconds: int = Field(
+        default=600, ge=0, description="How long a load waits for another load of the month, or for a lock"
+    )
+
+    @property
+    def source_name(self) -> SourceName:
+        """The source that is set; unset: `files` where a folder is set, else `cds`."""
+        return self.source or ("files" if self.files_dir else "cds")
+
+    @property
+    def files_dirs(self) -> tuple[Path, ...]:
+        """The folders of the source `files`, absolute."""
+        return tuple(_absolute(Path(part)) for part in (self.files_dir or "").split(os.pathsep) if part)
+
+    @property
+    def wanted_variables(self) -> tuple[Variable, ...] | None:
+        """The variables that a month must have, in table order; None: what the source holds.
+
+        Raises:
+            UsageError: if one is unknown.
+        """
+        if not self.variables:
+            return None
+        names = (part for part in self.variables.split(",") if part.strip())
+        return in_table_order(find_variable(name).column for name in names)
+
+    @property
+    def wanted_area(self) -> Area | None:
+        """The area asked for; None: what the source holds.
+
+        Raises:
+            UsageError: if it is not a rectangle on Earth.
+        """
+        return Area.parse(self.area) if self.area else None
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Settings from the environment and `.env`; `overrides` that are not None win.
+
+    Raises:
+        UsageError: naming each setting that cannot be meant, or is misspelt: a month of the wrong area costs hours.
+    """
+    _require_no_misspelt()
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        # Only the setting's name and the reason: the rejected value might hold a password.
+        problems = "; ".join(f"ERA5_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        raise UsageError(
+            f"settings: {problems}", remedy="Correct it in the environment or in .env (see .env.example)."
+        ) from None
+
+
+def _require_no_misspelt() -> None:
+    known = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    given = {name.upper() for name in (*os.environ, *dotenv_values(_ENV_FILE)) if name.upper().startswith(_PREFIX)}
+    for name in sorted(given - set(known)):
+        if meant := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE):
+            raise UsageError(f"{name} is not a setting", remedy=f"Is {meant[0]} meant? .env.example has all of them.")

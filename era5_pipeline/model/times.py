@@ -1,0 +1,103 @@
+"""What a user means by a time: years, months, days and hours, as instants in UTC.
+
+Here: reading text. Not here: which hours the table holds.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from era5_pipeline.model.errors import UsageError
+
+_HOUR = timedelta(hours=1)
+_TIME = re.compile(
+    r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2})"
+    r"(?:[Tt ](?P<hour>\d{2})(?::(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"
+    r"(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?)?)?",
+    re.ASCII,
+)
+_FORMS = "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UTC unless they end as +02:00."
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The time that a text names: from `start` to just before `end`, aware and in UTC."""
+
+    start: datetime
+    end: datetime
+    is_instant: bool
+
+
+def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[datetime | None, datetime | None]:
+    """Read a range from the beginning of `from_text` to the end of `to_text`: (start, end), without `end`.
+
+    Each is a year, a month, a day or an instant; None leaves that side open. A year, month or day at the end
+    is included whole, an instant with its hour: `to_text` 2023-07-15T12:00 gives 13:00. Both are aware and in
+    UTC.
+
+    Raises:
+        UsageError: if one is not a time, or the range is empty.
+    """
+    start = _parse(from_text).start if from_text is not None else None
+    end = _parse(to_text).end if to_text is not None else None
+    if start is not None and end is not None and start >= end:
+        raise UsageError(f"the range {from_text} to {to_text} is empty", remedy="Give the earlier time first.")
+    return start, end
+
+
+def parse_instant(text: str) -> datetime:
+    """Read the full hour that `text` names, aware and in UTC.
+
+    Raises:
+        UsageError: if it is not a time, names more than an hour (a day, say), or lies between two hours.
+    """
+    span = _parse(text)
+    if not span.is_instant:
+        raise UsageError(f"{text!r} names no hour", remedy=f"Add it, for example {span.start:%Y-%m-%dT12:00}.")
+    if span.start != _hour_of(span.start):
+        raise UsageError(
+            f"{text!r} is not on a full hour of UTC",
+            remedy=f"ERA5 is hourly: ask for {_hour_of(span.start):%Y-%m-%dT%H:00Z}, for example.",
+        )
+    return span.start
+
+
+def _hour_of(time: datetime) -> datetime:
+    return time.replace(minute=0, second=0, microsecond=0)
+
+
+def _parse(text: str) -> _Span:
+    match = _TIME.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a time", remedy=_FORMS)
+    try:
+        return _span(match)
+    except (ValueError, OverflowError) as error:
+        # A 13th month, 30 February, hour 24, or a time whose UTC lies outside the years 1 to 9999.
+        raise UsageError(f"{text!r} is not a time: {error}", remedy=_FORMS) from None
+
+
+def _span(match: re.Match[str]) -> _Span:
+    year, month, day = (int(match[name] or 1) for name in ("year", "month", "day"))
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
+    start = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match["zone"])).astimezone(UTC)
+    if match["hour"]:
+        return _Span(start, _hour_of(start) + _HOUR, is_instant=True)
+    if match["day"]:
+        days = 1
+    elif match["month"]:
+        days = monthrange(year, month)[1]
+    else:
+        days = sum(monthrange(year, number)[1] for number in range(1, 13))
+    return _Span(start, start + timedelta(days=days), is_instant=False)
+
+
+def _zone(text: str | None) -> timezone:
+    if text is None or text in "Zz":
+        return UTC
+    minutes = int(text[-2:]) if len(text) > 3 else 0
+    offset = timedelta(hours=int(text[1:3]), minutes=minutes)
+    return timezone(-offset if text.startswith("-") else offset)

@@ -1,0 +1,183 @@
+"""Writes files as the Climate Data Store (CDS) lays them out since 2024, hour by hour.
+
+Here: filling netCDFs with values, and ZIPs of them. Not here: what else a netCDF holds (`cds_netcdf`), or where the
+values come from.
+
+Instant and accumulated variables together become a ZIP with one netCDF each; one kind alone becomes a plain
+netCDF. Dimensions, coordinates, types, compression and the attributes of variables are those of real files;
+the global attributes are the caller's, since only the ECMWF may say that a file comes from the ECMWF. Two
+things differ from the CDS: members of the ZIP are stored, not deflated once more; and large variables are cut
+into chunks of a day and a tile instead of netCDF-C's default, so that they can be written as they come and
+read by tile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import netCDF4
+import numpy as np
+
+from era5_pipeline.netcdf.cds_netcdf import chunk_shape, create_variable, write_coordinates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+
+    Float32 = npt.NDArray[np.float32]
+    Block = tuple[range, Mapping[str, Float32]]
+
+# More than any single write of HDF5's here can have failed for.
+_PROBE_BYTES = 16 << 20
+_COPY_BYTES = 1 << 20
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def suffix_of(parts: Sequence[Part]) -> str:
+    """Name the ending of the file, `.zip` or `.nc`."""
+    return ".zip" if len(parts) > 1 else ".nc"
+
+
+def write_cds(
+    target: Path, parts: Sequence[Part], axes: Axes, attributes: Mapping[str, str], blocks: Iterable[Block]
+) -> None:
+    """Write `parts` into the file `target`, from one pass over `blocks`.
+
+    Keeps one chunk of hours of every variable in memory (at most 16 MiB each, or a day), and the netCDFs of a
+    ZIP on disk beside `target` until they are in it.
+
+    Args:
+        target: a netCDF if `parts` is one, else a ZIP of netCDFs.
+        parts: what to write, in this order.
+        axes: the grid.
+        attributes: global attributes of each netCDF.
+        blocks: hours in ascending order without gaps, and the fields by column, each of shape (hours,
+            latitudes, longitudes) in the variable's `file_units`; they cover the hours of all parts.
+
+    Raises:
+        OSError: if the disk is full (HDF5 by itself would not say so) or not writable.
+    """
+    if len(parts) == 1:
+        _write_netcdfs([target], parts, axes, attributes, blocks)
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as folder:
+        members = [Path(folder) / part.member for part in parts]
+        _write_netcdfs(members, parts, axes, attributes, blocks)
+        _move_into_zip(members, target)
+
+
+def _write_netcdfs(
+    paths: Sequence[Path],
+    parts: Sequence[Part],
+    axes: Axes,
+    attributes: Mapping[str, str],
+    blocks: Iterable[Block],
+) -> None:
+    with ExitStack() as opened, _emptied_on_error(paths), _disk_asked(paths[0].parent):
+        files = []
+        for path, part in zip(paths, parts, strict=True):
+            dataset = netCDF4.Dataset(path, "w", format="NETCDF4")
+            opened.callback(_close_anyway, dataset)
+            dataset.setncatts(attributes)
+            files.append(_Netcdf(dataset, part, axes))
+        for hours, fields in blocks:
+            for file in files:
+                file.append(hours, fields)
+        for file in files:
+            file.finish()
+
+
+def _close_anyway(dataset: netCDF4.Dataset) -> None:
+    if dataset.isopen():
+        with suppress(RuntimeError, OSError):
+            dataset.close()
+
+
+@contextmanager
+def _emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
+    """Make room before closing: HDF5 cannot close a file that it has no room for, and keeps it open."""
+    try:
+        yield
+    except BaseException:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                os.truncate(path, 0)
+        raise
+
+
+@contextmanager
+def _disk_asked(folder: Path) -> Iterator[None]:
+    """Where netCDF fails, see whether the disk is full: HDF5 says "HDF error" whatever happened."""
+    try:
+        yield
+    except (RuntimeError, OSError):
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+        raise
+
+
+def _move_into_zip(members: Sequence[Path], target: Path) -> None:
+    """Make `target` a ZIP of `members`, with nothing in it that depends on when or by whom; remove them."""
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in members:
+            entry = zipfile.ZipInfo(path.name, date_time=_ZIP_EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            # Known beforehand, so that zipfile can tell whether the member needs ZIP64.
+            entry.file_size = path.stat().st_size
+            with path.open("rb") as source, archive.open(entry, "w") as into:
+                shutil.copyfileobj(source, into, _COPY_BYTES)
+            path.unlink()
+
+
+class _Netcdf:
+    """One netCDF being written. Hours are kept until they fill a chunk: none is compressed twice."""
+
+    def __init__(self, dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
+        write_coordinates(dataset, part, axes)
+        self._dataset = dataset
+        self._hours = part.hours
+        shape = (len(part.hours), axes.latitudes.size, axes.longitudes.size)
+        chunk = chunk_shape(shape)
+        self._slab_hours = chunk[0]
+        self._variables = {
+            variable.column: create_variable(dataset, variable, axes, chunk, says_expver=part.expver != ())
+            for variable in part.variables
+        }
+        self._slabs = {column: np.empty((chunk[0], *shape[1:]), np.float32) for column in self._variables}
+        self._kept = 0
+        self._written = 0
+
+    def append(self, hours: range, fields: Mapping[str, Float32]) -> None:
+        """Take the fields of `hours`; those before the file's first hour or after its last are passed over."""
+        start, end = max(hours.start, self._hours.start), min(hours.stop, self._hours.stop)
+        while start < end:
+            stop = min(end, start + self._slab_hours - self._kept)
+            kept = self._kept + stop - start
+            for column, slab in self._slabs.items():
+                slab[self._kept : kept] = fields[column][start - hours.start : stop - hours.start]
+            self._kept = kept
+            if kept == self._slab_hours:
+                self._flush()
+            start = stop
+
+    def finish(self) -> None:
+        """Write the hours that are kept, and close the file."""
+        self._flush()
+        self._dataset.close()
+
+    def _flush(self) -> None:
+        written = self._written + self._kept
+        if self._kept:
+            for column, slab in self._slabs.items():
+                self._variables[column][self._written : written] = slab[: self._kept]
+        self._written, self._kept = written, 0

@@ -1,0 +1,186 @@
+"""One netCDF as the Climate Data Store (CDS) writes it since 2024, but for its values: coordinates, types, attributes.
+
+Not here: filling it, or several of them in a ZIP (`cds_layout`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from era5_pipeline.model.data_version import FINAL
+from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+
+if TYPE_CHECKING:
+    import netCDF4
+    import numpy.typing as npt
+
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import StepType, Variable
+
+    Float64 = npt.NDArray[np.float64]
+
+# netCDF-C's default size of a chunk: a variable up to it is one chunk, in the CDS' files as in these.
+_ONE_CHUNK_BYTES = 16 << 20
+_CHUNK_HOURS, _CHUNK_LATITUDES, _CHUNK_LONGITUDES = 24, 91, 180
+_DIMENSIONS = ("valid_time", "latitude", "longitude")
+# By name in the file: ecCodes' name, short name and CF name, which no other table of ours has.
+_ECCODES_NAMES = {
+    "t2m": ("2 metre temperature", "2t", "unknown"),
+    "u10": ("10 metre U wind component", "10u", "unknown"),
+    "v10": ("10 metre V wind component", "10v", "unknown"),
+    "tcc": ("Total cloud cover", "tcc", "cloud_area_fraction"),
+    "tp": ("Total precipitation", "tp", "unknown"),
+    "sf": ("Snowfall", "sf", "lwe_thickness_of_snowfall_amount"),
+}
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The grid points of a file, degrees: `latitudes` north to south, `longitudes` west to east."""
+
+    latitudes: Float64
+    longitudes: Float64
+
+    @classmethod
+    def of(cls, area: Area) -> Self:
+        """Take the points of `area` in the CDS' order and spelling.
+
+        Longitudes count on from the western border (170 to 190 across the antimeridian); where that would
+        pass 360, they are given in -180 to 180. The whole circle is 0 to 359.75.
+        """
+        latitudes = np.asarray(latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
+        degrees = np.asarray(longitudes_of(area.longitude_indices()), dtype=np.float64)
+        if degrees.size == N_LONGITUDES:
+            return cls(latitudes, np.arange(N_LONGITUDES, dtype=np.float64) * STEP_DEGREES)
+        # Half a step of slack: a border that misses its grid point by a hair must not send it once around.
+        eastward = np.sort((degrees - area.west + STEP_DEGREES / 2) % 360.0) - STEP_DEGREES / 2
+        longitudes = np.rint((area.west + eastward) / STEP_DEGREES) * STEP_DEGREES
+        return cls(latitudes, longitudes if longitudes[-1] <= 360.0 else np.sort(degrees))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one netCDF holds: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC).
+
+    `expver` is the version of each hour; None: all final, empty: the file does not say.
+    """
+
+    step_type: StepType
+    variables: tuple[Variable, ...]
+    hours: range
+    expver: tuple[str, ...] | None = None
+
+    @property
+    def member(self) -> str:
+        """Its name within a ZIP."""
+        return f"data_stream-oper_stepType-{self.step_type}.nc"
+
+
+def chunk_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The chunks of a variable of this shape (hours, latitudes, longitudes): one if it is small, as in real files."""
+    hours, latitudes, longitudes = shape
+    if 4 * hours * latitudes * longitudes <= _ONE_CHUNK_BYTES:
+        return shape
+    return min(hours, _CHUNK_HOURS), min(latitudes, _CHUNK_LATITUDES), min(longitudes, _CHUNK_LONGITUDES)
+
+
+def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
+    """Make the dimensions, and write all coordinates."""
+    sizes = (len(part.hours), axes.latitudes.size, axes.longitudes.size)
+    for name, size in zip(_DIMENSIONS, sizes, strict=True):
+        dataset.createDimension(name, size)
+    number = dataset.createVariable("number", "i8", ())
+    number.setncatts({"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"})
+    number[...] = 0
+    valid_time = dataset.createVariable("valid_time", "i8", ("valid_time",))
+    valid_time.setncatts(
+        {
+            "long_name": "time",
+            "standard_name": "time",
+            "units": "seconds since 1970-01-01",
+            "calendar": "proleptic_gregorian",
+        }
+    )
+    valid_time[:] = np.array(part.hours, dtype=np.int64) * 3600
+    latitude = dataset.createVariable("latitude", "f8", ("latitude",), fill_value=np.nan)
+    latitude.setncatts(
+        {
+            "units": "degrees_north",
+            "standard_name": "latitude",
+            "long_name": "latitude",
+            "stored_direction": "decreasing",
+        }
+    )
+    latitude[:] = axes.latitudes
+    longitude = dataset.createVariable("longitude", "f8", ("longitude",), fill_value=np.nan)
+    longitude.setncatts({"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"})
+    longitude[:] = axes.longitudes
+    versions = (FINAL,) * len(part.hours) if part.expver is None else part.expver
+    if versions:
+        # With a single time it has no dimension, in the CDS' files too.
+        expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())
+        expver[...] = np.array(versions, dtype=object).reshape(expver.shape)
+
+
+def create_variable(
+    dataset: netCDF4.Dataset, variable: Variable, axes: Axes, chunk: tuple[int, int, int], *, says_expver: bool
+) -> netCDF4.Variable[np.float32]:
+    """Make a variable, with its attributes, to be filled a chunk of hours at a time."""
+    created = dataset.createVariable(
+        variable.short_name,
+        "f4",
+        _DIMENSIONS,
+        compression="zlib",
+        complevel=1,
+        shuffle=True,
+        chunksizes=chunk,
+        fill_value=np.nan,
+        # Chunks come whole: kept in HDF5's cache (64 MiB per variable), they would only take memory.
+        chunk_cache=1,
+    )
+    created.setncatts(_variable_attributes(variable, axes))
+    created.coordinates = "number valid_time latitude longitude" + (" expver" if says_expver else "")
+    return created
+
+
+def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | float | np.int64]:
+    """Return the attributes, in the CDS' order, as ecCodes and cfgrib give them."""
+    name, short_name, cf_name = _ECCODES_NAMES[variable.short_name]
+    units = variable.file_units[0]
+    return {
+        "GRIB_paramId": np.int64(variable.param_id),
+        "GRIB_dataType": "an" if variable.step_type == "instant" else "fc",
+        "GRIB_numberOfPoints": np.int64(axes.latitudes.size * axes.longitudes.size),
+        "GRIB_typeOfLevel": "surface",
+        "GRIB_stepUnits": np.int64(1),
+        "GRIB_stepType": variable.step_type,
+        "GRIB_gridType": "regular_ll",
+        "GRIB_uvRelativeToGrid": np.int64(0),
+        "GRIB_NV": np.int64(0),
+        "GRIB_Nx": np.int64(axes.longitudes.size),
+        "GRIB_Ny": np.int64(axes.latitudes.size),
+        "GRIB_cfName": cf_name,
+        "GRIB_cfVarName": variable.short_name,
+        "GRIB_gridDefinitionDescription": "Latitude/Longitude Grid",
+        "GRIB_iDirectionIncrementInDegrees": STEP_DEGREES,
+        "GRIB_iScansNegatively": np.int64(0),
+        "GRIB_jDirectionIncrementInDegrees": STEP_DEGREES,
+        "GRIB_jPointsAreConsecutive": np.int64(0),
+        "GRIB_jScansPositively": np.int64(0),
+        "GRIB_latitudeOfFirstGridPointInDegrees": float(axes.latitudes[0]),
+        "GRIB_latitudeOfLastGridPointInDegrees": float(axes.latitudes[-1]),
+        "GRIB_longitudeOfFirstGridPointInDegrees": float(axes.longitudes[0]),
+        "GRIB_longitudeOfLastGridPointInDegrees": float(axes.longitudes[-1]),
+        "GRIB_missingValue": float(np.finfo(np.float32).max),
+        "GRIB_name": name,
+        "GRIB_shortName": short_name,
+        "GRIB_totalNumber": np.int64(0),
+        "GRIB_units": units,
+        "long_name": name,
+        "units": units,
+        "standard_name": cf_name,
+        "GRIB_surface": 0.0,
+    }

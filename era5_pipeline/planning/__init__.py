@@ -1,0 +1,1 @@
+"""`era5 plan`: how much a load is, before anything starts."""

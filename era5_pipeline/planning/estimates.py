@@ -1,0 +1,266 @@
+"""What months take in bytes and seconds: as this warehouse's ledger has measured it, else as documented.
+
+Here: the rates, and where each is from. Not here: which months, and what becomes of the figures (`plan`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from era5_pipeline.planning.extent import Load, Size
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.space import Space
+
+# Of users who send more at once, most requests are rejected: the pool `cds` lets two runs fetch at a time.
+REQUESTS_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Documented bytes a value: of raw files (accumulations apart), Parquet, and the columnstore."""
+
+    instant: float
+    accumulated: float
+    parquet: float
+    columnstore: float
+
+
+# Real files of the CDS (float32, zlib 1, shuffle) hold a value in 1.8 to 2.4 bytes (temperature, wind) or 0.6 to 1.5
+# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): the most of each. Six variables then take 19
+# bytes a row of Parquet and 20.5 of the columnstore, as docs/operations.md and docs/choosing.md have it.
+_ERA5 = _Rates(instant=2.4, accumulated=1.5, parquet=3.2, columnstore=3.0)
+# docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet; "layouts": 16 in the columnstore.
+_GENERATED = _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=2.25)
+# The store of the source arco, supposed to be compressed with LZ4: real fields took 2.3 to 2.7 and 1.1 to 1.9
+# bytes a value that way.
+_STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
+# Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
+_BYTES_PER_FILE = 90_000
+# In the columnstore: times and places. A row of one real variable took up to 5.5 bytes (docs/performance.md).
+_COLUMNSTORE_BYTES_PER_ROW = 2.5
+
+# docs/performance.md: "A global month"; loads of each layout, "Against what the server can take".
+_FLATTEN_ROWS_PER_SECOND = 6.0e6
+_COMPARE_ROWS_PER_SECOND = 4.9e6
+_GENERATE_ROWS_PER_SECOND = 2.9e6
+LOAD_ROWS_PER_SECOND = {"partitions": 2.0e6, "hypertable": 1.3e6, "calendar hypertable": 1.4e6, "columnstore": 1.9e6}
+# docs/performance.md: "pipeline, two months at once on two cores", all stages after the raw files.
+_TWO_AT_ONCE_ROWS_PER_SECOND = {
+    "partitions": 1.33e6,
+    "hypertable": 1.06e6,
+    "calendar hypertable": 1.06e6,
+    "columnstore": 1.42e6,
+}
+_SLOWEST_LAYOUT = "hypertable"
+# docs/performance.md, "Real files": most of the time of twelve months that were next to nothing.
+_RECORD_SECONDS_PER_MONTH = 1.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Bytes or seconds, and where they are known from, in words. `value` None: they cannot be known."""
+
+    value: float | None
+    known_from: str
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What comes through the network, lies below ERA5_HOME as raw files and as Parquet, and is in the table.
+
+    `columnstore` is what the table takes, or would take, in TimescaleDB's columnstore, as documented.
+    """
+
+    download: Figure
+    raw: Figure
+    parquet: Figure
+    table: Figure
+    columnstore: float
+
+    @property
+    def home(self) -> float:
+        """Raw and Parquet files together."""
+        return (self.raw.value or 0.0) + (self.parquet.value or 0.0)
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What each stage takes, one month after another: `raw` with the queue, `record` Dagster's own part.
+
+    `at_once` is how many months go at a time at the most, 2 or less; `gain` what that gains of the other stages.
+    """
+
+    raw: Figure
+    flatten: Figure
+    load: Figure
+    compare: Figure
+    record: Figure
+    at_once: int
+    gain: float
+
+    @property
+    def work(self) -> float:
+        """All that comes after the raw files, one month after another."""
+        return sum(figure.value or 0.0 for figure in (self.flatten, self.load, self.compare, self.record))
+
+    @property
+    def work_at_once(self) -> float:
+        """All that comes after the raw files, two months at once on two cores."""
+        return self.work / self.gain
+
+    @property
+    def one_after_another(self) -> float | None:
+        """All, as `era5 load` does it; None while the download is not known."""
+        return None if self.raw.value is None else self.raw.value + self.work
+
+    @property
+    def two_at_once(self) -> float | None:
+        """All, as a backfill does it: two months are fetched while two others are loaded."""
+        return None if self.raw.value is None else max(self.raw.value / self.at_once, self.work_at_once)
+
+
+def heap_bytes_per_row(variables: int) -> float:
+    """Bytes a row of the table takes outside the columnstore, with values of so many of the six variables."""
+    # PostgreSQL's page: 8192 bytes with a header of 24; a row is its pointer (4), a header of 23 with a bit a column if
+    # one of them is NULL, and the data: time, location_id, latitude, longitude, values; each part in eights.
+    header = 24 if variables == len(VARIABLES) else 32
+    row = 4 + 8 * ceil((header + 20 + 4 * variables) / 8)
+    return 8192 / ((8192 - 24) // row)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 month`, `1,020 months`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _measured(
+    pairs: Iterable[tuple[float | None, float]], amount: float, words: Callable[[float], str]
+) -> Figure | None:
+    """What `amount` takes, by pairs of what each month took and how much it was; None where nothing was measured."""
+    known = [(took, of) for took, of in pairs if took and of]
+    if not known:
+        return None
+    rate = sum(took for took, _ in known) / sum(of for _, of in known)
+    return Figure(rate * amount, f"measured here on {counted(len(known), 'month')}: {words(rate)}")
+
+
+def bytes_of(load: Load, size: Size, kin: Sequence[LedgerEntry], layout: str | None, space: Space | None) -> Bytes:
+    """What `size` of the load takes, by the months `kin` of the ledger that tell of it, and the `space` they take."""
+    rates = _GENERATED if load.source == "sample" else _ERA5
+    parquet = len(load.variables) * rates.parquet
+    raw = _raw_bytes(load, size, kin, rates)
+    columnstore = (_COLUMNSTORE_BYTES_PER_ROW + len(load.variables) * rates.columnstore) * size.rows
+    return Bytes(
+        download=_download_bytes(load, size, raw),
+        raw=raw,
+        parquet=_measured(((e.flat_bytes, e.rows) for e in kin), size.rows, _bytes_per_row)
+        or Figure(parquet * size.rows, f"as documented: {_bytes_per_row(parquet)} ({rates.parquet:g} a value)"),
+        table=_measured(_table_bytes(kin, space), size.rows, _bytes_per_row)
+        or _documented_table(load, size, layout, columnstore),
+        columnstore=columnstore,
+    )
+
+
+def _raw_bytes(load: Load, size: Size, kin: Sequence[LedgerEntry], rates: _Rates) -> Figure:
+    if load.source == "files":
+        return Figure(0.0, "the files are there already")
+    value = _of_values(size, rates) + size.files * _BYTES_PER_FILE
+    apart = "" if rates.instant == rates.accumulated else f"; {rates.accumulated:g} of rain and snow"
+    return _measured(
+        ((e.raw_bytes, sum(facts["values"] for facts in e.columns)) for e in kin), size.values, _bytes_per_value
+    ) or Figure(value, f"as documented: {_bytes_per_value(rates.instant)}{apart}")
+
+
+def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
+    if load.source == "cds":
+        return raw
+    if load.source != "arco":
+        return Figure(0.0, "nothing is downloaded")
+    value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
+    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at the most")
+
+
+def _of_values(size: Size, rates: _Rates) -> float:
+    return size.instant_values * rates.instant + size.accumulated_values * rates.accumulated
+
+
+def _table_bytes(kin: Iterable[LedgerEntry], space: Space | None) -> Iterator[tuple[float | None, float]]:
+    if space is None:
+        return
+    for entry in kin:
+        month = space.months.get(entry.month)
+        if month is not None:
+            # Of months that share chunks, only the whole table has a size.
+            shared = space.bytes_per_row if month.is_sharing else None
+            yield (shared * month.rows if shared else month.bytes), month.rows
+
+
+def _documented_table(load: Load, size: Size, layout: str | None, columnstore: float) -> Figure:
+    if layout == "columnstore":
+        per_row = columnstore / size.rows if size.rows else 0.0
+        return Figure(columnstore, f"as documented: {_bytes_per_row(per_row)} in the columnstore")
+    per_row = heap_bytes_per_row(len(load.variables))
+    where = "outside the columnstore; the layout is not known" if layout is None else f"in {layout}"
+    return Figure(per_row * size.rows, f"as documented: {_bytes_per_row(per_row)} {where}")
+
+
+def seconds_of(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry], layout: str | None) -> Seconds:
+    """What `size` of the load, so many months, takes, by the months `kin` of the ledger that tell of it."""
+
+    def stage(name: str, rows_per_second: float) -> Figure:
+        measured = _measured(((e.seconds.get(name), e.rows) for e in kin), size.rows, _rows_per_second)
+        return measured or documented(rows_per_second)
+
+    def documented(rows_per_second: float) -> Figure:
+        return Figure(size.rows / rows_per_second, f"as documented: {_rows_per_second(1 / rows_per_second)}")
+
+    layout = layout or _SLOWEST_LAYOUT
+    load_rate = LOAD_ROWS_PER_SECOND[layout]
+    one_after_another = 1 / (1 / _FLATTEN_ROWS_PER_SECOND + 1 / load_rate + 1 / _COMPARE_ROWS_PER_SECOND)
+    return Seconds(
+        raw=_raw_seconds(load, size, months, kin),
+        flatten=stage("flat", _FLATTEN_ROWS_PER_SECOND),
+        load=stage("load", load_rate),
+        compare=documented(_COMPARE_ROWS_PER_SECOND),
+        record=Figure(months * _RECORD_SECONDS_PER_MONTH, "as documented: about 1 s a month, of Dagster's runs"),
+        at_once=min(2, months) or 1,
+        gain=_TWO_AT_ONCE_ROWS_PER_SECOND[layout] / one_after_another if months > 1 else 1.0,
+    )
+
+
+def _raw_seconds(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry]) -> Figure:
+    if months == 0:
+        return Figure(0.0, "nothing to load")
+    if load.source == "files":
+        return Figure(0.0, "the files are there already")
+    if load.source == "sample":
+        return _measured(((e.seconds.get("raw"), e.rows) for e in kin), size.rows, _rows_per_second) or Figure(
+            size.rows / _GENERATE_ROWS_PER_SECOND, f"as documented: {_rows_per_second(1 / _GENERATE_ROWS_PER_SECOND)}"
+        )
+    queue = ", the queue included" if load.source == "cds" else ""
+    decides = "; the queue decides" if load.source == "cds" else ""
+    measured = _measured(
+        ((e.seconds.get("raw"), 1) for e in kin), months, lambda rate: f"{rate / 60:,.1f} minutes a month{queue}"
+    )
+    return measured or Figure(None, f"not known before the first month{decides}")
+
+
+def _bytes_per_row(rate: float) -> str:
+    return f"{rate:.3g} bytes a row"
+
+
+def _bytes_per_value(rate: float) -> str:
+    return f"{rate:.3g} bytes a value"
+
+
+def _rows_per_second(seconds: float) -> str:
+    rate = 1 / seconds
+    return f"{rate / 1e6:.1f} million rows/s" if rate >= 1e5 else f"{rate:,.0f} rows/s"

@@ -1,0 +1,168 @@
+"""The plan of a load: the state of each month, and the size, bytes and seconds of those that are to be loaded.
+
+Here: the plan as values and as JSON. Not here: working it out (`reckon`), or showing it (`cli/plan.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE
+from era5_pipeline.sources.cds.request import MAX_FIELDS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.planning.estimates import Bytes, Seconds
+    from era5_pipeline.planning.extent import Load, Size
+    from era5_pipeline.planning.holdings import Disks, Held
+
+# What becomes of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with
+# other variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
+State = Literal["loaded", "incomplete", "other", "missing", "early", "future"]
+TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
+
+# What the download might take, while nothing was measured.
+_MINUTES_PER_REQUEST = (10, 30, 60)
+_MEGABYTES_PER_SECOND = (10, 50, 200)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a load is: the state of each month, and the size, bytes and seconds of those that are to be loaded.
+
+    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME. `preliminary` are loaded
+    months with hours that ECMWF will replace; `complete_from` says when a month can be complete; `warnings` are what
+    does not fit or cannot be loaded yet, each with what to do.
+    """
+
+    load: Load
+    held: Held
+    disks: Disks
+    states: dict[Month, State]
+    preliminary: tuple[Month, ...]
+    complete_from: dict[Month, datetime]
+    size: Size
+    largest: Size
+    largest_home_bytes: float
+    bytes: Bytes
+    seconds: Seconds
+    warnings: tuple[str, ...] = ()
+
+    def months(self, *states: State) -> tuple[Month, ...]:
+        """The months in these states, in order."""
+        return tuple(month for month, state in self.states.items() if state in states)
+
+    @property
+    def to_load(self) -> tuple[Month, ...]:
+        """The months that a load would do."""
+        return self.months(*TO_LOAD)
+
+    @property
+    def guesses(self) -> tuple[dict[str, float], ...]:
+        """Hours of the download, under assumptions that are named; empty where they are known."""
+        if self.seconds.raw.value is not None:
+            return ()
+        if self.load.source == "cds":
+            turns = math.ceil(self.size.requests / REQUESTS_AT_ONCE)
+            return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in _MINUTES_PER_REQUEST)
+        megabytes = (self.bytes.download.value or 0.0) / 1e6
+        return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value, as `era5 plan --json` prints it; null is what is not known."""
+        return {**self._asked(), **self._months(), **self._sizes(), **self._hours(), **self._room()}
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "from": str(self.load.months[0]),
+            "to": str(self.load.months[-1]),
+            "source": self.load.source,
+            "variables": [variable.column for variable in self.load.variables],
+            "area": "global" if self.load.is_global else str(self.load.area),
+            "locations": self.load.locations,
+            "layout": self.held.layout,
+        }
+
+    def _months(self) -> dict[str, Any]:
+        def held(count: int) -> int | None:
+            return None if self.held.entries is None else count
+
+        return {
+            "months": len(self.states),
+            "months_loaded": held(len(self.months("loaded"))),
+            "months_preliminary": held(len(self.preliminary)),
+            "months_incomplete": held(len(self.months("incomplete"))),
+            "months_held_otherwise": held(len(self.months("other"))),
+            "months_not_complete_yet": len(self.months("early")),
+            "months_not_begun": len(self.months("future")),
+            "months_to_load": len(self.to_load),
+            "first_to_load": str(self.to_load[0]) if self.to_load else None,
+            "last_to_load": str(self.to_load[-1]) if self.to_load else None,
+            "loaded_not_known": self.held.reason if self.held.entries is None else None,
+        }
+
+    def _sizes(self) -> dict[str, Any]:
+        is_asked = self.load.source == "cds"
+        return {
+            "hours_of_data": self.size.hours,
+            "requests": self.size.requests,
+            "requests_at_once": REQUESTS_AT_ONCE if is_asked else None,
+            "fields": self.size.fields,
+            "fields_of_largest_request": self.largest.fields if is_asked else None,
+            "fields_allowed_per_request": MAX_FIELDS if is_asked else None,
+            "rows": self.size.rows,
+            "values": self.size.values,
+            "download_bytes": _rounded(self.bytes.download.value),
+            "raw_bytes": _rounded(self.bytes.raw.value),
+            "parquet_bytes": _rounded(self.bytes.parquet.value),
+            "table_bytes": _rounded(self.bytes.table.value),
+            "table_bytes_in_columnstore": _rounded(self.bytes.columnstore),
+        }
+
+    def _hours(self) -> dict[str, Any]:
+        seconds = self.seconds
+        return {
+            "hours": {
+                "raw": _hours(seconds.raw.value),
+                "flatten": _hours(seconds.flatten.value),
+                "load": _hours(seconds.load.value),
+                "compare": _hours(seconds.compare.value),
+                "record": _hours(seconds.record.value),
+                "all_but_raw": _hours(seconds.work),
+                "all_but_raw_two_at_once": _hours(seconds.work_at_once),
+                "all": _hours(seconds.one_after_another),
+                "all_two_at_once": _hours(seconds.two_at_once),
+            },
+            "download_guesses": list(self.guesses),
+            "known_from": {
+                "download_bytes": self.bytes.download.known_from,
+                "raw_bytes": self.bytes.raw.known_from,
+                "parquet_bytes": self.bytes.parquet.known_from,
+                "table_bytes": self.bytes.table.known_from,
+                "raw_hours": seconds.raw.known_from,
+                "flatten_hours": seconds.flatten.known_from,
+                "load_hours": seconds.load.known_from,
+                "compare_hours": seconds.compare.known_from,
+                "record_hours": seconds.record.known_from,
+            },
+        }
+
+    def _room(self) -> dict[str, Any]:
+        return {
+            "home_needed_bytes": _rounded(self.bytes.home),
+            "home_free_bytes": self.disks.home_free_bytes,
+            "table_free_bytes": self.disks.table_free_bytes,
+            "warnings": list(self.warnings),
+        }
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _hours(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / 3600

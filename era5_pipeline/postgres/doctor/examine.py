@@ -1,0 +1,169 @@
+"""A server examined: its settings against the advice for its machine, what else is amiss, and the SQL for a person.
+
+Here: putting the parts together. Nothing here, nor in the parts, changes a server. Not here: how it is shown (`cli`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.postgres.doctor.advice import PROFILES, Fact, advise
+from era5_pipeline.postgres.doctor.comparison import Row, Verdict, changes, compare, reversal
+from era5_pipeline.postgres.doctor.findings import Finding, find
+from era5_pipeline.postgres.doctor.inquiry import inquire
+from era5_pipeline.postgres.doctor.machine import Machine, is_session_here, log_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import psycopg
+
+    from era5_pipeline.postgres.connect import Server
+    from era5_pipeline.postgres.doctor.advice import Profile
+    from era5_pipeline.postgres.doctor.inquiry import Inquiry
+
+_UNKNOWN = Machine(None, None, None)
+_PROMISES: dict[Profile, str] = {
+    "safe": "nothing durable is given up.",
+    "bulk": "for a one-off load. No committed month is lost; replicas, archive and base backups end meanwhile.",
+    "reckless": "FOR DATA THAT CAN ALL BE LOADED AGAIN. A power failure or a crash of the machine can destroy the "
+    "whole database.",
+}
+_FULL_LOG_AGAIN = "Then restart the server, and take a new base backup: older ones do not reach across a minimal log."
+_SYNC_AGAIN = "Then CHECKPOINT; in here, and sync on the server's machine: what was written so far may not be on disk."
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is to be said of a server for a profile.
+
+    `origins` says where each fact of the machine is from: "this machine", "given" or "unknown". `statements` make the
+    server as advised, `undo` ends what goes beyond the profile safe; both are for people to run, never for us.
+    """
+
+    server: Server
+    profile: Profile
+    machine: Machine
+    origins: dict[Fact, str]
+    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
+    statements: tuple[str, ...]
+    undo: tuple[str, ...]
+
+    @property
+    def script(self) -> str:
+        """The statements, with what to know in comments."""
+        lines = [f"-- Profile {self.profile}: {_PROMISES[self.profile]}"]
+        lines += [*self._named("Left out (era5 doctor says why)", "held back", "elsewhere")]
+        lines += [*self._named("Left out, as the server's machine is not known well enough", "unknown")]
+        lines += self.statements or ["-- Nothing to change."]
+        return _joined([*lines, *self._to_restart()])
+
+    @property
+    def undo_script(self) -> str:
+        """The statements that go back, for after the load; empty where there is nothing to go back from."""
+        if not self.undo:
+            return ""
+        undone = " ".join(self.undo)
+        more = (("wal_level", _FULL_LOG_AGAIN), ("fsync", _SYNC_AGAIN))
+        return _joined(
+            ["-- Afterwards, to go back:", *self.undo, *(f"-- {text}" for name, text in more if f" {name}" in undone)]
+        )
+
+    @property
+    def file(self) -> str:
+        """Both, for psql: `script` to be run, and `undo_script` as comments."""
+        undo = self.undo_script.splitlines()
+        return self.script + _joined([line if line.startswith("--") else f"--   {line}" for line in undo])
+
+    def _named(self, what: str, *verdicts: Verdict) -> list[str]:
+        names = [row.name for row in self.rows if row.verdict in verdicts]
+        return [f"-- {what}: {', '.join(names)}"] if names else []
+
+    def _to_restart(self) -> list[str]:
+        names = [
+            row.name
+            for row in self.rows
+            if row.verdict == "restart" or (row.verdict == "change" and row.applied_by == "restart")
+        ]
+        return [f"-- In force after a restart of the server: {', '.join(names)}"] if names else []
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value, as `era5 doctor --json` prints it."""
+        return {
+            "server": str(self.server),
+            "profile": self.profile,
+            "machine": {
+                "memory_bytes": self.machine.memory_bytes,
+                "cores": self.machine.cores,
+                "free_disk_bytes": self.machine.free_bytes,
+                "known_from": self.origins,
+            },
+            "settings": [
+                {
+                    "name": row.name,
+                    "current": row.setting.shown,
+                    "advised": row.advice.value,
+                    "enough": row.advice.enough,
+                    "verdict": row.verdict,
+                    "applied_by": row.applied_by,
+                    "profile": row.advice.profile,
+                    "needs": row.advice.needs,
+                    "why": row.advice.why,
+                }
+                for row in self.rows
+            ],
+            "findings": [
+                {"severity": finding.severity, "text": finding.text, "remedy": finding.remedy}
+                for finding in self.findings
+            ],
+            "sql": list(self.statements),
+            "undo_sql": list(self.undo),
+        }
+
+
+def examine(connection: psycopg.Connection[Any], profile: Profile, told: Machine = _UNKNOWN) -> Diagnosis:
+    """Examine the connected server for the profile; what is `told` of its machine wins over what can be measured.
+
+    Raises:
+        TransientError, WarehouseError: if the server does not answer.
+    """
+    names = {advice.name for advice in advise("reckless", _UNKNOWN, timescaledb_workers=0)}
+    inquiry = inquire(connection, names | {"track_counts"})
+    machine, origins = _known_machine(inquiry, told)
+    workers = inquiry.settings.get("timescaledb.max_background_workers")
+    advised = advise("reckless", machine, timescaledb_workers=None if workers is None else int(workers.setting))
+    every = compare(advised, inquiry)
+    rows = tuple(row for row in every if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1])
+    return Diagnosis(
+        server=inquiry.server,
+        profile=profile,
+        machine=machine,
+        origins=origins,
+        rows=rows,
+        findings=find(inquiry, every, profile),
+        statements=changes(rows, connection),
+        undo=reversal(rows, connection),
+    )
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _known_machine(inquiry: Inquiry, told: Machine) -> tuple[Machine, dict[Fact, str]]:
+    session, measured = inquiry.session, _UNKNOWN
+    if is_session_here(session.pid, session.user, session.database, session.client_port):
+        measured = Machine.here(log_folder(session.pid, inquiry.data_folder))
+    known: list[int | None] = []
+    origins: dict[Fact, str] = {}
+    facts: tuple[tuple[Fact, int | None, int | None], ...] = (
+        ("memory", told.memory_bytes, measured.memory_bytes),
+        ("cores", told.cores, measured.cores),
+        ("disk", told.free_bytes, measured.free_bytes),
+    )
+    for fact, given, found in facts:
+        known.append(found if given is None else given)
+        origins[fact] = "given" if given is not None else "unknown" if found is None else "this machine"
+    return Machine(*known), origins

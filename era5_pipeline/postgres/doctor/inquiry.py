@@ -1,0 +1,177 @@
+"""What a server says of itself, for advice on its settings: asked once, changing nothing.
+
+Here: the questions, which any user may ask; what this one is not told is None. Not here: what to make of the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import class_row, dict_row
+
+from era5_pipeline.postgres.connect import describe_server
+from era5_pipeline.postgres.server_errors import server_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    import psycopg
+
+    from era5_pipeline.postgres.connect import Server
+
+_CHECKPOINTER_VERSION = 17  # since when checkpoints have a view of their own
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of pg_settings: `setting` counts in `unit`, `shown` is as people write it.
+
+    `in_file` is what the configuration files say, `sourcefile` which of them; both None where this user is not told.
+    `alterable`: whether this user may change it with ALTER SYSTEM.
+    """
+
+    name: str
+    setting: str
+    shown: str
+    unit: str | None
+    context: str
+    enumvals: list[str] | None
+    source: str
+    sourcefile: str | None
+    pending_restart: bool
+    alterable: bool
+    in_file: str | None
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """How many checkpoints the clock started, and how many something else, since when."""
+
+    timed: int
+    requested: int
+    since: datetime | None
+
+
+@dataclass(frozen=True)
+class Session:
+    """How the server sees this session; `client_port` is None of a Unix socket."""
+
+    pid: int
+    user: str
+    database: str
+    client_port: int | None
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What the server said.
+
+    `settings` are those that were asked for and exist; `pending_restart` is of all. `preloaded` are the libraries of
+    shared_preload_libraries. `data_folder` and `preloaded` are None where this user is not told.
+    """
+
+    server: Server
+    session: Session
+    settings: dict[str, Setting]
+    pending_restart: tuple[str, ...]
+    checkpoints: Checkpoints
+    data_folder: str | None
+    preloaded: tuple[str, ...] | None
+    timescaledb_offered: bool
+    timescaledb_preloaded: bool
+    is_standby: bool
+    replicas: int
+    slots: tuple[str, ...]
+    alter_system_allowed: bool
+
+
+def inquire(connection: psycopg.Connection[Any], names: Collection[str]) -> Inquiry:
+    """Ask the server about itself and the settings of these names.
+
+    Raises:
+        TransientError, WarehouseError: if it does not answer.
+    """
+    with server_errors("asking the server for its settings"), connection.transaction():
+        # Whatever a mistake in here would do: in such a transaction the server changes nothing.
+        connection.execute("SET TRANSACTION READ ONLY")
+        # Of a database without an encoding (SQL_ASCII) psycopg would give bytes, which are nothing's name.
+        connection.execute("SET LOCAL client_encoding = 'UTF8'")
+        server = describe_server(connection)
+        row = _facts(connection)
+        return Inquiry(
+            server=server,
+            session=Session(row["pid"], row["session_user"], row["database"], row["client_port"]),
+            settings=_settings(connection, names),
+            pending_restart=tuple(row["pending"]),
+            checkpoints=_checkpoints(connection, server),
+            data_folder=row["data_folder"],
+            preloaded=None if row["preloaded"] is None else tuple(row["preloaded"]),
+            timescaledb_offered=row["offered"],
+            timescaledb_preloaded=row["timescaledb"],
+            is_standby=row["standby"],
+            replicas=row["replicas"],
+            slots=tuple(row["slots"]),
+            alter_system_allowed=row["allowed"],
+        )
+
+
+def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        # pg_settings leaves out what the user may not see, where current_setting would fail.
+        cursor.execute(
+            """
+            SELECT pg_backend_pid() AS pid, session_user::text AS session_user, current_database()::text AS database,
+                CASE WHEN inet_server_addr() IS NOT NULL THEN inet_client_port() END AS client_port,
+                (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_folder,
+                (SELECT ARRAY(SELECT trim(both ' "' from part) FROM unnest(string_to_array(setting, ',')) part
+                        WHERE trim(part) <> '')
+                    FROM pg_settings WHERE name = 'shared_preload_libraries') AS preloaded,
+                EXISTS (SELECT FROM pg_available_extensions WHERE name = 'timescaledb') AS offered,
+                EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%') AS timescaledb,
+                ARRAY(SELECT name FROM pg_settings WHERE pending_restart ORDER BY name) AS pending,
+                pg_is_in_recovery() AS standby,
+                (SELECT count(*) FROM pg_stat_replication) AS replicas,
+                ARRAY(SELECT slot_name::text FROM pg_replication_slots ORDER BY slot_name) AS slots,
+                coalesce(current_setting('allow_alter_system', true), 'on') = 'on' AS allowed
+            """
+        )
+        (row,) = cursor.fetchall()
+    return row
+
+
+def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, Setting]:
+    told = connection.execute(
+        "SELECT has_table_privilege('pg_file_settings', 'SELECT') "
+        "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
+    ).fetchone() == (True,)
+    in_files = dict(
+        # The last one wins.
+        connection.execute("SELECT lower(name), setting FROM pg_file_settings ORDER BY seqno").fetchall()
+        if told
+        else ()
+    )
+    with connection.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(
+            "SELECT name, setting, current_setting(name) AS shown, unit, context, enumvals, source, sourcefile, "
+            "pending_restart, has_parameter_privilege(name, 'ALTER SYSTEM') AS alterable "
+            "FROM pg_settings WHERE name = ANY(%s)",
+            (list(names),),
+        )
+        return {row["name"]: Setting(**row, in_file=in_files.get(row["name"].lower())) for row in cursor}
+
+
+def _checkpoints(connection: psycopg.Connection[Any], server: Server) -> Checkpoints:
+    with connection.cursor(row_factory=class_row(Checkpoints)) as cursor:
+        if server.version >= _CHECKPOINTER_VERSION:
+            cursor.execute(
+                "SELECT num_timed AS timed, num_requested AS requested, stats_reset AS since FROM pg_stat_checkpointer"
+            )
+        else:
+            cursor.execute(
+                "SELECT checkpoints_timed AS timed, checkpoints_req AS requested, stats_reset AS since "
+                "FROM pg_stat_bgwriter"
+            )
+        (row,) = cursor.fetchall()
+    return row

@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: its data folder, account, socket, processes and settings."""

@@ -1,0 +1,72 @@
+"""What the server says, as errors that a user can act on: transient or permanent, and the remedy."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import errors as pg
+
+from era5_pipeline.model.errors import (
+    Era5Error,
+    MonthLockedError,
+    ServerUnsuitableError,
+    TransientError,
+    WarehouseError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
+    """Turn what psycopg raises within into an `Era5Error` that begins with `doing`.
+
+    `afterwards` says what such an error leaves behind; the remedy begins with it.
+
+    Raises:
+        TransientError: the connection was cut, the server restarts or has too many connections.
+        ServerUnsuitableError: a privilege is missing, the server is read-only.
+        MonthLockedError: a lock could not be had in time.
+        WarehouseError: anything else the server says.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translated(error, doing, afterwards=afterwards) from error
+
+
+def translated(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
+    """The error to show for what psycopg raised."""
+    said = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
+    kind, remedy = _judged(error)
+    return kind(f"{doing}: {said[0]}", remedy=f"{afterwards} {remedy}".lstrip())
+
+
+def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
+    match error:
+        case pg.DiskFull():
+            return WarehouseError, "Free space on the database server's disk, then run it again."
+        case pg.InsufficientPrivilege():
+            return ServerUnsuitableError, "Connect as a user that owns the database, or grant the privilege."
+        case pg.ReadOnlySqlTransaction():
+            return ServerUnsuitableError, "This server is read-only (a standby?): use the primary's URL."
+        case pg.LockNotAvailable() | pg.DeadlockDetected():
+            return MonthLockedError, "Run it again when the other user of the table is done."
+        case pg.TooManyConnections() | pg.CannotConnectNow():
+            return TransientError, "Try again in a moment, or raise max_connections."
+        case pg.ObjectInUse():
+            return TransientError, "Try again in a moment."
+        case _ if _is_lost(error):
+            return TransientError, "The connection to the server was lost: run it again."
+        case _:
+            return WarehouseError, "The server's log has more of this."
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    # Without a SQLSTATE it is the client library that speaks, of a connection that is gone.
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate.startswith(("08", "57P"))

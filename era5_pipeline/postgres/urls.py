@@ -1,0 +1,85 @@
+"""Database URLs: read as libpq reads them, spelled so that every client takes them, shown without their password."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import psycopg
+from psycopg import conninfo
+
+from era5_pipeline.model.errors import UsageError
+
+_REMEDY = "It looks like postgresql://user:password@host:5432/database."
+_ESCAPES = "In a password, write / as %2F, @ as %40, # as %23, ? as %3F, % as %25."
+
+
+def url_parameters(url: str) -> dict[str, str]:
+    """What libpq understands by the URL.
+
+    Raises:
+        UsageError: if it is none. It repeats nothing of it: a misread URL has its password anywhere.
+    """
+    try:
+        parsed = conninfo.conninfo_to_dict(url)
+    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter of %E2 and the like, which are no character
+        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=f"{_REMEDY} {_ESCAPES}") from None
+    parameters = {key: str(value) for key, value in parsed.items() if value is not None}
+    ports = parameters.get("port", "").split(",")
+    # As in user:pass/word@host/database, of which libpq makes a host `user` with a port `pass`.
+    has_at = any("@" in parameters.get(name, "") for name in ("host", "dbname"))
+    if has_at or not all(port == "" or port.isdecimal() for port in ports):
+        raise UsageError("ERA5_DATABASE_URL: its parts cannot be told apart", remedy=f"{_REMEDY} {_ESCAPES}")
+    return parameters
+
+
+def without_password(url: str) -> str:
+    """The URL with user, host, port and database alone."""
+    parameters = url_parameters(url)
+    user = f"{parameters['user']}@" if "user" in parameters else ""
+    host = parameters.get("host", "localhost")
+    port = f":{parameters['port']}" if "port" in parameters else ""
+    return f"postgresql://{user}{host}{port}/{parameters.get('dbname', '')}"
+
+
+def normalized(url: str) -> str:
+    """The URL as every client takes it.
+
+    Raises:
+        UsageError: if it is no PostgreSQL URL, or names no database.
+    """
+    url = url.strip()
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_REMEDY)
+    parameters = url_parameters(url)
+    if "dbname" not in parameters:
+        raise UsageError("ERA5_DATABASE_URL names no database", remedy=f"Add it at the end. {_REMEDY}")
+    return with_database(url, parameters["dbname"])
+
+
+def with_database(url: str, database: str) -> str:
+    """The same server, another database."""
+    rest = url_parameters(url)
+    rest.pop("dbname", None)
+    credentials = quote(rest.pop("user", ""), safe="")
+    if "password" in rest:
+        credentials += f":{quote(rest.pop('password'), safe='')}"
+    if credentials:
+        credentials += "@"
+    place = ""
+    # A socket's folder and several hosts have no place before the database: they stay parameters.
+    if "host" in rest and not set(rest["host"]) & set("/,"):
+        host = rest.pop("host")
+        place = f"[{host}]" if ":" in host else host
+        if "port" in rest:
+            place += f":{rest.pop('port')}"
+    path = database
+    if quote(database, safe="") != database:
+        # SQLAlchemy unescapes parameters, and not the path.
+        path, rest = "", {"dbname": database} | rest
+    query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
+    return f"postgresql://{credentials}{place}/{path}" + (f"?{query}" if query else "")
+
+
+def database_of(url: str) -> str:
+    """The database that the URL names."""
+    return url_parameters(url).get("dbname", "")

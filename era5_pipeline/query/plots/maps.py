@@ -1,0 +1,253 @@
+"""Maps and small previews of a snapshot: cells, coastlines, colour bar, degrees."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from matplotlib import ticker
+from matplotlib.collections import LineCollection
+from matplotlib.colors import BoundaryNorm
+from PIL import Image
+
+from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
+from era5_pipeline.query.plots.coastlines import coastlines
+from era5_pipeline.query.plots.figures import (
+    add_axes,
+    latitude_label,
+    longitude_label,
+    new_figure,
+    print_credit,
+    print_title,
+    save,
+)
+from era5_pipeline.query.plots.looks import FAINT, INK, LOOKS, NO_DATA, colours_of, widened
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+    from era5_pipeline.query.read import Snapshot
+
+Extend = Literal["neither", "min", "max", "both"]
+Window = tuple[float, float, float, float]  # west, east, south, north in degrees
+
+# All lengths in inches.
+_MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
+_MAP_NARROWEST_FIGURE = 5.0
+_MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 0.75, 0.45, 0.85, 0.4
+_BAR_THICKNESS, _BAR_GAP, _BAR_LABELS = 0.16, 0.42, 0.45
+_TICK_SPACING = 0.7
+# Degrees: a single point is shown with some coast around it. And no map is a mere strip, or many times as
+# tall as wide.
+_SMALLEST_WINDOW = 2.0
+_WIDEST_RATIO = 2.6
+_HIGHEST_STRETCH = 4.0
+
+_PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT = 360, 270, 30  # pixels
+_PREVIEW_DPI = 100
+_PREVIEW_BYTES = 40_000
+
+
+def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
+    """Draw a snapshot as a map: cells, coastlines, colour bar, degrees, and the valid time in UTC above.
+
+    Cells without a value are grey. The figure is 5 to 11 inches wide, as the area's shape asks for; `credit`
+    is printed small at its foot.
+    """
+    look = LOOKS[snapshot.variable.column]
+    window = _window(snapshot)
+    width, height = _map_size(window)
+    is_wide = width >= 1.2 * height
+    bottom = _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
+    right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
+    # A narrow map still needs room for its title.
+    size = (max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE), bottom + height + _MAP_TOP)
+    figure = new_figure(*size)
+    axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
+    image = _draw_map(axes, snapshot, window, line_width=0.6)
+    _degree_axes(axes, window, width, height)
+    if is_wide:
+        bar_bottom = bottom - _BAR_GAP - _BAR_THICKNESS
+        bar_axes = add_axes(figure, _MAP_LEFT + 0.2 * width, bar_bottom, 0.6 * width, _BAR_THICKNESS)
+    else:
+        bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
+    _colour_bar(figure, image, bar_axes, "horizontal" if is_wide else "vertical")
+    axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
+    is_amount = snapshot.variable.step_type == "accum"
+    axis.set_label_text(f"{look.unit} in the hour before" if is_amount else look.unit, color=INK, fontsize=9)
+    print_title(figure, _MAP_LEFT, look.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
+    print_credit(figure, _MAP_LEFT, credit)
+    return figure
+
+
+def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "") -> None:
+    """Write `map_figure` to `path` as PNG, whole or not at all.
+
+    Raises:
+        LocalDiskError: if the disk is full or not writable.
+    """
+    save(map_figure(snapshot, credit=credit), path)
+
+
+def preview_map(snapshot: Snapshot) -> bytes:
+    """Draw a snapshot small, with a colour bar but no title: PNG, 360 pixels wide, under 40 kB."""
+    window = _window(snapshot)
+    width, height = _map_size(window)
+    scale = min(_PREVIEW_WIDTH / width, _PREVIEW_MAP_HEIGHT / height)
+    bar_height = _PREVIEW_BAR_HEIGHT / _PREVIEW_DPI
+    width, height = round(width * scale) / _PREVIEW_DPI, round(height * scale) / _PREVIEW_DPI
+    figure = new_figure(_PREVIEW_WIDTH / _PREVIEW_DPI, bar_height + height, dpi=_PREVIEW_DPI)
+    axes = add_axes(figure, (_PREVIEW_WIDTH / _PREVIEW_DPI - width) / 2, bar_height, width, height)
+    image = _draw_map(axes, snapshot, window, line_width=0.4, is_small=True)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_linewidth(0.3)
+    bar_axes = add_axes(figure, 0.25, 0.18, 2.85, 0.07)
+    _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
+    if not isinstance(image.norm, BoundaryNorm):
+        bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+    figure.text(0.885, 0.17 / (bar_height + height), LOOKS[snapshot.variable.column].unit, fontsize=6, color=INK)
+    return _small_png(figure)
+
+
+def _small_png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata={"Software": None})
+    picture = Image.open(file).convert("RGB")
+    # All colours where they fit. Else as many as fit: a noisy field needs fewer to stay small, down to 3 bits
+    # a pixel.
+    for colours in (None, 256, 128, 64, 32, 16, 8):
+        file = io.BytesIO()
+        # Colours are chosen by how far they are apart, not by how often they occur, or the colour bar would
+        # lose its.
+        reduced = picture.quantize(colours, Image.Quantize.MAXCOVERAGE) if colours else picture
+        reduced.save(file, "png", optimize=True)
+        if file.tell() < _PREVIEW_BYTES:
+            break
+    return file.getvalue()
+
+
+def _window(snapshot: Snapshot) -> Window:
+    """Find what the map shows: the cells, and more around a very small or very long area."""
+    half = STEP_DEGREES / 2
+    west, east = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
+    south, north = (
+        max(float(snapshot.latitudes[0]) - half, -90.0),
+        min(float(snapshot.latitudes[-1]) + half, 90.0),
+    )
+    if len(snapshot.longitudes) == N_LONGITUDES:
+        # From one antimeridian to the other, not from half a cell east of it.
+        west, east = west - half, east - half
+    stretch = _stretch(south, north)
+    tall = max(north - south, _SMALLEST_WINDOW, (east - west) / stretch / _WIDEST_RATIO)
+    south, north = widened(south, north, tall)
+    # Beyond a pole there is nothing to show; the widening stops there.
+    south, north = max(south - max(north - 90.0, 0.0), -90.0), min(north + max(-90.0 - south, 0.0), 90.0)
+    wide = min(max(east - west, _SMALLEST_WINDOW * stretch, tall * stretch / _WIDEST_RATIO), 360.0)
+    west, east = widened(west, east, wide)
+    return west, east, south, north
+
+
+def _stretch(south: float, north: float) -> float:
+    """Give how many times longer a degree of latitude is drawn than one of longitude."""
+    return min(1.0 / max(float(np.cos(np.deg2rad((south + north) / 2))), 1e-6), _HIGHEST_STRETCH)
+
+
+def _map_size(window: Window) -> tuple[float, float]:
+    """Give the width and height of the map, in inches."""
+    west, east, south, north = window
+    ratio = (east - west) / ((north - south) * _stretch(south, north))
+    if ratio * _MAP_TALLEST >= _MAP_WIDEST:
+        return _MAP_WIDEST, _MAP_WIDEST / ratio
+    return _MAP_TALLEST * ratio, _MAP_TALLEST
+
+
+def _draw_map(
+    axes: Axes, snapshot: Snapshot, window: Window, *, line_width: float, is_small: bool = False
+) -> AxesImage:
+    """Draw cells and coastlines; `is_small` averages cells that share a pixel."""
+    west, east, south, north = window
+    half = STEP_DEGREES / 2
+    values = snapshot.values
+    first, last = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
+    if len(snapshot.longitudes) == N_LONGITUDES:
+        # The window's borders halve one column of cells: one half is drawn at each side.
+        values = np.concatenate([values[:, -1:], values], axis=1)
+        first -= STEP_DEGREES
+    colours, norm = colours_of(snapshot.variable, snapshot.values)
+    axes.set_facecolor(NO_DATA)
+    # All cells are equal, so an image shows the same as a mesh of a million quadrilaterals, and is drawn much
+    # faster.
+    image = axes.imshow(
+        np.ma.masked_invalid(values),
+        extent=(first, last, float(snapshot.latitudes[0]) - half, float(snapshot.latitudes[-1]) + half),
+        origin="lower",
+        interpolation="auto" if is_small else "nearest",
+        aspect="auto",
+        cmap=colours,
+        norm=norm,
+    )
+    if not np.isfinite(snapshot.values).any():
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+    lines = coastlines(west, east, south, north)
+    # A pale seam below the line keeps it visible on dark colours.
+    for colour, width, alpha in (("white", 3 * line_width, 0.3), (INK, line_width, 1.0)):
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False)
+    axes.set_xlim(west, east)
+    axes.set_ylim(south, north)
+    return image
+
+
+def _colour_bar(
+    figure: Figure,
+    image: AxesImage,
+    axes: Axes,
+    orientation: Literal["horizontal", "vertical"],
+    label_size: float = 8,
+) -> None:
+    bar = figure.colorbar(image, cax=axes, orientation=orientation, extend=_extend(image))
+    bar.outline.set_linewidth(0.5)
+    axes.tick_params(which="both", labelsize=label_size, width=0.5, length=label_size / 3, pad=2, colors=INK)
+    if isinstance(image.norm, BoundaryNorm):
+        bar.set_ticks(list(image.norm.boundaries), labels=[f"{edge:g}" for edge in image.norm.boundaries])
+
+
+def _extend(image: AxesImage) -> Extend:
+    """Tell which ends of the colour bar are pointed: those beyond which there are values."""
+    values = image.get_array()
+    if values is None or not np.ma.count(values):
+        return "neither"
+    low, high = image.get_clim()
+    # Not for the half step by which packed files leave 0 to 1, and dip below an amount of 0.
+    above = float(values.max()) > high + 0.002
+    below = float(values.min()) < low - 0.002 and not isinstance(image.norm, BoundaryNorm)
+    if below:
+        return "both" if above else "min"
+    return "max" if above else "neither"
+
+
+def _degree_axes(axes: Axes, window: Window, width: float, height: float) -> None:
+    west, east, south, north = window
+    for axis, degrees, inches, label in (
+        (axes.xaxis, east - west, width, longitude_label),
+        (axes.yaxis, north - south, height, latitude_label),
+    ):
+        axis.set_major_locator(ticker.MultipleLocator(_degree_step(degrees, inches / _TICK_SPACING)))
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _, label=label: label(value)))
+    axes.tick_params(labelsize=8, width=0.5, length=3, colors=INK)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.4)
+    for spine in axes.spines.values():
+        spine.set_linewidth(0.6)
+
+
+def _degree_step(length: float, most: float) -> float:
+    """Choose the degrees between ticks, so that there are at most `most` intervals."""
+    steps = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0)
+    return next((step for step in steps if length / step <= most), steps[-1])

@@ -1,0 +1,1 @@
+"""Files, folders, processes and progress: what any long-running program needs, without a word of ERA5."""

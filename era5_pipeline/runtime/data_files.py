@@ -1,0 +1,30 @@
+"""Where the real ERA5 files are that come with the project: folders of `data/`, by name.
+
+Here: finding them. Not here: what they are and whom to credit (`data/README.md`), or reading them (`sources.files`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from era5_pipeline.model.errors import Era5Error
+
+_PACKAGE = Path(__file__).parents[1]
+# A wheel carries those of the demo inside the package; a checkout has all of them beside the package. The wheel's come
+# first, because what lies beside an installed package belongs to others.
+_FOLDERS = (_PACKAGE / "data", _PACKAGE.parent / "data")
+
+
+def data_folder(name: str) -> Path:
+    """The folder `data/<name>`.
+
+    Raises:
+        Era5Error: if the installation has none.
+    """
+    for folder in _FOLDERS:
+        if (folder / name).is_dir():
+            return folder / name
+    raise Era5Error(
+        f"data/{name} is missing from this installation of era5-pipeline",
+        remedy="Install the package again, from a complete checkout or wheel.",
+    )

@@ -1,0 +1,1 @@
+"""The source `files`: ERA5 files that the user already has."""

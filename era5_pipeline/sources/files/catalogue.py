@@ -1,0 +1,112 @@
+"""What every file of a folder holds, remembered, so that a thousand months do not open a thousand files each.
+
+An entry counts as long as the file's size and modification time are those of when it was made. Entries live as JSON
+under the pipeline's home; they are a cache, and may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
+from era5_pipeline.netcdf.contents import Problem, inspect
+from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
+from era5_pipeline.runtime.files import read_json, sha256_of, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Raised with the form of the entries or the rules by which files are judged: older entries are then made anew.
+_FORM = 3
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one file holds: the columns per month, and what is wrong with it. `sha256` is None until asked for."""
+
+    path: str
+    bytes: int
+    modified_ns: int
+    columns: dict[str, tuple[str, ...]]
+    problems: tuple[Problem, ...]
+    sha256: str | None = None
+
+    @property
+    def months(self) -> frozenset[str]:
+        """Months that the file has something to say of, be it a problem."""
+        return frozenset(self.columns) | {month for problem in self.problems for month in problem.months}
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value; `from_json` is the inverse."""
+        return {"form": _FORM, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(
+            path=value["path"],
+            bytes=value["bytes"],
+            modified_ns=value["modified_ns"],
+            columns={month: tuple(columns) for month, columns in value["columns"].items()},
+            problems=tuple(Problem(**{**p, "months": tuple(p["months"])}) for p in value["problems"]),
+            sha256=value["sha256"],
+        )
+
+
+def _entry_of(value: Any) -> Entry | None:  # noqa: ANN401  # JSON is any
+    """The entry that a cache file holds; None if it is none, or of another form."""
+    try:
+        return Entry.from_json(value) if value["form"] == _FORM else None
+    except (TypeError, KeyError, AttributeError):
+        return None
+
+
+class Catalogue:
+    """Entries of files, kept below `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def entry(self, path: Path, *, with_digest: bool = False) -> Entry | None:
+        """The entry of a file, made now if there is none that counts; None: the file is none of our business.
+
+        Raises:
+            OSError: if the file cannot be read at all.
+        """
+        kept = self._home / "catalogue" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+        stat = path.stat()
+        entry = _entry_of(read_json(kept))
+        if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
+            if kind_of(path) == "other" and not claims_to_be_data(path):
+                return None
+            columns, problems = self._look_into(path)
+            entry = Entry(str(path), stat.st_size, stat.st_mtime_ns, columns, problems)
+            write_json(kept, entry.to_json())
+        if with_digest and entry.sha256 is None:
+            entry = Entry(**{**entry.__dict__, "sha256": sha256_of(path)})
+            write_json(kept, entry.to_json())
+        return entry
+
+    def _look_into(self, path: Path) -> tuple[dict[str, tuple[str, ...]], tuple[Problem, ...]]:
+        if kind_of(path) == "other":
+            text, remedy = describe_other(path)
+            return {}, (Problem(str(path), "unreadable", text, remedy),)
+        columns: dict[str, set[str]] = {}
+        problems: list[Problem] = []
+        with scratch_folder(self._home) as scratch:
+            try:
+                for file in netcdf_files([path], scratch):
+                    contents = inspect(file)
+                    problems += contents.problems
+                    for field in contents.fields:
+                        for month in field.months:
+                            columns.setdefault(month, set()).add(field.column)
+                    if file.is_scratch:
+                        file.path.unlink()
+            except BadFileError as error:
+                problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
+        return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}, tuple(problems)

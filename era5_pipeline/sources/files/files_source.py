@@ -1,0 +1,162 @@
+"""The source `files`: folders of ERA5 files that the user already has, in any layout, under any name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.netcdf.contents import Problem
+from era5_pipeline.runtime import progress
+from era5_pipeline.sources.files.catalogue import Catalogue, Entry
+from era5_pipeline.sources.source import RawFile, RawMonth, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class FilesSource:
+    """ERA5 files below `folders` (or files named one by one). What it has of a month is used where it lies.
+
+    `home` is where the catalogue of the files is kept. The folders are looked at once, on first use: a source is for
+    one command.
+    """
+
+    folders: tuple[Path, ...]
+    home: Path
+    request: Request = field(default_factory=Request)
+    name: str = "files"
+
+    def __post_init__(self) -> None:
+        if not self.folders:
+            raise UsageError(
+                "the source `files` was chosen without a folder",
+                remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
+            )
+        for folder in self.folders:
+            if not folder.exists():
+                raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
+
+    def fetch(self, month: Month) -> RawMonth:
+        """Find the month's files.
+
+        A file that cannot be read may belong to any month: the month goes on without it, with a warning, if other
+        files have something of it.
+
+        Raises:
+            BadFileError: if a file of this month cannot be used.
+            NoDataError: if no file has anything of the month.
+        """
+        entries = [entry for entry in self._entries if str(month) in entry.months]
+        strays = [problem for problem in self.problems() if not problem.months]
+        wanted = self.request.columns
+        serving = [
+            entry
+            for entry in entries
+            if any(str(month) in problem.months for problem in entry.problems)
+            or wanted is None
+            or set(entry.columns[str(month)]) & set(wanted)
+        ]
+        for entry in serving:
+            self._require_usable(entry, month)
+        if not serving:
+            raise self._nothing_of(month, strays)
+        files = []
+        for done, entry in enumerate(serving):
+            progress.report("raw", done, len(serving), "files")
+            files.append(self._digested(entry))
+        progress.report("raw", len(serving), len(serving), "files")
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=tuple(files),
+            variables=wanted,
+            area=self.request.area_text,
+            warnings=tuple(f"passed over: {problem}" for problem in strays),
+        )
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: the files are at hand, so it is what `fetch` finds."""
+        try:
+            return self.fetch(month)
+        except InputError:
+            return None
+
+    def judged(self, raw: RawMonth, *, whole: bool) -> None:
+        """See `Source`: the user's files are as they are."""
+
+    def distrust(self, raw: RawMonth) -> None:
+        """See `Source`: the user's files are as they are."""
+
+    def _digested(self, entry: Entry) -> RawFile:
+        try:
+            now = self._catalogue.entry(Path(entry.path), with_digest=True)
+        except OSError as error:
+            text = f"cannot be opened ({error.strerror or error})"
+            raise BadFileError(entry.path, text, remedy="Make it readable, or move it away.") from error
+        if now is None or now.sha256 is None or now.months != entry.months:
+            raise BadFileError(entry.path, "is just being changed", remedy="Run the month again when it is complete.")
+        return RawFile(Path(now.path), now.sha256, now.bytes)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything in the folders that calls itself data and cannot be used, whatever month it was for."""
+        return tuple(problem for entry in self._entries for problem in entry.problems)
+
+    def months(self) -> tuple[Month, ...]:
+        """The months that the folders have something of, ascending."""
+        return tuple(sorted({Month.parse(month) for entry in self._entries for month in entry.columns}))
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self.home)
+
+    @cached_property
+    def _entries(self) -> tuple[Entry, ...]:
+        """What lies in the folders, looked at once: a thousand months do not list a thousand files each."""
+        return tuple(self._look())
+
+    def _look(self) -> Iterator[Entry]:
+        for path in self._paths():
+            try:
+                entry = self._catalogue.entry(path)
+            except FileNotFoundError:
+                continue  # taken away since the folder was listed
+            except OSError as error:
+                # Not kept: it may be readable the next time.
+                text = f"cannot be opened ({error.strerror or error})"
+                problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
+                entry = Entry(str(path), 0, 0, {}, (problem,))
+            if entry is not None:
+                yield entry
+
+    def _paths(self) -> Iterator[Path]:
+        seen = set()
+        for folder in self.folders:
+            found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+            for path in found:
+                hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+                if path.is_file() and not hidden and path not in seen:
+                    seen.add(path)
+                    yield path
+
+    @staticmethod
+    def _require_usable(entry: Entry, month: Month) -> None:
+        for problem in entry.problems:
+            # A grid off 0.25 degrees is left to the check of that name, which stops the month with the same words.
+            if problem.kind not in ("grid", "nothing") and (not problem.months or str(month) in problem.months):
+                raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
+
+    def _nothing_of(self, month: Month, strays: list[Problem]) -> InputError:
+        where = ", ".join(str(folder) for folder in self.folders)
+        if strays:
+            first, *others = strays
+            more = f" (and {len(others)} more files that cannot be used)" if others else ""
+            return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
+        held = self.months()
+        asked = f" of {', '.join(self.request.columns)}" if self.request.columns else ""
+        has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
+        return NoDataError(f"{month}: no file in {where} has anything{asked} of it", remedy=has)

@@ -1,0 +1,1 @@
+"""The source `sample`: generated weather, for tests and benchmarks."""

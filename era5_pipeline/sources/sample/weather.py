@@ -1,0 +1,277 @@
+"""Generated weather: six fields on ERA5's grid that look like weather and are none.
+
+Here: formulae, in numpy. Not here: files (see `cds_layout`), or which months and areas are asked for.
+
+Every field is a function of place and time alone, so that neighbouring areas and months fit together. What is
+linear in it (climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a
+factor that depends on latitude and one that depends on longitude and time: one matrix product per field and
+hour. What is not linear follows from those sums: cloud is cut off at 0 and 1, rain falls where the sky is
+more than overcast, and falls as snow where it is cold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.model.grid import STEP_DEGREES
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float32 = npt.NDArray[np.float32]
+    Float64 = npt.NDArray[np.float64]
+    Int64 = npt.NDArray[np.int64]
+
+# Part of what a generated file is named by: raise it with every change of the formulae.
+FORMULAE_VERSION = 1
+
+KELVIN = 273.15
+WARMING_PER_YEAR = 1.1 / 85.0
+HOURS_PER_YEAR = 365.25 * 24.0
+HOURS_1940_TO_1970 = 10_958 * 24
+LARGEST_PACKED = 65_535
+# Its inverse must be a float32; no weather is that small.
+_SMALLEST_EXPONENT = -120
+
+# A clear sky where the driver is below 0, overcast above 1; rain begins above this.
+_RAIN_BEGINS = 1.05
+_SHADE = 0.6  # part of the daily cycle of temperature that an overcast sky takes away
+# Temperatures, in degrees Celsius, between which snow gives way to rain.
+_ALL_SNOW, _ALL_RAIN = -1.0, 1.5
+_VALUES_PER_BLOCK = 1 << 19
+
+
+@dataclass(frozen=True)
+class _Waves:
+    """Travelling waves, arrays of shape (n,): radians, and radians per hour."""
+
+    zonal: Int64
+    meridional: Float64
+    centre: Float64
+    width: Float64
+    frequency: Float64
+    phase: Float64
+    speed: Float64
+    cloud: Float64
+    cloud_lead: Float64
+
+    @classmethod
+    def draw(cls) -> _Waves:
+        """Forty waves of the size of lows and highs, eighty down to that of thunderstorm clusters."""
+        # RandomState, because numpy promises its numbers for ever, those of Generator not.
+        random = np.random.RandomState(1940)
+        lows, clusters = 40, 80
+        zonal = np.concatenate(
+            [random.randint(2, 13, lows), np.exp(random.uniform(np.log(3), np.log(100), clusters))]
+        ).astype(np.int64)
+        sign = random.choice([-1.0, 1.0], (2, lows + clusters))
+        meridional = sign[0] * np.concatenate([random.uniform(3, 10, lows), random.uniform(5, 60, clusters)])
+        centre = np.concatenate([random.uniform(20, 70, lows), random.uniform(0, 65, clusters)])
+        width = np.radians(np.concatenate([random.uniform(12, 22, lows), random.uniform(15, 30, clusters)]))
+        # Westerlies carry weather eastward, the trades westward; each wave has a speed of its own besides.
+        eastward = centre > 28
+        own = 2 * np.pi / (24 * random.uniform(3, 9, lows + clusters))
+        return cls(
+            zonal=zonal,
+            meridional=meridional,
+            centre=np.radians(sign[1] * centre),
+            width=width,
+            frequency=np.where(eastward, 0.008 * zonal + own, -0.004 * zonal - own),
+            phase=random.uniform(0, 2 * np.pi, lows + clusters),
+            speed=np.repeat([4.0, 1.0], [lows, clusters]),
+            cloud=np.repeat([0.22, 0.16], [lows, clusters]),
+            cloud_lead=random.uniform(-0.6, 0.6, lows + clusters) - 0.9,
+        )
+
+
+class SampleWeather:
+    """The six fields on the grid of `latitudes`, shape (y,), and `longitudes`, shape (x,), in degrees."""
+
+    def __init__(self, latitudes: Float64, longitudes: Float64) -> None:
+        waves = _Waves.draw()
+        self._frequency, self._phase = waves.frequency, waves.phase
+        # Counted in whole grid steps, so that -90 and 270 degrees are the same number.
+        steps = np.rint(longitudes / STEP_DEGREES).astype(np.int64) % round(360 / STEP_DEGREES)
+        self._longitude = np.radians(steps * STEP_DEGREES)
+        self._around = np.exp(1j * waves.zonal[:, np.newaxis] * self._longitude).astype(np.complex64)
+
+        latitude = np.radians(latitudes)[:, np.newaxis]
+        self._daily = (5.0 * np.cos(latitude)).astype(np.float32)
+        self._rain_per_hour = (8e-3 * (0.15 + 0.85 * np.cos(latitude) ** 2)).astype(np.float32)
+        climate = _climate(latitude, self._daily)
+        wave_terms = _wave_terms(latitude, waves)
+        self._by_latitude = {name: np.hstack([wave_terms[name], climate[name]]).astype(np.float32) for name in climate}
+
+    @property
+    def hours_at_once(self) -> int:
+        """How many hours to ask `at` for, so that its arrays stay in the processor's cache."""
+        rows: int = max(self._daily.size, self._frequency.size * 2)
+        return max(1, _VALUES_PER_BLOCK // (rows * len(self._longitude)))
+
+    def at(self, hours: Int64) -> dict[str, Float32]:
+        """Compute the fields at `hours`, shape (t,), counted from 1970-01-01T00:00 UTC.
+
+        Returns:
+            By column of the table, shape (t, y, x), in the units of ERA5's files (K, m/s, fraction, m), each
+            field packed by `pack`.
+        """
+        by_longitude = self._by_longitude(hours)
+        celsius = self._by_latitude["t"] @ by_longitude
+        cloud = self._by_latitude["c"] @ by_longitude
+
+        rain = cloud - np.float32(_RAIN_BEGINS)
+        np.maximum(rain, 0, out=rain)
+        rain *= rain
+        rain *= self._rain_per_hour
+        np.clip(cloud, 0, 1, out=cloud)
+
+        afternoon = np.cos(_solar_angle(hours, self._longitude, peak=15.0)).astype(np.float32)
+        celsius -= cloud * (np.float32(_SHADE) * self._daily * afternoon[:, np.newaxis, :])
+        # Snow is a part of the packed precipitation: rounded by itself, it might exceed it by half a step.
+        precipitation = pack(rain, from_zero=True)
+        snow = np.clip((_ALL_RAIN - celsius) / np.float32(_ALL_RAIN - _ALL_SNOW), 0, 1)
+        snow *= precipitation
+        celsius += np.float32(KELVIN)
+        return {
+            "temperature_2m": pack(celsius),
+            "zonal_wind_10m": pack(self._by_latitude["u"] @ by_longitude),
+            "meridional_wind_10m": pack(self._by_latitude["v"] @ by_longitude),
+            "total_cloud_cover": pack(cloud),
+            "total_precipitation": precipitation,
+            "snowfall": pack(snow, from_zero=True),
+        }
+
+    def _by_longitude(self, hours: Int64) -> Float32:
+        """Compute the factors of longitude and time, shape (t, terms, x), in the order of `_by_latitude`."""
+        n_waves, n_longitudes = self._around.shape
+        factors = np.empty((len(hours), 2 * n_waves + 5, n_longitudes), dtype=np.float32)
+        moved = np.exp(1j * (self._phase - hours[:, np.newaxis] * self._frequency)).astype(np.complex64)
+        waves = moved[:, :, np.newaxis] * self._around
+        factors[:, :n_waves] = waves.real
+        factors[:, n_waves : 2 * n_waves] = waves.imag
+        season = -np.cos(2 * np.pi * (hours / 24 - 20) / 365.25)
+        factors[:, -5] = 1
+        factors[:, -4] = season[:, np.newaxis]
+        factors[:, -3] = ((hours + HOURS_1940_TO_1970) * (WARMING_PER_YEAR / HOURS_PER_YEAR))[:, np.newaxis]
+        factors[:, -2] = np.cos(_solar_angle(hours, self._longitude, peak=15.0))
+        factors[:, -1] = np.cos(_solar_angle(hours, self._longitude, peak=17.0))
+        return factors
+
+
+def pack(values: Float32, *, from_zero: bool = False) -> Float32:
+    """Round `values`, shape (t, y, x), in place to what GRIB's simple packing in 16 bits keeps of a field.
+
+    A field (one hour) becomes reference + n * 2**E: the reference its minimum, n an integer from 0 to 65535,
+    E the smallest integer with which its maximum can be reached. Small areas thus keep more digits.
+
+    Args:
+        values: the fields; overwritten.
+        from_zero: take 0 as the reference, so that nothing stays exactly 0 and larger stays larger.
+
+    Returns:
+        `values`.
+    """
+    highest = values.max(axis=(1, 2), keepdims=True)
+    lowest = np.zeros_like(highest) if from_zero else values.min(axis=(1, 2), keepdims=True)
+    mantissa, exponent = np.frexp((highest.astype(np.float64) - lowest) / LARGEST_PACKED)
+    # frexp gives 0.5 <= mantissa < 1: only an exact power of two needs no rounding up.
+    exponent = np.maximum(exponent - (mantissa == 0.5), _SMALLEST_EXPONENT)
+    values -= lowest
+    values *= np.ldexp(np.float32(1), -exponent)
+    np.rint(values, out=values)
+    values *= np.ldexp(np.float32(1), exponent)
+    values += lowest
+    return values
+
+
+def _solar_angle(hours: Int64, longitude: Float64, *, peak: float) -> Float64:
+    """Compute the hour angle, shape (t, x), which is 0 where local solar time is `peak`."""
+    hour_of_day = (hours % 24).astype(np.float64)[:, np.newaxis]
+    return (hour_of_day - peak) * (2 * np.pi / 24) + longitude
+
+
+def _bump(latitude: Float64, centre: float, width: float) -> Float64:
+    """Draw a bell over latitude in each hemisphere; `centre` and `width` in degrees."""
+    bell: Float64 = np.exp(-(((np.abs(latitude) - np.radians(centre)) / np.radians(width)) ** 2))
+    return bell
+
+
+def _climate(latitude: Float64, daily: Float32) -> dict[str, Float64]:
+    """Factors by latitude, shape (y, 5): of 1, season, trend, daily cycle of warmth, and that of showers.
+
+    Season is 1 in late July and -1 in late January.
+    """
+    sine, cosine = np.sin(latitude), np.maximum(np.cos(latitude), 0)
+    storms, rain_belt = _bump(latitude, 48, 14), np.exp(-((latitude / np.radians(10)) ** 2))
+    none = np.zeros_like(latitude)
+    return {
+        "t": np.hstack(
+            [
+                -25 + 53 * cosine**1.2 - 14 * np.maximum(-sine, 0) ** 6,
+                16 * sine,
+                np.ones_like(latitude),
+                daily,
+                none,
+            ]
+        ),
+        "u": np.hstack(
+            [
+                (8 * storms - 6 * _bump(latitude, 15, 11) - 2 * _bump(latitude, 72, 9)) * cosine,
+                -3 * sine * storms,
+                none,
+                none,
+                none,
+            ]
+        ),
+        "v": np.hstack(
+            [
+                -3 * np.sin(2 * latitude) * np.exp(-((latitude / np.radians(25)) ** 2)),
+                3 * rain_belt,
+                none,
+                none,
+                none,
+            ]
+        ),
+        "c": np.hstack(
+            [
+                0.45 + 0.30 * _bump(latitude, 60, 15) - 0.30 * _bump(latitude, 25, 9) + 0.25 * rain_belt,
+                0.35 * rain_belt * latitude / np.radians(10),
+                none,
+                none,
+                0.15 * np.exp(-((latitude / np.radians(35)) ** 2)) * cosine,
+            ]
+        ),
+    }
+
+
+def _wave_terms(latitude: Float64, waves: _Waves) -> dict[str, Float64]:
+    """Factors by latitude of the waves' cosines and sines, shape (y, 2 n) each.
+
+    The wind is that of a stream function, so that it turns around highs and lows; air that comes from the
+    equator is warm. All vanish at the poles, where a field has one value.
+    """
+    from_centre = (latitude - waves.centre) / waves.width
+    bell = np.exp(-(from_centre**2))
+    sine, cosine = np.sin(latitude), np.maximum(np.cos(latitude), 0)
+    # The taper, 1 - sine**10, is near 1 up to 60 degrees and 0 at the poles, where this form has no 0 / 0.
+    taper_by_cosine = cosine * sum(sine ** (2 * n) for n in range(5))
+    taper = taper_by_cosine * cosine
+    height = waves.speed / np.hypot(waves.zonal, waves.meridional)
+    slope = bell * (-2 * from_centre / waves.width * taper - 10 * sine**9 * cosine)
+    northward = height * waves.zonal * bell * taper_by_cosine
+    phase = waves.meridional * latitude
+    quarter = np.pi / 2
+    return {
+        "t": _shifted(0.9 * sine * northward, phase + quarter + 0.9),
+        "u": _shifted(-height * slope, phase) + _shifted(height * waves.meridional * bell * taper, phase - quarter),
+        "v": _shifted(northward, phase + quarter),
+        "c": _shifted(waves.cloud * bell * taper, phase + waves.cloud_lead),
+    }
+
+
+def _shifted(amplitude: Float64, phase: Float64) -> Float64:
+    """Factors of cos(a) and sin(a) in amplitude * cos(a + phase): shape (y, n) becomes (y, 2 n)."""
+    return np.hstack([amplitude * np.cos(phase), -amplitude * np.sin(phase)])

@@ -1,0 +1,85 @@
+"""Which errors are tried again, and what Dagster is told of them."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.defs.dagster_failures import RETRIES, as_failures
+from era5_pipeline.model.errors import (
+    BadFileError,
+    Era5Error,
+    LocalDiskError,
+    MonthLockedError,
+    RefusedError,
+    ServerUnreachableError,
+    TransientError,
+    UsageError,
+    WarehouseError,
+)
+
+PERMANENT = (
+    *(Era5Error, UsageError, RefusedError, WarehouseError, ServerUnreachableError),
+    *(MonthLockedError, LocalDiskError),
+)
+
+
+@pytest.mark.parametrize("kind", PERMANENT)
+def test_permanent_error_is_final(kind: type[Era5Error]) -> None:
+    error = kind("2023-07: what failed", remedy="What to do.")
+    with pytest.raises(dg.Failure) as raised, as_failures(0):
+        raise error
+    failure = raised.value
+    assert failure.allow_retries is False
+    assert failure.description == "2023-07: what failed\nWhat to do."
+    values = {name: value.value for name, value in failure.metadata.items()}
+    assert values == {"message": "2023-07: what failed", "remedy": "What to do.", "exit_code": kind.exit_code}
+    assert failure.__cause__ is error
+
+
+def test_bad_file_names_it() -> None:
+    with pytest.raises(dg.Failure, match=r"a\.nc: is cut off") as raised, as_failures(0):
+        raise BadFileError("a.nc", "is cut off", remedy="Download it again.")
+    assert raised.value.metadata["exit_code"].value == 3
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 2, 3])
+def test_transient_error_asks_for_another_try(attempt: int, caplog: pytest.LogCaptureFixture) -> None:
+    error = TransientError("2023-07: the connection was lost", remedy="Run it again.")
+    with pytest.raises(dg.RetryRequested) as raised, as_failures(attempt):
+        raise error
+    request = raised.value
+    assert request.max_retries == RETRIES.max_retries == 3
+    longest = (2 ** (attempt + 1) - 1) * 5 + 5
+    assert request.seconds_to_wait is not None
+    assert 0 <= request.seconds_to_wait <= longest
+    # What Dagster shows when the tries are used up.
+    failure = request.__cause__
+    assert isinstance(failure, dg.Failure)
+    assert failure.allow_retries is True
+    assert failure.metadata["exit_code"].value == 7
+    assert failure.__cause__ is error
+    # The last one is not announced: none follows.
+    assert len(caplog.messages) == (attempt < 3)
+
+
+def test_defects_pass_as_they_are() -> None:
+    with pytest.raises(ZeroDivisionError), as_failures(0):
+        _ = 1 / 0
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
+def test_interrupt_passes(kind: type[BaseException]) -> None:
+    with pytest.raises(kind), as_failures(0):
+        raise kind
+
+
+@pytest.mark.parametrize("error", [TransientError("lost", remedy="Again."), ValueError("half a file")])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
+def test_error_of_cleaning_up_after_an_interrupt_is_one(kind: type[BaseException], error: Exception) -> None:
+    """A COPY that is cut off says that the connection is lost."""
+    lost = ConnectionError("lost")
+    lost.__context__ = kind()
+    error.__cause__ = lost
+    with pytest.raises(dg.DagsterExecutionInterruptedError), as_failures(0):
+        raise error

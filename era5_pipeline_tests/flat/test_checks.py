@@ -1,0 +1,204 @@
+"""What the checks say, in the user's words: of real files in all ways incomplete, and of facts that are odd."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+from era5_pipeline.flat.checks import (
+    CHECK_DESCRIPTIONS,
+    FLAT_CHECKS,
+    RAW_CHECKS,
+    TABLE_CHECKS,
+    CheckName,
+    Outcome,
+    flat_outcomes,
+    raw_outcomes,
+    table_outcomes,
+)
+from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.era5_files import hours_from, weather
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline_tests.era5_files import Weather
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+WHOLE = hours_from("2023-07-01T00", 744)
+ALLOWED = "--allow-incomplete (the ledger then says so)."
+
+
+def raw_checks(
+    folder: Path,
+    *of: Weather,
+    month: str = "2023-07",
+    variables: tuple[str, ...] | None = None,
+    area: str | None = None,
+    allow: bool = False,
+) -> dict[str, Outcome]:
+    paths = [path for n, one in enumerate(of) for path in era5_files.write(folder, one, stem=f"file{n}")]
+    raw = era5_files.raw_month(paths, month, variables=variables, area=area)
+    with scratch_folder(folder) as scratch:
+        outcomes = raw_outcomes(raw, take_inventory(raw, scratch), allow_incomplete=allow)
+    assert tuple(outcome.name for outcome in outcomes) == RAW_CHECKS
+    return {outcome.name: outcome for outcome in outcomes}
+
+
+def test_every_check_is_described() -> None:
+    assert set(CHECK_DESCRIPTIONS) == {*RAW_CHECKS, *FLAT_CHECKS, *TABLE_CHECKS} == set(get_args(CheckName))
+
+
+def test_a_whole_month(tmp_path: Path) -> None:
+    checks = raw_checks(tmp_path, weather(WHOLE, names=("t2m", "tcc")))
+    assert all(outcome.passed for outcome in checks.values())
+    assert checks["grid_aligned"].description == "12 locations on the grid"
+    assert checks["variables_present"].description == (
+        "temperature_2m, total_cloud_cover at all 12 locations; "
+        "NULL: zonal_wind_10m, meridional_wind_10m, total_precipitation, snowfall"
+    )
+    assert checks["hours_complete"].description == "all 744 hours"
+    assert {outcome.remedy for outcome in checks.values()} == {""}
+
+
+@pytest.mark.parametrize("allow", [False, True])
+def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
+    outcome = raw_checks(tmp_path, weather(WHOLE[:168], names=("t2m", "tp")), allow=allow)["hours_complete"]
+    assert outcome.passed == allow
+    assert outcome.description == (
+        "2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23"
+        "; the latest hour there is 2023-07-07 23:00 UTC"
+    )
+    assert outcome.remedy == f"Wait for the month to be complete or get the rest, or load it as it is with {ALLOWED}"
+
+
+def test_hours_that_one_variable_lacks(tmp_path: Path) -> None:
+    instant, accumulated = weather(WHOLE), weather(WHOLE[24:], names=("tp",))
+    outcome = raw_checks(tmp_path, instant, accumulated)["hours_complete"]
+    assert not outcome.passed
+    assert outcome.description == (
+        "2023-07 is incomplete: total_precipitation has 720 of 744 hours, missing 2023-07-01T00 to 2023-07-01T23"
+    )
+
+
+def test_hours_that_lack_in_many_places(tmp_path: Path) -> None:
+    outcome = raw_checks(tmp_path, weather(WHOLE[::6]))["hours_complete"]
+    assert outcome.description == (
+        "2023-07 is incomplete: 124 of 744 hours; missing 2023-07-01T01 to 2023-07-01T05, "
+        "2023-07-01T07 to 2023-07-01T11, 2023-07-01T13 to 2023-07-01T17 and 121 more gaps"
+    )
+
+
+def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
+    hours = hours_from("1940-01-01T00", 744)
+    whole = raw_checks(tmp_path / "whole", weather(hours), weather(hours[7:], names=("tp", "sf")), month="1940-01")
+    assert all(outcome.passed for outcome in whole.values())
+    assert whole["hours_complete"].description == "all 744 hours"
+    late = raw_checks(tmp_path / "late", weather(hours), weather(hours[8:], names=("tp",)), month="1940-01")
+    assert not late["hours_complete"].passed
+    assert late["hours_complete"].description == (
+        "1940-01 is incomplete: total_precipitation has 736 of 744 hours, missing 1940-01-01T07"
+    )
+    # From February on there is no such excuse.
+    hours = hours_from("1940-02-01T00", 696)
+    later = raw_checks(tmp_path / "later", weather(hours), weather(hours[7:], names=("tp",)), month="1940-02")
+    assert not later["hours_complete"].passed
+
+
+def test_a_variable_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
+    wanted = ("temperature_2m", "snowfall")
+    for allow in (False, True):  # this is no matter of being incomplete
+        outcome = raw_checks(tmp_path, weather(WHOLE), variables=wanted, allow=allow)["variables_present"]
+        assert not outcome.passed
+    assert outcome.description == "2023-07: its files lack snowfall (they hold temperature_2m)"
+    assert "leave them out of --variables" in outcome.remedy
+
+
+def test_a_variable_of_a_smaller_area(tmp_path: Path) -> None:
+    wide, narrow = weather(WHOLE), weather(WHOLE, latitudes=(10.5,), names=("tp",))
+    outcome = raw_checks(tmp_path / "a", wide, narrow)["variables_present"]
+    assert not outcome.passed
+    assert outcome.description == "2023-07: total_precipitation has 4 of 12 locations"
+    assert ALLOWED in outcome.remedy
+    assert raw_checks(tmp_path / "b", wide, narrow, allow=True)["variables_present"].passed
+    within = raw_checks(tmp_path / "c", wide, narrow, area="10.5/20/10.5/20.75")
+    assert all(outcome.passed for outcome in within.values())
+    assert within["grid_aligned"].description == "4 locations on the grid"
+
+
+def test_points_off_the_grid(tmp_path: Path) -> None:
+    for allow in (False, True):
+        off = raw_checks(tmp_path, weather(WHOLE, latitudes=(10.1, 9.85)), allow=allow)["grid_aligned"]
+        assert not off.passed
+    assert off.description.startswith(f"2023-07: {tmp_path / 'file0.nc'}: ")
+    assert "10.1" in off.description
+    assert off.remedy
+
+
+def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, Outcome]:
+    outcomes = flat_outcomes(flat, allow_incomplete=allow)
+    assert tuple(outcome.name for outcome in outcomes) == FLAT_CHECKS
+    return {outcome.name: outcome for outcome in outcomes}
+
+
+def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    checks = flat_checks(flat)
+    assert all(outcome.passed for outcome in checks.values())
+    first = flat.columns[0]
+    assert checks["values_within_bounds"].description.startswith(
+        f"temperature_2m {first.minimum:g} to {first.maximum:g}, total_precipitation "
+    )
+    assert checks["no_missing_values"].description == f"{flat.rows} rows without a hole"
+
+
+def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    place = "latitude 10.5, longitude 20, 2023-07-01T00:00Z"
+    odd = replace(flat, columns=(replace(flat.columns[0], out_of_bounds=3, first_out_of_bounds=place), flat.columns[1]))
+    for allow in (False, True):
+        outcome = flat_checks(odd, allow=allow)["values_within_bounds"]
+        assert not outcome.passed
+    assert outcome.description == (f"2023-07: temperature_2m has 3 values outside -100 to 65 degC, first at {place}")
+    assert "download it again" in outcome.remedy
+
+
+def test_values_that_are_missing(flat_months: FlatMonths) -> None:
+    flat = flat_months(names=("t2m", "sf"), missing=0.1)
+    outcome = flat_checks(flat)["no_missing_values"]
+    assert not outcome.passed
+    holes = [f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}" for facts in flat.columns]
+    assert outcome.description == f"2023-07: {'; '.join(holes)}"
+    assert ALLOWED in outcome.remedy
+    assert flat_checks(flat, allow=True)["no_missing_values"].passed
+
+
+def test_a_column_that_is_missing_altogether(flat_months: FlatMonths) -> None:
+    checks = flat_checks(flat_months(points=(1, 1), names=("t2m", "tp"), missing=1.0))
+    assert not checks["no_missing_values"].passed
+    assert checks["values_within_bounds"].passed
+
+
+def test_the_table(flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    rows, columns = table_outcomes(flat, ())
+    assert (rows.name, columns.name) == TABLE_CHECKS
+    assert rows.passed
+    assert columns.passed
+    assert rows.description == f"{flat.rows} rows in table and file"
+    assert columns.description == "2 columns equal in count, range and checksum"
+    rows, columns = table_outcomes(flat, ("rows: 1 in the table, 2 in the file", "checksum of snowfall: 1 in ..."))
+    assert not rows.passed
+    assert not columns.passed
+    assert rows.description == "2023-07: rows: 1 in the table, 2 in the file"
+    assert columns.description == "2023-07: checksum of snowfall: 1 in ..."
+    assert "--force" in rows.remedy
+    rows, columns = table_outcomes(flat, ("sum of location_id: 1 in the table, 2 in the file",))
+    assert (rows.passed, columns.passed) == (False, True)
+    rows, columns = table_outcomes(flat, ("values of snowfall: 1 in the table, 0 in the file",))
+    assert (rows.passed, columns.passed) == (True, False)

@@ -1,0 +1,184 @@
+"""The digest of a column, against the same sum done in whole numbers of Python."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from era5_pipeline.flat import digests
+from era5_pipeline.flat.digests import MODULUS, RowWeights, digest_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pytest
+
+    Floats = npt.NDArray[np.float32]
+    Integers = npt.NDArray[np.int64]
+
+FIRST_HOUR = -262_992  # 1940-01-01T00
+
+
+def splitmix64(number: int) -> int:
+    mixed = number * 0x9E3779B97F4A7C15 % MODULUS
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % MODULUS
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % MODULUS
+    return mixed ^ mixed >> 31
+
+
+def in_python(values: Floats, location_ids: Integers, hours: Integers, present: npt.NDArray[np.bool_] | None) -> int:
+    total = 0
+    for (row, column), value in np.ndenumerate(values):
+        if present is None or present[row, column]:
+            (bits,) = struct.unpack("<I", struct.pack("<f", value)) if not np.isnan(value) else (0x7FC00000,)
+            of_location = splitmix64(int(location_ids[row]) + (1 << 60)) | 1
+            of_hour = splitmix64(int(hours[column]) + (2 << 60)) | 1
+            total += ((bits ^ bits >> 16) + 1) * of_location * of_hour
+    return total % MODULUS
+
+
+any_value = st.one_of(st.floats(width=32), st.sampled_from([0.0, -0.0, np.nan, 1e-45, -1e-45, np.inf]))
+
+
+@st.composite
+def months(draw: st.DrawFn) -> tuple[Floats, Integers, Integers]:
+    """Values (location, hour), numbers of locations, and hours."""
+    shape = (draw(st.integers(1, 6)), draw(st.integers(1, 8)))
+    values = draw(npst.arrays(np.float32, shape, elements=any_value))
+    places = draw(st.lists(st.integers(1, 1_038_240), min_size=shape[0], max_size=shape[0], unique=True))
+    hours = draw(st.lists(st.integers(FIRST_HOUR, 1_000_000), min_size=shape[1], max_size=shape[1], unique=True))
+    return values, np.array(places), np.array(hours)
+
+
+@given(months(), st.data())
+def test_it_is_the_sum_over_rows_of_bits_times_weights(
+    month: tuple[Floats, Integers, Integers], data: st.DataObject
+) -> None:
+    values, places, hours = month
+    assert RowWeights(places, hours).digest(values) == in_python(values, places, hours, None)
+    present = data.draw(npst.arrays(np.bool_, values.shape))
+    assert RowWeights(places, hours, present).digest(values) == in_python(values, places, hours, present)
+    everywhere = np.ones(values.shape, dtype=np.bool_)
+    assert RowWeights(places, hours, everywhere).digest(values) == RowWeights(places, hours).digest(values)
+
+
+@given(months(), any_value, st.data())
+def test_any_other_value_in_any_row_changes_it(
+    month: tuple[Floats, Integers, Integers], other: float, data: st.DataObject
+) -> None:
+    values, places, hours = month
+    row, column = (data.draw(st.integers(0, size - 1)) for size in values.shape)
+    changed = values.copy()
+    changed[row, column] = other
+    assume(changed.tobytes() != values.tobytes())
+    assume(not (np.isnan(other) and np.isnan(values[row, column])))
+    weights = RowWeights(places, hours)
+    assert weights.digest(changed) != weights.digest(values)
+
+
+@given(months(), st.data())
+def test_the_smallest_step_of_any_value_changes_it(
+    month: tuple[Floats, Integers, Integers], data: st.DataObject
+) -> None:
+    values, places, hours = month
+    row, column = (data.draw(st.integers(0, size - 1)) for size in values.shape)
+    assume(np.isfinite(values[row, column]))
+    weights = RowWeights(places, hours)
+    for towards in (-np.inf, np.inf):
+        changed = values.copy()
+        with np.errstate(over="ignore"):  # beyond the greatest number is infinity
+            changed[row, column] = np.nextafter(values[row, column], np.float32(towards))
+        assert weights.digest(changed) != weights.digest(values)
+
+
+@given(months(), st.data())
+def test_neither_order_nor_portions_change_it(month: tuple[Floats, Integers, Integers], data: st.DataObject) -> None:
+    values, places, hours = month
+    whole = RowWeights(places, hours).digest(values)
+    order = np.array(data.draw(st.permutations(range(places.size))))
+    turn = np.array(data.draw(st.permutations(range(hours.size))))
+    assert RowWeights(places[order], hours[turn]).digest(values[order][:, turn]) == whole
+    row, column = data.draw(st.integers(0, places.size)), data.draw(st.integers(0, hours.size))
+    portions = [
+        RowWeights(places[rows], hours[columns]).digest(values[rows, columns])
+        for rows in (slice(row), slice(row, None))
+        for columns in (slice(column), slice(column, None))
+    ]
+    assert sum(portions) % MODULUS == whole
+
+
+@given(months(), st.integers(0, 5), st.integers(0, 7))
+def test_a_row_that_is_not_there_is_told_from_one_with_a_zero_or_without_a_value(
+    month: tuple[Floats, Integers, Integers], row: int, column: int
+) -> None:
+    values, places, hours = month
+    row, column = row % values.shape[0], column % values.shape[1]
+    present = np.ones(values.shape, dtype=np.bool_)
+    present[row, column] = False
+    found = set()
+    for value in (0.0, -0.0, np.nan):
+        values[row, column] = value
+        found.add(RowWeights(places, hours).digest(values))
+    without = RowWeights(places, hours, present)
+    assert len(found) == 3
+    assert without.digest(values) not in found
+    values[row, column] = 5.0  # what lies there counts for nothing
+    values_before = without.digest(values)
+    values[row, column] = np.nan
+    assert without.digest(values) == values_before
+
+
+def test_values_that_change_places_change_it() -> None:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    places, hours = np.array([7, 8, 1_038_240]), np.arange(4) + FIRST_HOUR
+    weights = RowWeights(places, hours)
+    found = {
+        weights.digest(turned)
+        for turned in (values, values[::-1], values[:, ::-1], np.roll(values, 1, axis=1), np.roll(values, 1, axis=0))
+    }
+    assert len(found) == 5
+    assert RowWeights(places + 1, hours).digest(values) not in found
+    assert RowWeights(places, hours + 1).digest(values) not in found
+
+
+def test_which_nan_a_file_has_says_nothing() -> None:
+    patterns = np.array([0x7FC00000, 0xFFC00000, 0x7FC00001, 0x7F800001], dtype=np.uint32)
+    weights = RowWeights(np.array([1]), np.array([0]))
+    assert len({weights.digest(pattern.reshape(1, 1).view(np.float32)) for pattern in patterns}) == 1
+
+
+def test_signs_that_all_change_are_noticed() -> None:
+    """The sign is the uppermost bit: times a power of two, it would reach the uppermost bits of the sum alone."""
+    random = np.random.default_rng(1)
+    values = random.normal(size=(50, 744)).astype(np.float32)
+    weights = RowWeights(np.arange(50), np.arange(744))
+    found = {weights.digest(np.where(random.random(values.shape) < 0.5, -values, values)) for _ in range(200)}
+    assert len(found) == 200
+    assert len({digest % (1 << 32) for digest in found}) == 200
+
+
+def test_portions_in_the_cache_are_no_other_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).normal(size=(100, 24)).astype(np.float32)
+    values[::3, ::5] = np.nan
+    for present in (None, np.random.default_rng(2).random(values.shape) < 0.5):
+        weights = RowWeights(np.arange(100), np.arange(24), present)
+        whole = weights.digest(values)
+        assert whole == in_python(values, np.arange(100), np.arange(24), present)
+        for size in (1, 24, 100, 2400, 10**9):
+            monkeypatch.setattr(digests, "_CACHED_VALUES", size)
+            assert weights.digest(values) == whole
+            assert weights.digest(np.asfortranarray(values)) == whole
+
+
+def test_no_rows_add_nothing() -> None:
+    assert RowWeights(np.empty(0, dtype=np.int32), np.arange(3)).digest(np.empty((0, 3), dtype=np.float32)) == 0
+
+
+def test_as_text_it_has_sixteen_digits() -> None:
+    assert digest_text(0) == "0" * 16
+    assert digest_text(MODULUS + 255) == "00000000000000ff"
+    assert digest_text(MODULUS - 1) == "f" * 16

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from era5_pipeline.flat import flat_month as facts
+from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, checksum_of, month_fingerprint
+from era5_pipeline.model.months import Month
+from era5_pipeline.sources.source import RawFile, RawMonth
+
+if TYPE_CHECKING:
+    import pytest
+
+FILES = (RawFile(Path("/data/a.nc"), "aa", 10), RawFile(Path("/data/b.nc"), "bb", 20))
+RAW = RawMonth(Month(2023, 7), "files", FILES, ("temperature_2m",), "1/2/0/3", ("passed over: x",))
+COLUMN = ColumnFacts(
+    "temperature_2m",
+    5,
+    -1.5,
+    2.5,
+    0.25,
+    -(2**70),
+    5,
+    1,
+    {"0001": 3, "0005": 2},
+    1,
+    "here",
+    2,
+    "there",
+    ("2023-07-01T03",),
+    "00ff",
+)
+
+
+def flat_month(raw: RawMonth = RAW) -> FlatMonth:
+    return FlatMonth(
+        raw=raw,
+        path=Path("/home/flat/2023-07-abc.parquet"),
+        format="parquet",
+        rows=5,
+        locations=1,
+        hours=5,
+        hours_expected=744,
+        missing_hours=("2023-07-01T05 to 2023-07-31T23",),
+        columns=(COLUMN,),
+        location_id_sum=15,
+        bytes=100,
+        sha256="cc",
+        seconds=0.5,
+        peak_rss_bytes=1000,
+    )
+
+
+def test_facts_come_back_from_json_as_they_were() -> None:
+    flat = flat_month()
+    assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat
+    assert flat.month == Month(2023, 7)
+    assert flat.expver == {"temperature_2m": {"0001": 3, "0005": 2}}
+    assert flat.preliminary_hours == {"temperature_2m": ("2023-07-01T03",)}
+    assert flat.version == "mixed"
+
+
+def test_facts_of_an_earlier_version_have_no_digest() -> None:
+    value = json.loads(json.dumps(flat_month().to_json()))
+    for column in value["columns"]:
+        del column["digest"], column["preliminary_hours"]
+    flat = FlatMonth.from_json(value)
+    assert flat.columns == (replace(COLUMN, digest=None, preliminary_hours=()),)
+    assert flat.preliminary_hours == {}
+    assert flat.version == "mixed"
+    assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat
+
+
+def test_the_fingerprint_is_that_of_contents_and_request_and_not_of_names() -> None:
+    renamed = RawMonth(
+        RAW.month,
+        RAW.source,
+        tuple(RawFile(Path(f"/elsewhere/{n}"), file.sha256, file.bytes) for n, file in enumerate(reversed(FILES))),
+        RAW.variables,
+        RAW.area,
+    )
+    assert month_fingerprint(renamed) == month_fingerprint(RAW) == flat_month().fingerprint
+    others = [
+        RawMonth(Month(2023, 8), RAW.source, FILES, RAW.variables, RAW.area),
+        RawMonth(RAW.month, "sample", FILES, RAW.variables, RAW.area),
+        RawMonth(RAW.month, RAW.source, FILES[:1], RAW.variables, RAW.area),
+        RawMonth(RAW.month, RAW.source, (FILES[0], RawFile(Path("/data/b.nc"), "bc", 20)), RAW.variables, RAW.area),
+        RawMonth(RAW.month, RAW.source, FILES, None, RAW.area),
+        RawMonth(RAW.month, RAW.source, FILES, RAW.variables, None),
+    ]
+    assert len({month_fingerprint(raw) for raw in [RAW, *others]}) == 7
+
+
+def test_the_fingerprint_changes_with_the_form_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = month_fingerprint(RAW)
+    monkeypatch.setattr(facts, "FLAT_FORM", facts.FLAT_FORM + 1)
+    assert month_fingerprint(RAW) != before
+
+
+values = st.lists(st.floats(-500, 500, width=32), max_size=50)
+
+
+@given(values)
+def test_a_checksum_is_a_whole_number_that_order_and_portions_do_not_change(numbers: list[float]) -> None:
+    array = np.array(numbers, dtype=np.float32)
+    expected = sum(math.floor(float(value) * 2**20) for value in array)
+    shuffled = np.random.default_rng(1).permutation(array)
+    assert checksum_of(array) == expected
+    assert checksum_of(shuffled[:10]) + checksum_of(shuffled[10:]) == expected
+    assert checksum_of(array.reshape(1, -1)) == expected
+
+
+def test_a_checksum_of_many_large_values_is_exact() -> None:
+    array = np.full(4_000_000, 499.99997, dtype=np.float32)
+    assert checksum_of(array) == math.floor(float(array[0]) * 2**20) * array.size
+    assert checksum_of(-array) == math.floor(float(-array[0]) * 2**20) * array.size
+
+
+def test_one_changed_value_changes_the_checksum() -> None:
+    array = np.linspace(-50, 50, 1000, dtype=np.float32)
+    changed = array.copy()
+    changed[500] = np.nextafter(changed[600], np.float32(100))
+    assert checksum_of(array) != checksum_of(changed)

@@ -1,0 +1,719 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.flat import flatten as module
+from era5_pipeline.flat import tiles
+from era5_pipeline.flat.digests import RowWeights, digest_text
+from era5_pipeline.flat.flat_month import FLAT_FORM
+from era5_pipeline.flat.flatten import MiddleHour, facts_file, flatten_month, preview_file, read_flat_month
+from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.source import Request
+from era5_pipeline_tests.era5_files import (
+    COLUMNS,
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    VARIABLES,
+    Layout,
+    Rows,
+    Weather,
+    assert_location_major,
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    flatten,
+    full_disk,
+    half_steps_of,
+    hour,
+    hours_from,
+    into_zip,
+    left_behind,
+    location_id,
+    raw_month,
+    weather,
+    without_pictures,
+    write,
+    write_netcdf,
+)
+from era5_pipeline_tests.samples import every_real_file, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.runtime.progress import Stage
+
+JULY = Month(2023, 7)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+# ---- real files, read by other means
+
+
+def independently(paths: list[Path], month: str) -> Rows:
+    """The rows of a month, read with netCDF4 and its own scaling, numbered by a formula of its own."""
+    found: dict[str, npt.NDArray[np.float64]] = {}
+    numbers: list[int] = []
+    hours: list[int] = []
+    for path in paths:
+        with netCDF4.Dataset(path) as dataset:
+            time = dataset["valid_time" if "valid_time" in dataset.variables else "time"]
+            times: Any = netCDF4.num2date(time[:], time.units, time.calendar, only_use_cftime_datetimes=False)
+            inside = [n for n, t in enumerate(times) if f"{t.year:04d}-{t.month:02d}" == month]
+            hours = [hour(f"{t.year:04d}-{t.month:02d}-{t.day:02d}T{t.hour:02d}") for t in times[inside]]
+            numbers = []
+            for latitude in np.atleast_1d(dataset["latitude"][:]).tolist():
+                for longitude in np.atleast_1d(dataset["longitude"][:]).tolist():
+                    east = longitude - 360.0 if longitude > 180.0 else longitude
+                    east = 180.0 if east == -180.0 else east
+                    numbers.append(int((latitude + 90.0) / 0.25) * 1440 + int((east + 179.75) / 0.25) + 1)
+            for name in VARIABLES:
+                if name not in dataset.variables:
+                    continue
+                column, _, _, scale, offset = VARIABLES[name]
+                values = dataset[name][inside].astype(np.float64) * scale + offset
+                found[column] = np.ma.filled(values, np.nan).reshape(-1)
+    locations = np.array(numbers)
+    return Rows(np.tile(locations, len(hours)), np.repeat(hours, locations.size), found).sorted()
+
+
+def series_independently(path: Path, month: str) -> Rows:
+    """The rows of a month of a point series as CSV, read with Python's own reader."""
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["valid_time"].startswith(month)]
+    found = {}
+    for name in VARIABLES.keys() & rows[0].keys():
+        column, _, _, scale, offset = VARIABLES[name]
+        found[column] = np.array([np.float64(np.float32(row[name] or "nan")) * scale + offset for row in rows])
+    location = location_id(float(rows[0]["latitude"]), float(rows[0]["longitude"]))
+    hours = np.array([hour(row["valid_time"][:13].replace(" ", "T")) for row in rows])
+    return Rows(np.full(hours.size, location), hours, found)
+
+
+def csv_rows(path: Path) -> Rows:
+    """The rows of a flat month in CSV, read with Python's own reader."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    times = [datetime.fromisoformat(row["time"]) for row in rows]
+    return Rows(
+        np.array([int(row["location_id"]) for row in rows]),
+        np.array([round(time.timestamp()) // 3600 for time in times]),
+        {column: np.array([float(row[column] or "nan") for row in rows]) for column in COLUMNS},
+    )
+
+
+REAL: list[tuple[list[str], str, int, dict[str, int]]] = [
+    *(
+        (["gulf-2023/era5_t2m_2023.zip"], f"2023-{n:02d}", 63 * Month(2023, n).hours, {"0001": Month(2023, n).hours})
+        for n in range(1, 13)
+    ),
+    (["norway-2018-10-packed/SURF_201810.nc"], "2018-10", 52_080, {"unknown": 744}),
+    (
+        [f"telangana-2023-09/data_stream-oper_stepType-{kind}.nc" for kind in ("accum", "instant")],
+        "2023-09",
+        74_088,
+        {"0001": 168},
+    ),
+    *(
+        (
+            ["telangana-2023-jja/data_stream-oper_stepType-accum.nc"],
+            f"2023-{n:02d}",
+            16 * Month(2023, n).hours,
+            {"0001": Month(2023, n).hours},
+        )
+        for n in (6, 7)
+    ),
+    (["karnataka-2024-01-01T12/era5.nc"], "2024-01", 25, {"0001": 1}),
+    (["global-2019-01-01T12-packed/era5_t2m.nc"], "2019-01", 1_038_240, {"unknown": 1}),
+    (
+        [f"netherlands-2020-01-01-packed/ERA5_2020-01-01_{name}.nc" for name in ("tp", "u10", "v10")],
+        "2020-01",
+        40_344,
+        {"unknown": 24},
+    ),
+    (["germany-tp-expver-mix/data_stream-oper_stepType-accum.nc"], "2025-09", 81 * 120, {"0001": 120}),
+    (["germany-tp-expver-mix/data_stream-oper_stepType-accum.nc"], "2025-10", 81 * 124, {"0001": 2, "0005": 122}),
+    (["bengal-wind-era5t/coast_wind_1.nc"], "2025-05", 30 * 100, {"0005": 30}),
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "month", "count", "versions"), REAL, ids=[f"{n[0].split('/')[0]}-{m}" for n, m, *_ in REAL]
+)
+def test_every_value_of_a_real_file_is_in_the_table_unchanged(
+    era5_samples: Path, tmp_path: Path, names: list[str], month: str, count: int, versions: dict[str, int]
+) -> None:
+    paths = [era5_samples / name for name in names]
+    flat = flatten(paths, month, tmp_path)
+    rows = flat_rows(flat.path)
+    expected = independently([netcdf for path in paths for netcdf in unpacked(path, tmp_path)], month)
+    assert rows.locations.size == flat.rows == expected.locations.size == count
+    assert_location_major(rows)
+    assert_same_rows(rows, expected)
+    assert_facts_are_those_of_the_rows(flat, rows)
+    assert flat.expver == {column.column: versions for column in flat.columns}
+    assert left_behind(tmp_path) == []
+
+
+def test_the_rows_of_the_real_files_are_as_many_as_they_ought_to_be() -> None:
+    assert sum(count for names, _, count, _ in REAL if "gulf" in names[0]) == 551_880
+
+
+@pytest.mark.parametrize("number", [16, 18], ids=["karnataka", "netherlands"])
+def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Path, number: int) -> None:
+    names, month, _, _ = REAL[number]
+    paths = [era5_samples / name for name in names]
+    flat = flatten(paths, month, tmp_path, flat_format="csv")
+    rows = csv_rows(flat.path)
+    assert_location_major(rows)
+    assert_same_rows(rows, independently(paths, month))
+    as_parquet = flatten(paths, month, tmp_path / "other")
+    assert flat.fingerprint == as_parquet.fingerprint
+    assert flat.columns == as_parquet.columns
+    assert [facts.digest for facts in flat.columns] == [digest_of(rows, facts.column) for facts in flat.columns]
+
+
+@pytest.mark.parametrize("path", every_real_file(), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tmp_path: Path) -> None:
+    """Its first and its last month; of ERA5_SAMPLES, whatever there is."""
+    source = FilesSource((path,), tmp_path)
+    assert source.months() or source.problems()
+    assert all(problem.remedy for problem in source.problems())
+    for month in sorted({*source.months()[:1], *source.months()[-1:]}):
+        flat = flatten_month(source.fetch(month), tmp_path / "flat", home=tmp_path, flat_format="parquet")
+        rows = flat_rows(flat.path)
+        files = unpacked(path, tmp_path)
+        of_csv = [file for file in files if file.suffix == ".csv"]
+        expected = series_independently(of_csv[0], str(month)) if of_csv else independently(files, str(month))
+        assert rows.locations.size == expected.locations.size > 0
+        assert_same_rows(rows, expected)
+
+
+def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
+    assert flat.rows == rows.locations.size
+    assert flat.location_id_sum == int(rows.locations.sum())
+    assert flat.locations == np.unique(rows.locations).size
+    assert flat.hours == np.unique(rows.hours).size
+    assert flat.hours_expected == flat.month.hours
+    held = {column for column in COLUMNS if not np.isnan(rows.values[column]).all()}
+    assert held <= {facts.column for facts in flat.columns}
+    for facts in flat.columns:
+        values = rows.values[facts.column]
+        values = values[~np.isnan(values)]
+        assert facts.values == values.size
+        if values.size:
+            assert (facts.minimum, facts.maximum) == (values.min(), values.max())
+            assert facts.mean == pytest.approx(values.mean())
+            if not facts.out_of_bounds:
+                assert facts.checksum == int(np.floor(values * 2.0**20).astype(np.int64).sum())
+        assert facts.digest == digest_of(rows, facts.column)
+
+
+def digest_of(rows: Rows, column: str) -> str:
+    """The digest of a column of these rows, in one go, whatever tiles they were made in."""
+    locations, place = np.unique(rows.locations, return_inverse=True)
+    hours, when = np.unique(rows.hours, return_inverse=True)
+    values = np.full((locations.size, hours.size), np.nan, dtype=np.float32)
+    present = np.zeros(values.shape, dtype=np.bool_)
+    values[place, when] = rows.values[column]
+    present[place, when] = True
+    return digest_text(FLAT_FORM + RowWeights(locations, hours, present).digest(values))
+
+
+# ---- one weather, in every layout
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_every_layout_becomes_the_same_rows(tmp_path: Path, layout: Layout) -> None:
+    of = weather(
+        hours_from("2023-06-30T20", 9),
+        [0.25, 0.0, -0.25],
+        [-0.5, -0.25, 0.0, 0.25],
+        list(VARIABLES),
+        missing=0.1,
+    )
+    flat = flatten(write(tmp_path, of, layout), "2023-07", tmp_path)
+    rows = flat_rows(flat.path)
+    assert_location_major(rows)
+    assert_same_rows(rows, expected_rows(of, "2023-07"), half_steps_of(of, layout))
+    assert_facts_are_those_of_the_rows(flat, rows)
+    assert flat.missing_hours == ("2023-07-01T05 to 2023-07-31T23",)
+
+
+@st.composite
+def layouts_and_weather(draw: st.DrawFn) -> tuple[Layout, Weather]:
+    """Any rectangle on the globe, poles and antimeridian too, down to a point; any hours, in any order."""
+    south, tall = draw(st.one_of(st.just(0), st.just(717), st.integers(0, 717))), draw(st.integers(1, 4))
+    west, wide = draw(st.one_of(st.just(1437), st.integers(0, 1439))), draw(st.integers(1, 5))
+    latitudes = (np.arange(south, south + tall) * 0.25 - 90.0)[::-1]
+    longitudes = (np.arange(west, west + wide) * 0.25 - 179.75 + 180.0) % 360.0 - 180.0
+    first = hour("2023-06-30T12")
+    hours = np.array(draw(st.lists(st.integers(0, 760), min_size=1, max_size=12, unique=True))) + first
+    names = draw(st.lists(st.sampled_from(list(VARIABLES)), min_size=1, max_size=3, unique=True))
+    of = weather(
+        hours, latitudes, longitudes, names, seed=draw(st.integers(0, 9)), missing=draw(st.sampled_from([0, 0.3]))
+    )
+    return draw(st.sampled_from([layout for layout in LAYOUTS if not layout.one_hour_per_file])), of
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts_and_weather())
+def test_any_rectangle_and_hours_become_their_rows(
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[Layout, Weather]
+) -> None:
+    layout, of = case
+    folder = tmp_path_factory.mktemp("any")
+    paths = write(folder, of, layout)
+    expected = expected_rows(of, "2023-07")
+    if expected.locations.size:
+        flat = flatten(paths, "2023-07", folder)
+        rows = flat_rows(flat.path)
+        assert_location_major(rows)
+        assert_same_rows(rows, expected, half_steps_of(of, layout))
+        assert_facts_are_those_of_the_rows(flat, rows)
+    shutil.rmtree(folder)
+
+
+def test_two_areas_are_not_filled_up_to_a_rectangle(tmp_path: Path) -> None:
+    hours = hours_from("2023-07-01T00", 5)
+    one = weather(hours, [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"])
+    other = weather(hours, [50.0], [-170.0, -169.75, -169.5], ["t2m", "tp"], seed=2)
+    paths = [write_netcdf(tmp_path / "a.nc", one), write_netcdf(tmp_path / "b.nc", other)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    parts = [expected_rows(of, "2023-07") for of in (one, other)]
+    expected = Rows(
+        np.concatenate([p.locations for p in parts]),
+        np.concatenate([p.hours for p in parts]),
+        {column: np.concatenate([p.values[column] for p in parts]) for column in parts[0].values},
+    ).sorted()
+    assert_same_rows(flat_rows(flat.path), expected)
+    assert (flat.rows, flat.locations) == (35, 7)
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
+
+
+def test_variables_of_different_areas_and_hours_are_null_where_they_are_not(tmp_path: Path) -> None:
+    wide = weather(hours_from("2023-07-01T00", 5), [10.0, 9.75], [20.0, 20.25], ["t2m"])
+    narrow = weather(hours_from("2023-07-01T02", 2), [9.75], [20.25], ["tp"])
+    paths = [write_netcdf(tmp_path / "a.nc", wide), write_netcdf(tmp_path / "b.nc", narrow)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    expected = expected_rows(wide, "2023-07")
+    precipitation = np.full(expected.hours.size, np.nan)
+    there = (expected.locations == expected_rows(narrow, "2023-07").locations[0]) & np.isin(
+        expected.hours, narrow.hours
+    )
+    precipitation[there] = expected_rows(narrow, "2023-07").values["total_precipitation"]
+    expected.values["total_precipitation"] = precipitation
+    assert_same_rows(flat_rows(flat.path), expected)
+    temperature, rain = flat.columns
+    assert (temperature.locations, temperature.hours, temperature.missing) == (4, 5, 0)
+    assert (rain.locations, rain.hours, rain.values, rain.missing) == (1, 2, 2, 0)
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
+
+
+def test_a_meridian_that_comes_twice_as_0_and_360_becomes_rows_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 3000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
+    of = weather(hours_from("2023-07-01T00", 2), [10.0], np.arange(1441) / 4, ["u10"])
+    of.fields["u10"][..., -1] = of.fields["u10"][..., 0]
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of, replace(CURRENT, chunks=(2, 1, 500)))], "2023-07", tmp_path)
+    once = replace(of, longitudes=of.longitudes[:-1], fields={"u10": of.fields["u10"][..., :-1]})
+    assert flat.rows == 2880
+    assert_same_rows(flat_rows(flat.path), expected_rows(once, "2023-07"))
+
+
+@pytest.mark.parametrize("area", ["10/-0.5/9.75/0.25", "10/179.75/9.5/-179.75", "9.9/0/9.6/360", "10/0.25/10/0.25"])
+def test_an_area_is_cut_out_of_a_circle_that_begins_elsewhere(tmp_path: Path, area: str) -> None:
+    of = weather(hours_from("2023-07-01T00", 3), [10.0, 9.75, 9.5], np.arange(1440) / 4, ["u10"])
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of, LEGACY)], "2023-07", tmp_path, area=area)
+    wanted = Area.parse(area)
+    rows = np.isin(np.rint((of.latitudes + 90) * 4), wanted.latitude_indices())
+    columns = np.isin(np.rint((of.longitudes + 179.75) * 4) % 1440, wanted.longitude_indices())
+    inside = replace(
+        of,
+        latitudes=of.latitudes[rows],
+        longitudes=of.longitudes[columns],
+        fields={"u10": of.fields["u10"][:, rows][:, :, columns]},
+    )
+    assert_same_rows(flat_rows(flat.path), expected_rows(inside, "2023-07"), half_steps_of(of, LEGACY))
+
+
+@pytest.mark.parametrize(
+    "layout", [CURRENT, LEGACY, replace(CURRENT, chunks=(7, 3, 4))], ids=["one chunk", "packed", "chunks"]
+)
+@pytest.mark.parametrize(("target", "largest"), [(1, 1), (400, 400), (700, 5000), (2000, 10**9)])
+def test_small_tiles_and_row_groups_give_the_same_rows_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout, target: int, largest: int
+) -> None:
+    names = ["t2m", "tp"]
+    of = weather(hours_from("2023-07-01T00", 20), np.arange(7) / 4, np.arange(-5, 5) / 4, names, missing=0.2)
+    more = weather(hours_from("2023-07-01T10", 20), np.arange(4, 9) / 4, np.arange(0, 7) / 4, ["u10"])
+    paths = [*write(tmp_path / "in", of, layout), write_netcdf(tmp_path / "more.nc", more)]
+    one = flatten(paths, "2023-07", tmp_path / "one")
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", target)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", largest)
+    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 50)
+    many = flatten(paths, "2023-07", tmp_path / "many")
+    assert pq.ParquetFile(many.path).num_row_groups > pq.ParquetFile(one.path).num_row_groups
+    rows = flat_rows(many.path)
+    assert_location_major(rows)
+    assert_same_rows(rows, flat_rows(one.path).sorted())
+    for found, expected in zip(many.columns, one.columns, strict=True):
+        assert replace(found, mean=0.0, first_missing=None) == replace(expected, mean=0.0, first_missing=None)
+    assert (many.rows, many.location_id_sum) == (one.rows, one.location_id_sum)
+    assert_facts_are_those_of_the_rows(many, rows)
+
+
+def test_how_files_hold_values_does_not_change_their_digest(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 9), names=list(VARIABLES), missing=0.1)
+    layouts = [layout for layout in LAYOUTS if layout.packed == "no"]
+    found = {
+        tuple(column.digest for column in flatten(write(tmp_path / str(n), of, layout), "2023-07", tmp_path).columns)
+        for n, layout in enumerate(layouts)
+    }
+    assert len(layouts) > 10
+    assert len(found) == 1
+
+
+def test_the_smallest_step_of_one_value_changes_the_digest_of_its_column_alone(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 9), names=["u10", "v10"])
+    before = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    value = of.fields["v10"][4, 1, 2]
+    of.fields["v10"][4, 1, 2] = np.nextafter(np.float32(value), np.float32(100))
+    after = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    assert [a.digest == b.digest for a, b in zip(after.columns, before.columns, strict=True)] == [True, False]
+    assert all(len(column.digest or "") == 16 for column in after.columns)
+
+
+# ---- what is odd
+
+
+def test_missing_values_are_counted_and_the_first_place_is_named(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 4), [10.0, 9.75], [20.0, 20.25], ["t2m"])
+    of.fields["t2m"][2, 1, 1] = of.fields["t2m"][3, 0, 1] = np.nan
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    (facts,) = flat.columns
+    assert (facts.missing, facts.values) == (2, 14)
+    assert facts.first_missing == "latitude 9.75, longitude 20.25, 2023-07-01T02:00Z"
+    assert (facts.out_of_bounds, facts.first_out_of_bounds) == (0, None)
+
+
+def test_hours_that_only_some_places_have_are_missing_at_the_others(tmp_path: Path) -> None:
+    """Together the files have all hours and all places, and yet there is a hole."""
+    whole = weather(hours_from("2023-07-01T00", 4), [10.0], [20.0], ["t2m"])
+    short = weather(hours_from("2023-07-01T00", 2), [9.75], [20.0], ["t2m"])
+    paths = [write_netcdf(tmp_path / "a.nc", whole), write_netcdf(tmp_path / "b.nc", short)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    (facts,) = flat.columns
+    assert flat.rows == 6
+    assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
+    assert facts.missing == 2
+    assert facts.first_missing == "latitude 9.75, longitude 20, 2023-07-01T02:00Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("t2m", 0.0), ("t2m", 9.969209968386869e36), ("tp", 2.0), ("tp", -0.1), ("u10", np.inf), ("tcc", 1.5)],
+)
+def test_values_out_of_bounds_are_counted_and_the_first_place_is_named(tmp_path: Path, name: str, value: float) -> None:
+    of = weather(hours_from("2023-07-01T00", 4), [10.0, 9.75], [20.0, 20.25], [name])
+    of.fields[name][1, 0, 1] = of.fields[name][3, 0, 1] = value
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    (facts,) = flat.columns
+    assert facts.out_of_bounds == 2
+    assert facts.first_out_of_bounds == "latitude 10, longitude 20.25, 2023-07-01T01:00Z"
+    assert facts.missing == 0
+
+
+def test_half_a_step_of_packing_below_zero_is_within_bounds(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 4), names=["tp", "tcc"])
+    of.fields["tp"][0] = -3e-8
+    of.fields["tcc"][0] = -1e-5
+    of.fields["tcc"][1] = 1 + 1e-5
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    assert [facts.out_of_bounds for facts in flat.columns] == [0, 0]
+
+
+def test_a_column_that_is_missing_throughout_has_no_range(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 4), names=["t2m"], missing=1.0)
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of)], "2023-07", tmp_path)
+    (facts,) = flat.columns
+    assert (facts.values, facts.minimum, facts.maximum, facts.mean, facts.checksum) == (0, None, None, None, 0)
+    assert facts.missing == flat.rows == 48
+    assert facts.expver == {}
+
+
+def test_1940_has_no_accumulations_before_seven_and_does_not_miss_them(tmp_path: Path) -> None:
+    raw = SampleSource(tmp_path / "raw", Request(area=Area(10, 20, 9.75, 20.25)), 24).fetch(Month(1940, 1))
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    rows = flat_rows(flat.path)
+    assert rows.hours.size == 4 * 24
+    first = hour("1940-01-01T00")
+    for column in COLUMNS:
+        begins = 7 if column in ("total_precipitation", "snowfall") else 0
+        np.testing.assert_array_equal(np.isnan(rows.values[column]), rows.hours - first < begins)
+    assert {facts.column: facts.values // 4 for facts in flat.columns} == {
+        column: 17 if column in ("total_precipitation", "snowfall") else 24 for column in COLUMNS
+    }
+    assert [facts.missing for facts in flat.columns] == [0] * 6
+    assert flat.expver["snowfall"] == {"0001": 17}
+
+
+def test_nan_before_the_first_accumulation_is_not_missing_and_after_it_is(tmp_path: Path) -> None:
+    of = weather(hours_from("1940-01-01T00", 9), [10.0], [20.0], ["tp", "t2m"])
+    of.fields["tp"][:8] = np.nan
+    of.fields["t2m"][:1] = np.nan
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of)], "1940-01", tmp_path)
+    assert {facts.column: facts.missing for facts in flat.columns} == {"temperature_2m": 1, "total_precipitation": 1}
+
+
+# ---- what cannot be done
+
+
+def damage(path: Path, part: float) -> None:
+    """Overwrite some bytes of the values, leaving what is needed to open the file."""
+    content = bytearray(path.read_bytes())
+    start = int(len(content) * part)
+    content[start : start + 64] = bytes(range(64))
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", [0.5, 0.7, 0.9])
+def test_values_that_cannot_be_decompressed_are_an_error_that_names_the_file(tmp_path: Path, part: float) -> None:
+    hours = hours_from("2023-07-01T00", 700)
+    good = write_netcdf(tmp_path / "good.nc", weather(hours, names=["t2m"]))
+    bad = write_netcdf(tmp_path / "bad.nc", weather(hours, names=["tp"]), replace(CURRENT, expver="absent"))
+    damage(bad, part)
+    with pytest.raises(BadFileError, match="damaged") as raised:
+        flatten([good, bad], "2023-07", tmp_path)
+    assert raised.value.path == str(bad)
+    assert raised.value.remedy
+    assert list((tmp_path / "flat").iterdir()) == []
+    assert left_behind(tmp_path) == []
+
+
+def test_a_member_that_cannot_be_decompressed_is_named_with_its_zip(tmp_path: Path) -> None:
+    member = write_netcdf(
+        tmp_path / "accum.nc", weather(hours_from("2023-07-01T00", 700)), replace(CURRENT, expver="absent")
+    )
+    damage(member, 0.7)
+    path = into_zip(tmp_path / "era5.zip", [member])
+    with pytest.raises(BadFileError) as raised:
+        flatten([path], "2023-07", tmp_path)
+    assert raised.value.path == f"{path}!accum.nc"
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "folder", ["delhi-2018-offgrid", "alps-2020-01-packed-offgrid", "delhi-land-zip-named-nc", "land-t2m-expver-dim"]
+)
+def test_real_files_off_the_grid_are_refused_by_name(era5_samples: Path, tmp_path: Path, folder: str) -> None:
+    source = FilesSource((era5_samples / folder,), tmp_path)
+    (problem,) = source.problems()
+    month = Month.parse(problem.months[0])
+    with pytest.raises(RefusedError, match=r"not on ERA5's 0\.25 degree grid") as raised:
+        flatten_month(source.fetch(month), tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert str(era5_samples / folder) in raised.value.message
+    assert str(month) in raised.value.message
+    assert raised.value.remedy
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("cut", [0, 10, 500, 5000, -100])
+def test_a_file_that_is_cut_off_after_it_was_found_is_named(tmp_path: Path, cut: int) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 100)))
+    raw = raw_month([path], "2023-07")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(BadFileError) as raised:
+        flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert raised.value.path == str(path)
+    assert raised.value.remedy
+
+
+@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+@pytest.mark.parametrize("kilobytes", [4, 64, 1000])
+def test_a_full_disk_is_an_error_of_the_disk_and_leaves_nothing(
+    tmp_path: Path, flat_format: FlatFormat, kilobytes: int
+) -> None:
+    path = write_netcdf(
+        tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 744), range(20), range(10), list(VARIABLES))
+    )
+    raw = raw_month([path], "2023-07")
+    with full_disk(kilobytes << 10) as disk:
+        with pytest.raises(LocalDiskError, match="No space left") as raised:
+            flatten_month(raw, disk / "flat", home=disk, flat_format=flat_format)
+        assert "2023-07" in raised.value.message
+        assert str(disk) in raised.value.message
+        assert raised.value.remedy
+        assert [path for path in disk.rglob("*") if path.is_file()] == []
+        assert left_behind(disk) == []
+    # The same on a disk with room.
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format=flat_format)
+    assert flat.rows == 744 * 200
+
+
+# ---- what is left
+
+
+def test_the_flat_file_and_its_facts_are_all_that_is_left(tmp_path: Path) -> None:
+    flat = flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
+    left = {flat.path, facts_file(flat.path.parent, JULY)}
+    assert set((tmp_path / "flat").iterdir()) == left
+    assert left_behind(tmp_path) == []
+    assert flat.bytes == flat.path.stat().st_size
+    assert read_flat_month(tmp_path / "flat", JULY) == flat
+
+
+def test_flattening_again_leaves_one_file_whatever_has_changed(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))
+    other = write_netcdf(tmp_path / "june.nc", weather(hours_from("2023-06-01T00", 3)))
+    june = flatten([other], "2023-06", tmp_path)
+    first = flatten([path], "2023-07", tmp_path)
+    again = flatten([path], "2023-07", tmp_path)
+    assert (again.path, again.sha256, again.fingerprint) == (first.path, first.sha256, first.fingerprint)
+    as_csv = flatten([path], "2023-07", tmp_path, flat_format="csv")
+    assert as_csv.fingerprint == first.fingerprint
+    write_netcdf(path, weather(hours_from("2023-07-01T00", 4)))
+    last = flatten([path], "2023-07", tmp_path)
+    assert last.fingerprint != first.fingerprint
+    data = {entry for entry in (tmp_path / "flat").iterdir() if entry.suffix in (".parquet", ".csv")}
+    assert data == {last.path, june.path}
+
+
+def test_a_failure_leaves_the_month_that_was_there(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 500)), replace(CURRENT, expver="absent"))
+    before = flatten([path], "2023-07", tmp_path)
+    damage(path, 0.7)
+    with pytest.raises(InputError):
+        flatten([path], "2023-07", tmp_path)
+    assert read_flat_month(tmp_path / "flat", JULY) == before
+    assert left_behind(tmp_path) == []
+
+
+def test_an_interruption_leaves_nothing_half_written(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 50)))
+
+    def stop(stage: Stage, done: int, total: int, unit: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), listening(stop):
+        flatten([path], "2023-07", tmp_path)
+    assert list((tmp_path / "flat").iterdir()) == []
+    assert left_behind(tmp_path) == []
+
+
+def test_a_flat_month_whose_file_is_gone_cut_or_another_is_none(tmp_path: Path) -> None:
+    flat = flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
+    folder = tmp_path / "flat"
+    content = flat.path.read_bytes()
+    assert read_flat_month(folder, Month(2023, 8)) is None
+    flat.path.write_bytes(content[:-1])
+    assert read_flat_month(folder, JULY) is None
+    flat.path.unlink()
+    assert read_flat_month(folder, JULY) is None
+    flat.path.mkdir()
+    assert read_flat_month(folder, JULY) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"raw": 1}', '{"raw": {}, "path": "x"}'])
+def test_facts_that_are_damaged_are_none_and_made_again(tmp_path: Path, content: str) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))
+    flat = flatten([path], "2023-07", tmp_path)
+    facts_file(tmp_path / "flat", JULY).write_text(content)
+    assert read_flat_month(tmp_path / "flat", JULY) is None
+    again = flatten([path], "2023-07", tmp_path)
+    assert again.sha256 == flat.sha256
+    assert read_flat_month(tmp_path / "flat", JULY) == again
+
+
+def test_facts_of_an_older_form_are_none(tmp_path: Path) -> None:
+    flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
+    file = facts_file(tmp_path / "flat", JULY)
+    value = json.loads(file.read_text())
+    for change in ({"unknown": 1}, {"columns": [{"column": "x"}]}, {"raw": value["raw"] | {"month": "x"}}):
+        file.write_text(json.dumps(value | change))
+        assert read_flat_month(tmp_path / "flat", JULY) is None
+
+
+def test_progress_ends_with_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 10)
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 5)))
+    heard: list[Any] = []
+    with listening(lambda *report: heard.append(report)):
+        flatten([path], "2023-07", tmp_path)
+    assert [report[1] for report in heard] == [10, 20, 30, 40, 50, 60]
+    assert {(report[0], report[2], report[3]) for report in heard} == {("flat", 60, "rows")}
+
+
+# ---- room and time
+
+
+FLATTEN_GLOBE = """
+import json, resource, sys
+from pathlib import Path
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.sources.source import RawMonth
+home = Path(sys.argv[1])
+raw = RawMonth.from_json(json.loads((home / "raw.json").read_text()))
+flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet")
+print(flat.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_the_globe_is_flattened_within_two_gibibytes(tmp_path: Path) -> None:
+    raw = SampleSource(tmp_path, Request(area=Area.parse("global")), 4).fetch(Month(2020, 2))
+    (tmp_path / "raw.json").write_text(json.dumps(raw.to_json()))
+    command = [sys.executable, "-c", FLATTEN_GLOBE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "MPLBACKEND": "agg"})
+    rows, peak_kibibytes = map(int, done.stdout.split())
+    assert rows == 4 * 1_038_240
+    assert peak_kibibytes < 2 << 20
+
+
+def test_the_hour_that_is_drawn_is_the_middle_of_the_month(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 744), range(3), range(2)))
+    drawn: list[MiddleHour] = []
+
+    def draw(middle: MiddleHour) -> bytes:
+        drawn.append(middle)
+        return b"a picture"
+
+    flat = flatten_month(
+        raw_month([path], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet", draw=draw
+    )
+    (middle,) = drawn
+    assert middle.time == datetime(2023, 7, 16, 12, tzinfo=UTC)
+    assert middle.values.shape == middle.location_ids.shape == (flat.locations,)
+    assert preview_file(tmp_path / "flat", JULY).read_bytes() == b"a picture"

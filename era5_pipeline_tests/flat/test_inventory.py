@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from era5_pipeline.flat.inventory import Inventory, take_inventory
+from era5_pipeline.model.errors import BadFileError, NoDataError
+from era5_pipeline.model.grid import latitudes_of, longitudes_of
+from era5_pipeline.model.variables import find_variable
+from era5_pipeline_tests.era5_files import CURRENT, Layout, hour, hours_from, raw_month, weather, write, write_netcdf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.sources.source import RawMonth
+
+
+def inventory_of(raw: RawMonth, folder: Path) -> Inventory:
+    (folder / "scratch").mkdir(exist_ok=True)
+    return take_inventory(raw, folder / "scratch")
+
+
+def points(inventory: Inventory) -> set[tuple[float, float]]:
+    latitude, longitude = np.nonzero(inventory.coverage)
+    return set(zip(latitudes_of(latitude).tolist(), longitudes_of(longitude).tolist(), strict=True))
+
+
+def test_files_together_have_the_hours_and_places_of_each(tmp_path: Path) -> None:
+    first = weather(hours_from("2023-06-30T20", 8), [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"])
+    second = weather(hours_from("2023-07-01T10", 2), [9.75, 9.5], [20.25, 20.5], ["t2m"], expver=("0005", "0005"))
+    paths = [write_netcdf(tmp_path / "a.nc", first), write_netcdf(tmp_path / "b.nc", second)]
+    inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
+    assert inventory.columns == ("temperature_2m", "total_precipitation")
+    assert [h - hour("2023-07-01T00") for h in inventory.hours.tolist()] == [0, 1, 2, 3, 10, 11]
+    assert inventory.column_hours("total_precipitation").size == 4
+    assert points(inventory) == {
+        *((north, east) for north in (10.0, 9.75) for east in (20.0, 20.25)),
+        *((north, east) for north in (9.75, 9.5) for east in (20.25, 20.5)),
+    }
+    assert inventory.column_locations("temperature_2m") == 7
+    assert inventory.column_locations("total_precipitation") == 4
+    assert inventory.expver == {"temperature_2m": {"0001": 4, "0005": 2}, "total_precipitation": {"0001": 4}}
+    assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T10 to 2023-07-01T11",)}
+    assert inventory.problems == ()
+
+
+PRELIMINARY, FINAL = ("0005",) * 4, ("0001",) * 4
+
+
+@pytest.mark.parametrize(
+    ("versions", "shift", "layout", "runs"),
+    [
+        ((FINAL, PRELIMINARY), 0, CURRENT, ()),
+        ((PRELIMINARY, FINAL), 0, CURRENT, ()),
+        ((PRELIMINARY, PRELIMINARY), 0, CURRENT, ("2023-07-01T00 to 2023-07-01T03",)),
+        ((PRELIMINARY, FINAL), 2, CURRENT, ("2023-07-01T00 to 2023-07-01T01",)),
+        ((FINAL, PRELIMINARY), 2, CURRENT, ("2023-07-01T04 to 2023-07-01T05",)),
+        ((("0001", "0005", "0001", "0005"), PRELIMINARY), 0, CURRENT, ("2023-07-01T01", "2023-07-01T03")),
+        ((PRELIMINARY, PRELIMINARY), 0, replace(CURRENT, expver="absent"), ()),
+        ((PRELIMINARY, PRELIMINARY), 0, replace(CURRENT, expver="scalar"), ("2023-07-01T00 to 2023-07-01T03",)),
+    ],
+    ids=str,
+)
+def test_an_hour_is_preliminary_where_only_preliminary_files_have_it(
+    tmp_path: Path, versions: tuple[tuple[str, ...], ...], shift: int, layout: Layout, runs: tuple[str, ...]
+) -> None:
+    paths = [
+        write_netcdf(
+            tmp_path / f"{number}.nc",
+            weather(hours_from("2023-07-01T00", 4) + number * shift, names=["t2m"], expver=expver),
+            layout,
+        )
+        for number, expver in enumerate(versions)
+    ]
+    inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
+    assert inventory.preliminary_hours == ({"temperature_2m": runs} if runs else {})
+
+
+def test_hours_of_other_months_are_not_called_preliminary(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-30T22", 4), names=["t2m"], expver=("0005",) * 4)
+    inventory = inventory_of(raw_month([write_netcdf(tmp_path / "a.nc", of)], "2023-07"), tmp_path)
+    assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T00 to 2023-07-01T01",)}
+
+
+def test_missing_hours_are_those_the_month_ought_to_have(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T05", 700), names=["tp"]))
+    inventory = inventory_of(raw_month([path], "2023-07"), tmp_path)
+    missing = inventory.missing_hours(find_variable("tp")) - hour("2023-07-01T00")
+    assert missing.tolist() == [*range(5), *range(705, 744)]
+
+
+def test_the_first_seven_hours_of_1940_are_not_missing_from_accumulations(tmp_path: Path) -> None:
+    paths = [
+        write_netcdf(tmp_path / "accum.nc", weather(hours_from("1940-01-01T07", 737), names=["tp", "sf"])),
+        write_netcdf(tmp_path / "instant.nc", weather(hours_from("1940-01-01T07", 737), names=["t2m"])),
+    ]
+    inventory = inventory_of(raw_month(paths, "1940-01"), tmp_path)
+    assert [inventory.missing_hours(find_variable(name)).size for name in ("tp", "sf", "t2m")] == [0, 0, 7]
+
+
+@pytest.mark.parametrize(
+    ("area", "held"),
+    [
+        ("10/20/9.75/20.25", {(10.0, 20.0), (10.0, 20.25), (9.75, 20.0), (9.75, 20.25)}),
+        ("10.1/-10/9.9/20.1", {(10.0, 20.0)}),
+        ("10.1/15/9.9/14", {(10.0, 20.0), (10.0, 20.25), (10.0, 20.5)}),
+    ],
+)
+def test_only_the_area_asked_for_is_kept(tmp_path: Path, area: str, held: set[tuple[float, float]]) -> None:
+    of = weather(hours_from("2023-07-01T00", 2), [10.0, 9.75, 9.5], [20.0, 20.25, 20.5])
+    path = write_netcdf(tmp_path / "a.nc", of)
+    assert points(inventory_of(raw_month([path], "2023-07", area=area), tmp_path)) == held
+
+
+def test_only_the_variables_asked_for_are_kept(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2), names=["t2m", "u10", "tp"]))
+    raw = raw_month([path], "2023-07", variables=("zonal_wind_10m", "snowfall"))
+    assert inventory_of(raw, tmp_path).columns == ("zonal_wind_10m",)
+
+
+def test_nothing_in_the_area_is_said_so(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2)))
+    with pytest.raises(NoDataError, match="in area 60/10/50/20") as raised:
+        inventory_of(raw_month([path], "2023-07", area="60/10/50/20"), tmp_path)
+    assert raised.value.remedy
+
+
+def test_a_bad_file_of_the_month_is_named(tmp_path: Path) -> None:
+    good = write_netcdf(tmp_path / "good.nc", weather(hours_from("2023-07-01T00", 2)))
+    layout = replace(CURRENT, attributes={"units": "degC"})
+    bad = write_netcdf(tmp_path / "bad.nc", weather(hours_from("2023-07-01T00", 2)), layout)
+    with pytest.raises(BadFileError, match="degC") as raised:
+        inventory_of(raw_month([good, bad], "2023-07"), tmp_path)
+    assert raised.value.path == str(bad)
+    assert raised.value.remedy
+    # Its hours are of July: for June it does not matter.
+    june = write_netcdf(tmp_path / "june.nc", weather(hours_from("2023-06-01T00", 2)))
+    assert inventory_of(raw_month([june, bad], "2023-06"), tmp_path).problems == ()
+
+
+def test_a_grid_off_the_points_is_left_to_the_check_of_it(tmp_path: Path) -> None:
+    bad = write_netcdf(tmp_path / "bad.nc", weather(hours_from("2023-07-01T00", 2), latitudes=[10.1]))
+    inventory = inventory_of(raw_month([bad], "2023-07"), tmp_path)
+    assert inventory.pieces == ()
+    assert [problem.kind for problem in inventory.problems] == ["grid"]
+
+
+def test_a_file_that_is_gone_or_another_one_since_is_named(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2)))
+    raw = raw_month([path], "2023-07")
+    path.write_bytes(b"")
+    with pytest.raises(BadFileError, match="has changed") as raised:
+        inventory_of(raw, tmp_path)
+    assert raised.value.path == str(path)
+    path.unlink()
+    with pytest.raises(BadFileError, match="cannot be opened") as raised:
+        inventory_of(raw, tmp_path)
+    assert raised.value.remedy
+
+
+def test_members_of_a_zip_are_pieces_of_their_own(tmp_path: Path) -> None:
+    layout = replace(CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
+    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), layout)
+    inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
+    assert [piece.file.shown for piece in inventory.pieces] == [f"{paths[0]}!era5-0.nc", f"{paths[0]}!era5-1.nc"]

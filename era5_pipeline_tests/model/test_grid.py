@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import example, given, reject
+from hypothesis import strategies as st
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import (
+    N_LATITUDES,
+    N_LOCATIONS,
+    N_LONGITUDES,
+    Area,
+    latitude_indices,
+    latitudes_of,
+    location_ids,
+    longitude_indices,
+    longitudes_of,
+    nearest_location,
+)
+from era5_pipeline_tests.era5_files import location_id
+
+latitude_numbers = st.integers(0, N_LATITUDES - 1)
+longitude_numbers = st.integers(0, N_LONGITUDES - 1)
+# Degrees in quarters and off them, as users type them.
+latitudes = st.integers(-9000, 9000).map(lambda n: n / 100)
+longitudes = st.integers(-18000, 36000).map(lambda n: n / 100)
+
+
+@st.composite
+def areas(draw: st.DrawFn) -> Area:
+    south, north = sorted((draw(latitudes), draw(latitudes)))
+    west, east = draw(longitudes), draw(longitudes)
+    try:
+        return Area(north, west, south, east)
+    except UsageError:
+        reject()
+
+
+def test_the_numbering_is_that_of_the_study() -> None:
+    assert location_ids(latitude_indices([-30.0]), longitude_indices([30.25])).tolist() == [346_441]
+
+
+def test_numbers_run_from_1_to_1038240_each_once() -> None:
+    numbers = location_ids(np.arange(N_LATITUDES)[:, np.newaxis], np.arange(N_LONGITUDES))
+    assert numbers.dtype == np.int32
+    np.testing.assert_array_equal(numbers.reshape(-1), np.arange(1, N_LOCATIONS + 1))
+
+
+@given(latitude_numbers, longitude_numbers, st.sampled_from([0.0, 360.0]))
+def test_degrees_and_numbers_lead_to_each_other(latitude: int, longitude: int, turn: float) -> None:
+    north, east = float(latitudes_of(latitude)), float(longitudes_of(longitude))
+    assert -90 <= north <= 90
+    assert -180 < east <= 180
+    spelled = east + turn if east + turn <= 360 else east
+    assert latitude_indices([north]).tolist() == [latitude]
+    assert longitude_indices([spelled]).tolist() == [longitude]
+    assert int(location_ids(latitude, longitude)) == location_id(north, spelled)
+
+
+@pytest.mark.parametrize(("degrees", "index"), [(-180.0, 1439), (180.0, 1439), (0.0, 719), (360.0, 719), (-179.75, 0)])
+def test_the_seams_of_the_circle(degrees: float, index: int) -> None:
+    assert longitude_indices([degrees]).tolist() == [index]
+
+
+@given(latitude_numbers, longitude_numbers, st.floats(-9e-4, 9e-4))
+def test_a_hair_beside_the_grid_is_on_it(latitude: int, longitude: int, hair: float) -> None:
+    assert latitude_indices([float(latitudes_of(latitude)) + hair]).tolist() == [latitude]
+    assert longitude_indices([float(longitudes_of(longitude)) + hair]).tolist() == [longitude]
+
+
+@pytest.mark.parametrize("degrees", [0.1, 10.125, 28.9, 47.201, math.nan, math.inf, 9.969e36, -90.25, 90.25])
+def test_latitudes_off_the_grid_are_named(degrees: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"latitude {degrees:g} is not on")):
+        latitude_indices([10.0, degrees])
+
+
+@pytest.mark.parametrize("degrees", [0.1, 10.125, -179.9])
+def test_longitudes_off_the_grid_are_named(degrees: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"longitude {degrees:g} is not on")):
+        longitude_indices([10.0, degrees])
+
+
+@pytest.mark.parametrize("degrees", [-180.25, 360.25, math.nan, math.inf, 9.969e36])
+def test_what_is_no_longitude_is_named(degrees: float) -> None:
+    with pytest.raises(ValueError, match="is not a longitude in degrees"):
+        longitude_indices([degrees])
+
+
+@given(latitudes, longitudes)
+def test_the_nearest_location_is_within_half_a_step(latitude: float, longitude: float) -> None:
+    found = nearest_location(latitude, longitude)
+    assert abs(found.latitude - latitude) <= 0.125 + 1e-9
+    assert abs((found.longitude - longitude + 180) % 360 - 180) <= 0.125 + 1e-9
+    assert found.location_id == location_id(found.latitude, found.longitude)
+
+
+@pytest.mark.parametrize(("latitude", "longitude"), [(90.1, 0), (-91, 0), (math.nan, 0), (0, 361), (0, math.nan)])
+def test_places_off_earth_are_refused(latitude: float, longitude: float) -> None:
+    with pytest.raises(UsageError, match="is not on Earth"):
+        nearest_location(latitude, longitude)
+
+
+@given(areas())
+def test_an_area_holds_the_grid_points_within_its_borders(area: Area) -> None:
+    north = latitudes_of(np.arange(N_LATITUDES)).astype(float)
+    within = (north >= area.south) & (north <= area.north)
+    np.testing.assert_array_equal(area.latitude_indices(), np.flatnonzero(within))
+    # Walking east from the western border, the eastern one is met after the point, or with it.
+    width = 360.0 if area.east - area.west == 360.0 else (area.east - area.west) % 360.0
+    east = longitudes_of(np.arange(N_LONGITUDES)).astype(float)
+    walk = np.round((east - area.west) % 360.0, 6) % 360.0
+    np.testing.assert_array_equal(area.longitude_indices(), np.flatnonzero(walk <= width + 1e-6))
+
+
+@given(areas())
+@example(Area(45.2499999, -179.7500001, 10.0000001, 123.4567891))
+def test_an_area_is_the_same_after_it_was_written_down(area: Area) -> None:
+    assert Area.parse(str(area)) == area
+
+
+@pytest.mark.parametrize("text", ["global", "GLOBAL", "90/-180/-90/180", "90/0/-90/360", "90,0,-90,359.75"])
+def test_the_whole_earth(text: str) -> None:
+    area = Area.parse(text)
+    assert area.latitude_indices().size == N_LATITUDES
+    assert area.longitude_indices().size == N_LONGITUDES
+
+
+@pytest.mark.parametrize("text", ["0/180/0/-180", "0/180/0/180", "0/-180/0/-180", "0/360/0/0"])
+def test_the_same_meridian_twice_is_one_meridian_and_not_the_whole_circle(text: str) -> None:
+    assert Area.parse(text).longitude_indices().size == 1
+
+
+def test_an_area_crosses_the_antimeridian() -> None:
+    found = longitudes_of(Area.parse("10/179.5/0/-179.5").longitude_indices())
+    assert sorted(found.tolist()) == [-179.75, -179.5, 179.5, 179.75, 180.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "10/20/30", "10/20/0/x", "0/0/10/10", "91/0/0/10", "10/-181/0/10", "10/0/0/361", "nan/0/0/1", "10/nan/0/1"],
+)
+def test_what_is_no_area_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        Area.parse(text)
+    assert "NORTH/WEST/SOUTH/EAST" in raised.value.remedy
+
+
+@pytest.mark.parametrize("text", ["10.2/20/10.05/21", "10/20.05/9/20.2"])
+def test_an_area_between_the_grid_points_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="holds no grid point") as raised:
+        Area.parse(text)
+    assert "0.25" in raised.value.remedy

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("ERA5_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_anything_set_there_are_defaults(tmp_path: Path) -> None:
+    settings = read_settings()
+    assert settings.home == tmp_path / ".era5"
+    assert settings.source_name == "cds"
+    assert settings.format == "parquet"
+    assert settings.files_dirs == ()
+    assert settings.wanted_variables is None
+    assert settings.wanted_area is None
+
+
+def test_the_environment_wins_over_the_file_and_arguments_over_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("ERA5_AREA=1/2/0/3\nERA5_SAMPLE_HOURS=5\nERA5_FORMAT=csv\nOTHER=1\n")
+    monkeypatch.setenv("ERA5_SAMPLE_HOURS", "6")
+    monkeypatch.setenv("ERA5_FORMAT", "parquet")
+    settings = read_settings(format="csv", area=None)
+    assert (settings.area, settings.sample_hours, settings.format) == ("1/2/0/3", 6, "csv")
+
+
+def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AREA", "SOURCE", "SAMPLE_HOURS", "DATABASE_URL", "FILES_DIR", "HOME"):
+        monkeypatch.setenv(f"ERA5_{name}", "")
+    assert read_settings() == Settings()
+
+
+def test_a_folder_of_files_means_the_source_files(tmp_path: Path) -> None:
+    settings = read_settings(files_dir=os.pathsep.join(["here", "~/there", str(tmp_path / "abs")]))
+    assert settings.source_name == "files"
+    assert settings.files_dirs[0] == tmp_path / "here"
+    assert settings.files_dirs[2] == tmp_path / "abs"
+    assert all(folder.is_absolute() and "~" not in str(folder) for folder in settings.files_dirs)
+    assert read_settings(files_dir="here", source="sample").source_name == "sample"
+
+
+def test_variables_and_area_are_understood() -> None:
+    settings = read_settings(variables="tp, 2m_temperature,snowfall", area="10/20/0/30")
+    assert settings.wanted_variables is not None
+    assert [variable.short_name for variable in settings.wanted_variables] == ["t2m", "tp", "sf"]
+    assert settings.wanted_area == Area(10, 20, 0, 30)
+
+
+def test_an_unknown_variable_and_a_wrong_area_are_refused() -> None:
+    with pytest.raises(UsageError, match="'sst'"):
+        _ = read_settings(variables="t2m,sst").wanted_variables
+    with pytest.raises(UsageError, match="is not an area"):
+        _ = read_settings(area="Jakarta").wanted_area
+
+
+def test_what_cannot_be_meant_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ERA5_SAMPLE_HOURS", "hunter2")
+    monkeypatch.setenv("ERA5_FORMAT", "hunter3")
+    with pytest.raises(UsageError) as raised:
+        read_settings()
+    assert "ERA5_SAMPLE_HOURS" in str(raised.value)
+    assert "ERA5_FORMAT" in str(raised.value)
+    assert "hunter" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SAMPLE_HOURS", "0"), ("SAMPLE_HOURS", "745"), ("LOCK_TIMEOUT_SECONDS", "-1")]
+)
+def test_numbers_out_of_range_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"ERA5_{name}", value)
+    with pytest.raises(UsageError, match=f"ERA5_{name}"):
+        read_settings()
+
+
+def test_passwords_do_not_show() -> None:
+    settings = read_settings(database_url="postgresql://me:hunter2@host/db")
+    assert "hunter2" not in repr(settings)
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value().endswith("hunter2@host/db")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ERA5_AERA", "ERA5_AREA"),
+        ("ERA5_SOURC", "ERA5_SOURCE"),
+        ("era5_forcee", "ERA5_FORCE"),
+        ("ERA5_ARE", "ERA5_AREA"),
+    ],
+)
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_a_setting_that_is_misspelt_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, meant: str, where: str
+) -> None:
+    if where == "file":
+        (tmp_path / ".env").write_text(f"{name}=1/2/0/3\n")
+    else:
+        monkeypatch.setenv(name, "1/2/0/3")
+    with pytest.raises(UsageError, match=f"{name.upper()} is not a setting") as caught:
+        read_settings()
+    assert f"Is {meant} meant?" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["ERA5_URL", "ERA5_DATA", "ERA5_TEST_DSN", "ERA5_SAMPLES", "MY_ERA5_AREAS"])
+def test_names_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    assert read_settings().area is None

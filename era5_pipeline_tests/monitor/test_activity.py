@@ -1,0 +1,442 @@
+"""Watching real servers: loads that stand still, locks, checkpoints, WAL, users who may see little, restarts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.model.errors import ServerUnreachableError
+from era5_pipeline.model.months import Month
+from era5_pipeline.monitor.activity import Gone, Report, moved_wal, watch
+from era5_pipeline.monitor.bottleneck import find_bottleneck
+from era5_pipeline.monitor.glances import HIDDEN, bytes_per_row
+from era5_pipeline.monitor.questions import Counters
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.servers import fresh_role
+from era5_pipeline_tests.warehouse.loads import SECONDS, Load, ask, copying_sessions, loading, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+JULY = Month(2023, 7)
+HEADER_BYTES = 19
+# A COPY tells its rows a thousand at a time, and its bytes a buffer at a time.
+UNTOLD_ROWS = 1_000
+BUFFER_BYTES = 65_536
+
+
+def up(seen: Report | Gone) -> Report:
+    assert isinstance(seen, Report), seen
+    return seen
+
+
+def one_report(warehouse: Warehouse, seconds: float = 0.5) -> Report:
+    (seen,) = watch(warehouse, interval_seconds=seconds, seconds=seconds)
+    return up(seen)
+
+
+def report_that(warehouse: Warehouse, holds: Callable[[Report], bool]) -> Report:
+    """The first report of which that holds."""
+    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as seen:
+        for report in seen:
+            if holds(up(report)):
+                return up(report)
+    raise AssertionError(report)
+
+
+@contextmanager
+def standing_load(warehouse: Warehouse, flat: FlatMonth) -> Iterator[tuple[Load, int]]:
+    """A load in the middle of its COPY, of which the server has taken all that was sent; and its session's number.
+
+    For the second time: at the first, the columnstore shows no progress.
+    """
+    load_month(warehouse, flat)
+    with loading(warehouse, flat, pause=True, force=True) as load:
+        (pid,) = copying_sessions(warehouse)
+        taken = [0]
+
+        def has_taken_all() -> bool:
+            time.sleep(0.2)
+            taken.append(taken_bytes(warehouse, pid))
+            return taken[-1] == taken[-2]
+
+        wait_until(has_taken_all)
+        yield load, pid
+
+
+def taken_bytes(warehouse: Warehouse, pid: int) -> int:
+    return int(ask(warehouse.url, "SELECT bytes_processed FROM pg_stat_progress_copy WHERE pid = %s", pid))
+
+
+@contextmanager
+def copy_begun(url: str, name: str) -> Iterator[int]:
+    """A session of that name in a COPY into weather that has sent nothing yet; gives its number."""
+    with (
+        psycopg.connect(url, autocommit=True, application_name=name) as connection,
+        connection.cursor() as cursor,
+        cursor.copy("COPY weather (time) FROM STDIN"),
+    ):
+        yield connection.info.backend_pid
+
+
+def test_a_load_that_gets_no_rows_waits_for_the_loader(warehouse: Warehouse, large: FlatMonth) -> None:
+    with standing_load(warehouse, large) as (_, pid):
+        report = one_report(warehouse, 1.0)
+        taken = taken_bytes(warehouse, pid)
+        counted = ask(warehouse.url, "SELECT tuples_processed FROM pg_stat_progress_copy WHERE pid = %s", pid)
+        (loader,) = report.loaders
+        assert (loader.pid, loader.month, loader.phase) == (pid, JULY, "COPY")
+        assert (loader.rows_per_second, loader.bytes_per_second) == (0, 0)
+        assert loader.bytes == taken
+        # TimescaleDB counts none: then they follow from the bytes.
+        assert loader.rows_estimated == (counted == 0)
+        rows_of_bytes = (taken - HEADER_BYTES) / bytes_per_row(1)
+        assert loader.rows == pytest.approx(rows_of_bytes, abs=UNTOLD_ROWS + BUFFER_BYTES / bytes_per_row(1))
+        assert report.waits["Client:ClientRead"] == sum(loader.waits.values()) >= 5
+        assert find_bottleneck(report).kind == "loader"
+        assert report.has_months
+        assert report.all_visible
+
+
+def test_rates_are_those_of_the_load(warehouse: Warehouse, large: FlatMonth) -> None:
+    """Rates times seconds, over all reports, is what was sent, whenever that was."""
+    rows = took = 0.0
+    load_month(warehouse, large)
+    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as seen:
+        next(seen)
+        before = time.monotonic()
+        with loading(warehouse, large, pause=True, force=True):
+            (pid,) = copying_sessions(warehouse)
+            for _ in range(4):
+                report = up(next(seen))
+                seconds, before = time.monotonic() - before, time.monotonic()
+                assert report.rows_per_second is not None
+                assert report.bytes_per_second is not None
+                rows += report.rows_per_second * seconds
+                took += report.bytes_per_second * seconds
+            sent = taken_bytes(warehouse, pid)
+    # Seconds are ours, from report to report: its own are from glance to glance.
+    assert took == pytest.approx(sent, rel=0.1)
+    assert rows == pytest.approx(sent / bytes_per_row(1), rel=0.12)
+
+
+def test_a_copy_whose_progress_the_server_loses_is_unknown_and_not_zero(warehouse: Warehouse, large: FlatMonth) -> None:
+    """The columnstore's first load of a month: what is known of it is that it copies, and what it waits for."""
+    with loading(warehouse, large, pause=True):
+        time.sleep(1.0)  # until it has taken all that was sent
+        shown = ask(warehouse.url, "SELECT count(*) FROM pg_stat_progress_copy WHERE datname = current_database()")
+        report = one_report(warehouse)
+        (loader,) = report.loaders
+        assert (loader.month, loader.phase) == (JULY, "COPY")
+        assert report.rows_per_second == report.bytes_per_second == (0 if shown else None)
+        assert (loader.rows is None) == (loader.bytes is None) == (not shown)
+        assert find_bottleneck(report).kind == "loader"
+
+
+def test_a_load_that_ends_within_the_interval_was_of_its_month(warehouse: Warehouse, large: FlatMonth) -> None:
+    with (
+        loading(warehouse, large, pause=True) as load,
+        closing(watch(warehouse, interval_seconds=1.0, seconds=SECONDS)) as seen,
+    ):
+        assert [loader.month for loader in up(next(seen)).loaders] == [JULY]
+        later = threading.Timer(0.3, load.resume)
+        later.start()
+        reports = [up(next(seen))]
+        while reports[-1].loaders:
+            reports.append(up(next(seen)))
+        later.join()
+        loaders = [loader for report in reports for loader in report.loaders]
+        assert {loader.month for loader in loaders} == {JULY}
+        assert loaders[-1].phase == "done"
+        assert reports[-1].has_months
+
+
+def test_a_lock_in_the_way_is_told_with_its_holder(warehouse: Warehouse, large: FlatMonth) -> None:
+    with warehouse.connect() as holder:
+        ensure_schema(holder)
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE weather IN ACCESS EXCLUSIVE MODE")
+        with loading(warehouse, large) as load:
+            wait_until(lambda: blocked_sessions(warehouse) > 0)
+            report = one_report(warehouse)
+            (loader,) = report.loaders
+            assert loader.phase == "waits for a lock"
+            # With partitions it waits before it gets to its month.
+            assert loader.month in (JULY, None)
+            (described,) = loader.blocked_by
+            assert described.startswith(f"session {holder.info.backend_pid} of postgres from ")
+            assert described.endswith("idle in transaction")
+            bottleneck = find_bottleneck(report)
+            assert bottleneck.kind == "lock"
+            assert f"ession {loader.pid}" in bottleneck.text
+            assert f"waits for {described}" in bottleneck.text
+            holder.execute("ROLLBACK")
+            assert load.result().rows == large.rows
+
+
+def test_a_reader_in_the_way_of_the_exchange_is_told(database_url: str, flat_months: FlatMonths) -> None:
+    """The exchange of partitions waits a little at a time, and pauses in between."""
+    warehouse = Warehouse(database_url)
+    load_month(warehouse, flat_months())
+    with warehouse.connect() as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM weather")
+        with loading(warehouse, flat_months(), force=True) as load:
+            report = report_that(warehouse, lambda report: find_bottleneck(report).kind == "lock")
+            assert f"2023-07 (session {report.loaders[0].pid}) waits" in find_bottleneck(report).text
+            report = report_that(warehouse, lambda report: any(loader.blocked_by for loader in report.loaders))
+            assert f"waits for session {reader.info.backend_pid} of postgres" in find_bottleneck(report).text
+            assert (
+                report_that(warehouse, lambda report: find_bottleneck(report).kind == "idle").loaders[0].month == JULY
+            )
+            reader.execute("ROLLBACK")
+            assert load.result().changed
+
+
+def test_a_queue_for_a_lock_is_told_with_the_one_at_its_head(warehouse: Warehouse) -> None:
+    """A COPY waits behind someone who waits: it is for the sake of the one who holds the lock."""
+    with (
+        closing(warehouse.connect()) as holder,
+        closing(warehouse.connect()) as first,
+        closing(warehouse.connect()) as copying,
+    ):
+        ensure_schema(holder)
+        holder.execute("BEGIN")
+        holder.execute("SELECT count(*) FROM weather")
+        first.pgconn.send_query(b"BEGIN; LOCK TABLE weather IN ACCESS EXCLUSIVE MODE")
+        wait_until(lambda: blocked_sessions(warehouse) == 1)
+        copying.pgconn.send_query(b"COPY weather (time) FROM STDIN")
+        wait_until(lambda: blocked_sessions(warehouse) == 2)
+        report = one_report(warehouse)
+        (loader,) = report.loaders
+        assert (loader.pid, loader.phase) == (copying.info.backend_pid, "waits for a lock")
+        (described,) = loader.blocked_by
+        assert described.startswith(f"session {holder.info.backend_pid} ")
+
+
+def blocked_sessions(warehouse: Warehouse) -> int:
+    return int(
+        ask(
+            warehouse.url,
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+    )
+
+
+def test_a_second_load_of_a_month_waits_for_the_first(warehouse: Warehouse, large: FlatMonth) -> None:
+    with loading(warehouse, large, pause=True) as first:
+        (pid,) = copying_sessions(warehouse)
+        with loading(warehouse, large, force=True) as second:
+            wait_until(lambda: blocked_sessions(warehouse) == 1)
+            report = one_report(warehouse)
+            waiting = next(loader for loader in report.loaders if loader.blocked_by)
+            assert (waiting.month, waiting.phase) == (JULY, "waits for a lock")
+            assert f"session {pid} " in find_bottleneck(report).text
+            first.resume()
+            assert second.result().rows == large.rows
+
+
+def test_the_connections_of_a_shared_month_are_its_loaders(database_url: str, large: FlatMonth) -> None:
+    warehouse = Warehouse(database_url)
+    with loading(warehouse, large, pause=True, workers=2):
+        report = report_that(warehouse, lambda report: len(report.loaders) == 3)
+        assert {loader.month for loader in report.loaders} == {JULY}
+        # The one that shared it out waits for the two.
+        assert sorted(loader.phase for loader in report.loaders) == ["COPY", "COPY", "idle"]
+        assert report.waits["Client:ClientRead"] > 0
+        assert find_bottleneck(report).kind == "loader"
+
+
+@pytest.mark.parametrize(("name", "month"), [("era5 2023-07 worker 2", JULY), ("psql", None), ("", None)])
+def test_whoever_copies_into_weather_counts(shared_warehouse: Warehouse, name: str, month: Month | None) -> None:
+    with shared_warehouse.connect() as connection:
+        ensure_schema(connection)
+    with copy_begun(shared_warehouse.url, name) as pid:
+        report = one_report(shared_warehouse, 0.3)
+    (loader,) = report.loaders
+    assert (loader.pid, loader.name, loader.month, loader.phase) == (pid, name, month, "COPY")
+
+
+def test_other_sessions_are_no_loads(shared_warehouse: Warehouse) -> None:
+    """Itself, another watch, commands that ask, copies elsewhere, and what is read out of weather."""
+    with closing(shared_warehouse.connect()) as asking, shared_warehouse.connect() as elsewhere:
+        ensure_schema(asking)
+        asking.execute("SELECT count(*) FROM weather")
+        elsewhere.execute("SELECT set_config('application_name', 'psql', false)")
+        elsewhere.execute("CREATE TEMPORARY TABLE weather_station (number int)")
+        with (
+            closing(watch(shared_warehouse, interval_seconds=0.1)) as another,
+            elsewhere.cursor() as cursor,
+            cursor.copy("COPY weather_station FROM STDIN"),
+        ):
+            next(another)
+            asking.pgconn.send_query(b"COPY (SELECT pg_sleep(1) FROM generate_series(1, 1)) TO STDOUT")
+            report = one_report(shared_warehouse, 0.3)
+            assert report.active_sessions >= 2
+    assert report.loaders == ()
+    assert (report.rows_per_second, report.bytes_per_second) == (0, 0)
+    assert find_bottleneck(report).kind == "nothing"
+
+
+def test_an_empty_database_is_watched_and_stays_empty(warehouse: Warehouse) -> None:
+    report = one_report(warehouse, 0.2)
+    assert report.has_months is False
+    assert find_bottleneck(report).kind == "nothing"
+    assert report.database_bytes == pytest.approx(
+        ask(warehouse.url, "SELECT pg_database_size(current_database())"), rel=0.1
+    )
+    assert ask(warehouse.url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5'") == 0
+    assert ask(warehouse.url, "SELECT to_regclass('weather')") is None
+
+
+def test_wal_that_is_written_shows(warehouse: Warehouse) -> None:
+    with warehouse.connect() as writing, closing(watch(warehouse, interval_seconds=0.5)) as seen:
+        writing.execute("CREATE TABLE anything (content text)")
+        next(seen)
+        began = time.monotonic()
+        writing.execute("INSERT INTO anything SELECT repeat(md5(n::text), 30) FROM generate_series(1, 20000) n")
+        report = up(next(seen))
+        written = 20_000 * 30 * 32
+        assert report.wal_bytes_per_second is not None
+        assert report.wal_bytes_per_second * (time.monotonic() - began) > written
+        assert report.wal_bytes_lately > written
+
+
+def test_a_standby_and_a_server_set_back_have_no_wal_rate() -> None:
+    def at(seconds: float, wal_bytes: int | None) -> Counters:
+        return Counters(seconds, wal_bytes, 0, 0, 0, all_visible=True, max_wal_bytes=1)
+
+    assert moved_wal(at(0, 100), at(1, 350)) == 250
+    assert moved_wal(at(0, None), at(1, None)) is None
+    assert moved_wal(at(0, 350), at(1, 100)) is None
+
+
+def test_checkpoints_are_counted_from_the_beginning_of_the_watch(warehouse: Warehouse) -> None:
+    with warehouse.connect() as connection, closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as seen:
+        connection.execute("CHECKPOINT")
+        time.sleep(0.5)  # the server counts when it is done with it
+        first = up(next(seen)).checkpoints_requested
+        for _ in range(2):
+            connection.execute("CREATE TABLE IF NOT EXISTS anything ()")
+            connection.execute("CHECKPOINT")
+        wait_until(lambda: up(next(seen)).checkpoints_requested >= first + 2)
+        report = up(next(seen))
+        assert report.requested_lately == report.checkpoints_requested
+        assert report.checkpoints_requested < 1_000  # not those since the server was made
+        # Nobody would have more log for want of it.
+        assert "max_wal_size" not in find_bottleneck(report).text
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("//postgres@", f"//{role}@")
+
+
+def test_a_user_without_rights_is_told_so(warehouse: Warehouse, large: FlatMonth) -> None:
+    with standing_load(warehouse, large) as (_, pid), fresh_role(warehouse.url) as role:
+        ordinary = Warehouse(as_role(warehouse.url, role))
+        assert ordinary.url != warehouse.url
+        report = one_report(ordinary)
+        (loader,) = report.loaders
+        # What all may know: who, that it copies, and which month.
+        assert (loader.pid, loader.month, loader.phase) == (pid, JULY, "COPY")
+        assert set(loader.waits) == {HIDDEN}
+        assert (loader.rows_per_second, loader.bytes_per_second, loader.rows) == (None, None, None)
+        assert (report.rows_per_second, report.all_visible, report.has_months) == (None, False, None)
+        bottleneck = find_bottleneck(report)
+        assert bottleneck.kind == "hidden"
+        assert "GRANT pg_monitor" in bottleneck.text
+
+        # What it says is enough.
+        with warehouse.connect() as connection:
+            connection.execute(f"GRANT pg_monitor TO {role}".encode())
+        report = one_report(ordinary)
+        assert report.all_visible
+        assert find_bottleneck(report).kind == "loader"
+
+
+def test_it_is_one_session_that_leaves_no_transaction_open(warehouse: Warehouse, large: FlatMonth) -> None:
+    load_month(warehouse, large)
+    with closing(watch(warehouse, interval_seconds=0.1)) as seen, warehouse.connect() as witness:
+        for _ in range(10):
+            next(seen)
+            sessions = witness.execute(
+                "SELECT state, xact_start, backend_xmin FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'era5 watch'"
+            ).fetchall()
+            assert sessions == [("idle", None, None)]
+    wait_until(lambda: watching_sessions(warehouse) == 0)
+
+
+def watching_sessions(warehouse: Warehouse) -> int:
+    return int(
+        ask(
+            warehouse.url,
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name ~ 'watch'",
+        )
+    )
+
+
+def test_a_ledger_that_is_locked_is_not_waited_for(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    with warehouse.connect() as holder, closing(watch(warehouse, interval_seconds=0.2)) as seen:
+        assert up(next(seen)).has_months
+        with holder.transaction():
+            holder.execute("LOCK TABLE era5.ledger IN ACCESS EXCLUSIVE MODE")
+            began = time.monotonic()
+            assert up(next(seen)).has_months
+            assert time.monotonic() - began < 2
+
+
+def test_a_cut_connection_is_made_again(warehouse: Warehouse) -> None:
+    with closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as seen:
+        up(next(seen))
+        ask(
+            warehouse.url,
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = 'era5 watch'",
+        )
+        assert isinstance(next(seen), Gone)
+        up(next(seen))
+
+
+def test_a_server_that_goes_and_comes_back() -> None:
+    with new_home() as home:
+        home.server.start()
+        with psycopg.connect(home.server.url("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE era5")
+        warehouse = Warehouse(home.server.url("era5"))
+        with closing(watch(warehouse, interval_seconds=0.2, seconds=60)) as seen:
+            requested = up(next(seen)).checkpoints_requested
+            home.server.stop(force=True)
+            gone = [next(seen) for _ in range(3)]
+            assert all(isinstance(one, Gone) and one.message for one in gone)
+            home.server.start()
+            wait_until(lambda: isinstance(next(seen), Report))
+            report = up(next(seen))
+            assert report.checkpoints_requested >= requested
+            assert report.wal_bytes_per_second is not None
+            assert report.wal_bytes_per_second >= 0
+
+
+def test_a_server_that_is_not_there_at_first_is_an_error() -> None:
+    with pytest.raises(ServerUnreachableError, match=r"127\.0\.0\.1:9/nowhere"):
+        next(watch(Warehouse("postgresql://me@127.0.0.1:9/nowhere"), interval_seconds=1))
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0])
+def test_it_ends_in_time(shared_warehouse: Warehouse, seconds: float) -> None:
+    began = time.monotonic()
+    reports = list(watch(shared_warehouse, interval_seconds=0.4, seconds=seconds))
+    assert seconds <= time.monotonic() - began < seconds + 2
+    assert 1 <= len(reports) <= 3

@@ -1,0 +1,433 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
+from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, hours_of, inspect, months_of
+from era5_pipeline_tests.era5_files import (
+    COLUMNS,
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    VARIABLES,
+    Layout,
+    Weather,
+    hour,
+    hours_from,
+    weather,
+    write,
+    write_netcdf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOURS = hours_from("2023-06-30T22", 5)
+
+
+def look_into(path: Path) -> Contents:
+    return inspect(NetcdfFile(path, path))
+
+
+def only_problem(path: Path) -> Problem:
+    contents = look_into(path)
+    assert contents.fields == ()
+    (problem,) = contents.problems
+    assert problem.file == str(path)
+    assert str(problem).startswith(str(path))
+    assert problem.remedy
+    return problem
+
+
+def changed(path: Path, change: Callable[[netCDF4.Dataset], Any]) -> Path:
+    with netCDF4.Dataset(path, "a") as dataset:
+        change(dataset)
+    return path
+
+
+# ---- what is held
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_every_layout_is_understood(tmp_path: Path, layout: Layout) -> None:
+    of = weather(HOURS, names=list(VARIABLES), longitudes=[-0.25, 0.0, 0.25])
+    (tmp_path / "scratch").mkdir()
+    columns: set[str] = set()
+    hours: set[int] = set()
+    for file in netcdf_files(write(tmp_path, of, layout), tmp_path / "scratch"):
+        contents = inspect(file)
+        assert contents.problems == ()
+        for field in contents.fields:
+            columns.add(field.column)
+            hours |= set(field.hours.tolist())
+            assert sorted(field.latitude_index.tolist()) == [400, 401, 402]
+            assert sorted(field.longitude_index.tolist()) == [718, 719, 720]
+            assert field.expver.shape == field.hours.shape
+            assert set(field.months) <= {"2023-06", "2023-07"}
+    assert columns == set(COLUMNS)
+    assert hours == set(HOURS.tolist())
+
+
+def test_a_field_says_how_to_read_it(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["tp"], expver=("0001", "0001", "0005", "0005", "0001"))
+    path = write_netcdf(tmp_path / "x.nc", of, replace(CURRENT, chunks=(4, 2, 3)))
+    (field,) = look_into(path).fields
+    assert (field.column, field.name) == ("total_precipitation", "tp")
+    np.testing.assert_array_equal(field.hours, HOURS)
+    assert field.expver.tolist() == ["0001", "0001", "0005", "0005", "0001"]
+    assert field.latitude_index.tolist() == [402, 401, 400]
+    assert field.chunks == (4, 2, 3)
+    assert field.dimensions == ("valid_time", "latitude", "longitude")
+    assert field.half_step == 0.0
+
+
+def test_a_packed_field_knows_half_its_step_in_the_unit_of_the_table(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["tp"]), LEGACY)
+    with netCDF4.Dataset(path) as dataset:
+        scale = float(dataset["tp"].scale_factor)
+    (field,) = look_into(path).fields
+    assert field.half_step == pytest.approx(0.5 * scale * 1000)
+    assert field.chunks == (0, 0, 0)
+
+
+def test_an_expver_dimension_is_a_field_for_each_version(tmp_path: Path) -> None:
+    layout = replace(LEGACY, expver="dimension")
+    first, second = look_into(write_netcdf(tmp_path / "x.nc", weather(HOURS), layout)).fields
+    assert (set(first.expver), first.expver_position) == ({"0001"}, 0)
+    assert (set(second.expver), second.expver_position) == ({"0005"}, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "0001"),
+        ("0001", "0001"),
+        ("1", "0001"),
+        (b"0005", "0005"),
+        (5.0, "0005"),
+        (np.int32(5), "0005"),
+        ("", "unknown"),
+    ],
+)
+def test_versions_are_spelled_in_one_way(value: object, text: str) -> None:
+    assert expver_text(value) == text
+
+
+def test_expver_as_characters_is_text_too(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS), replace(CURRENT, expver="absent"))
+
+    def add_expver(dataset: netCDF4.Dataset) -> None:
+        dataset.createDimension("characters", 4)
+        dataset.createVariable("expver", "S1", ("valid_time", "characters"))[:] = [list("0005")] * 5
+
+    (field,) = look_into(changed(path, add_expver)).fields
+    assert set(field.expver) == {"0005"}
+
+
+def test_valid_time_counts_and_not_the_start_of_the_forecast(tmp_path: Path) -> None:
+    """As cfgrib writes accumulations: `time` is when the forecast began, one `step` before."""
+    path = forecast(tmp_path / "x.nc", steps=1)
+    (field,) = look_into(path).fields
+    np.testing.assert_array_equal(field.hours, [hour("2023-07-01T07"), hour("2023-07-01T19")])
+
+
+def test_several_steps_of_a_forecast_are_refused(tmp_path: Path) -> None:
+    assert only_problem(forecast(tmp_path / "x.nc", steps=2)).kind == "dimensions"
+
+
+def forecast(path: Path, steps: int) -> Path:
+    sizes = {"time": 2, "step": steps, "latitude": 1, "longitude": 2}
+    start = np.array([hour("2023-07-01T06"), hour("2023-07-01T18")]) * 3600
+    ahead = np.arange(1, steps + 1)
+    with netCDF4.Dataset(path, "w") as dataset:
+        for name, size in sizes.items():
+            dataset.createDimension(name, size)
+        for name, dimensions, units, values in (
+            ("time", ("time",), "seconds since 1970-01-01", start),
+            ("step", ("step",), "hours", ahead),
+            ("valid_time", ("time", "step"), "seconds since 1970-01-01", start[:, np.newaxis] + ahead * 3600),
+            ("latitude", ("latitude",), "degrees_north", np.array([10.0])),
+            ("longitude", ("longitude",), "degrees_east", np.array([20.0, 20.25])),
+            ("tp", tuple(sizes), "m", np.zeros(tuple(sizes.values()))),
+        ):
+            variable = dataset.createVariable(name, "f8", dimensions)
+            variable.units = units
+            variable[...] = values
+        dataset["tp"].coordinates = "valid_time latitude longitude"
+    return path
+
+
+def test_a_meridian_that_comes_twice_as_0_and_360_is_understood(tmp_path: Path) -> None:
+    of = weather(HOURS, longitudes=[0.0, 0.25, 359.75, 360.0])
+    (field,) = look_into(write_netcdf(tmp_path / "x.nc", of)).fields
+    assert field.longitude_index.tolist() == [719, 720, 718, 719]
+
+
+def test_coordinates_in_float32_and_a_hair_off_are_on_the_grid(tmp_path: Path) -> None:
+    of = weather(HOURS, latitudes=[10.0003, 9.75], longitudes=[20.2497])
+    (field,) = look_into(write_netcdf(tmp_path / "x.nc", of, LEGACY)).fields
+    assert field.latitude_index.tolist() == [400, 399]
+    assert field.longitude_index.tolist() == [800]
+
+
+def test_other_variables_beside_ours_do_not_matter(tmp_path: Path) -> None:
+    def add(dataset: netCDF4.Dataset) -> None:
+        dataset.createDimension("level", 3)
+        dataset.createVariable("z", "f4", ("level", "latitude"))
+        dataset.createVariable("crs", "i4", ())
+
+    path = changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), add)
+    assert [field.name for field in look_into(path).fields] == ["t2m"]
+
+
+def test_a_dimension_of_one_beside_the_three_does_not_matter(tmp_path: Path) -> None:
+    path = with_members(tmp_path / "x.nc", 1)
+    assert [field.name for field in look_into(path).fields] == ["t2m"]
+
+
+@pytest.mark.parametrize("name", ["Wetter für Köln #1.nc", "100% a&b;c.nc", "[brackets].nc", "x" * 200 + ".nc"])
+def test_any_name_will_do(tmp_path: Path, name: str) -> None:
+    assert look_into(write_netcdf(tmp_path / name, weather(HOURS))).problems == ()
+
+
+# ---- what stands in the way
+
+
+def with_members(path: Path, members: int) -> Path:
+    write_netcdf(path, weather(HOURS))
+
+    def add(dataset: netCDF4.Dataset) -> None:
+        dataset.renameVariable("t2m", "other")
+        dataset.createDimension("number", members)
+        dimensions = ("number", "valid_time", "latitude", "longitude")
+        dataset.createVariable("t2m", "f4", dimensions).setncatts(
+            {"units": "K", "coordinates": "valid_time latitude longitude"}
+        )
+
+    return changed(path, add)
+
+
+def test_ensemble_members_are_refused(tmp_path: Path) -> None:
+    problem = only_problem(with_members(tmp_path / "x.nc", 10))
+    assert problem.kind == "dimensions"
+    assert "10 values along number" in problem.text
+    assert problem.months == ("2023-06", "2023-07")
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "said"),
+    [
+        ("t2m", {"units": "degC"}, "is temperature 2m in degC, not air temperature"),
+        ("t2m", {"units": ""}, "no units"),
+        ("tp", {"units": "mm"}, "in mm"),
+        ("tcc", {"units": "%"}, "in %"),
+        ("sf", {"units": "m**2 s**-1", "long_name": "Stream function"}, "sf is Stream function in m**2 s**-1"),
+        ("tp", {"GRIB_paramId": 228228}, "parameter 228228"),
+    ],
+)
+def test_other_units_or_parameters_are_refused(
+    tmp_path: Path, name: str, attributes: dict[str, Any], said: str
+) -> None:
+    layout = replace(CURRENT, attributes=attributes)
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", weather(HOURS, names=[name]), layout))
+    assert problem.kind == "units"
+    assert said in problem.text
+    assert problem.months == ("2023-06", "2023-07")
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ({"latitudes": [10.1, 10.0]}, "latitude 10.1 is not on"),
+        ({"latitudes": [28.9, 28.65]}, "latitude 28.9 is not on"),
+        ({"longitudes": [20.05]}, "longitude 20.05 is not on"),
+        ({"longitudes": [20.0, 20.1, 20.2, 20.3]}, "longitude 20.1 is not on"),
+        ({"latitudes": [91.0, 90.75]}, "latitude 91 is not on"),
+        ({"longitudes": [400.0]}, "longitude 400 is not"),
+        ({"latitudes": [np.nan, 10.0]}, "latitude nan is not on"),
+        ({"latitudes": [9.969209968386869e36] * 2}, "latitude holds only fill values"),
+        ({"longitudes": [np.nan] * 2}, "longitude holds only fill values"),
+        ({"latitudes": [10.0, 10.0]}, "a latitude occurs more than once"),
+        ({"longitudes": [10.0, 10.25, 10.0]}, "a longitude occurs more than once"),
+    ],
+)
+def test_points_off_the_grid_are_named(tmp_path: Path, axes: dict[str, list[float]], said: str) -> None:
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", weather(HOURS, **axes)))  # type: ignore[arg-type]
+    assert problem.kind == "grid"
+    assert said in problem.text
+    assert problem.months == ("2023-06", "2023-07")
+
+
+def test_one_grid_off_is_one_problem_and_not_one_per_variable(tmp_path: Path) -> None:
+    of = weather(HOURS, latitudes=[10.1], names=["t2m", "u10", "v10"])
+    assert only_problem(write_netcdf(tmp_path / "x.nc", of)).kind == "grid"
+
+
+def test_two_dimensional_coordinates_are_refused(tmp_path: Path) -> None:
+    def project(dataset: netCDF4.Dataset) -> None:
+        for name in ("y", "x"):
+            dataset[name].setncatts({"units": "m", "standard_name": f"projection_{name}_coordinate"})
+        for name, units in (("nav_lat", "degrees_north"), ("nav_lon", "degrees_east")):
+            dataset.createVariable(name, "f8", ("y", "x")).units = units
+        dataset["t2m"].coordinates = "nav_lat nav_lon valid_time"
+
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS), replace(CURRENT, axis_names=("y", "x")))
+    problem = only_problem(changed(path, project))
+    assert problem.kind == "dimensions"
+    assert "two-dimensional" in problem.text
+
+
+@pytest.mark.parametrize(("name", "said"), [("latitude", "t2m has no latitude"), ("valid_time", "t2m has no time")])
+def test_missing_coordinates_are_named(tmp_path: Path, name: str, said: str) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+
+    def take_away(dataset: netCDF4.Dataset) -> None:
+        dataset[name].setncatts({"units": "1", "standard_name": "index"})
+        dataset.renameVariable(name, "other")
+
+    problem = only_problem(changed(path, take_away))
+    assert problem.kind == "dimensions"
+    assert said in problem.text
+
+
+def shifted(seconds: int) -> Callable[[netCDF4.Dataset], None]:
+    def change(dataset: netCDF4.Dataset) -> None:
+        dataset["valid_time"][1] = dataset["valid_time"][1] + seconds
+
+    return change
+
+
+@pytest.mark.parametrize("seconds", [60, 1800, -1, 3599])
+def test_minutes_beside_the_hour_are_refused(tmp_path: Path, seconds: int) -> None:
+    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), shifted(seconds)))
+    assert problem.kind == "time"
+    assert "is not on the hour" in problem.text
+    assert problem.months == ("2023-06", "2023-07")
+
+
+def test_a_time_that_comes_twice_is_named(tmp_path: Path) -> None:
+    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), shifted(3600)))
+    assert problem.kind == "time"
+    assert "2023-07-01T00:00 occurs more than once" in problem.text
+    assert problem.months == ("2023-06", "2023-07")
+
+
+def test_times_that_were_never_written_are_refused(tmp_path: Path) -> None:
+    def forget(dataset: netCDF4.Dataset) -> None:
+        dataset["valid_time"].missing_value = np.int64(7)
+        dataset["valid_time"][2] = 7
+
+    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), forget))
+    assert problem.kind == "time"
+    assert "fill values" in problem.text
+
+
+def test_a_file_without_times_is_refused(tmp_path: Path) -> None:
+    """What a program leaves that was stopped before the first record."""
+    of = Weather(HOURS[:0], np.array([10.0]), np.array([20.0]), {"t2m": np.empty((0, 1, 1))})
+    path = write_netcdf(tmp_path / "x.nc", of, replace(LEGACY, packed="no", record_dimension=True))
+    problem = only_problem(path)
+    assert problem.kind == "time"
+    assert "no times" in problem.text
+
+
+def test_times_before_era5_are_refused(tmp_path: Path) -> None:
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", weather(hours_from("1900-01-01T00", 3)), LEGACY))
+    assert problem.kind == "time"
+    assert "1900-01-01T00:00 is before ERA5 begins" in problem.text
+    assert problem.months == ()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("calendar", "noleap"), ("units", "hours"), ("units", "steps since start")]
+)
+def test_times_that_cannot_be_understood_are_refused(tmp_path: Path, attribute: str, value: str) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+    problem = only_problem(changed(path, lambda dataset: dataset["valid_time"].setncattr(attribute, value)))
+    assert problem.kind in ("dimensions", "unreadable")
+
+
+def test_a_file_of_other_variables_says_what_it_holds(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+    problem = only_problem(changed(path, lambda dataset: dataset.renameVariable("t2m", "sst")))
+    assert problem.kind == "nothing"
+    assert "it holds expver, number, sst" in problem.text or "it holds sst" in problem.text
+    assert problem.months == ()
+
+
+def test_a_good_variable_beside_a_bad_one_is_kept(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["t2m", "sf"]))
+    contents = look_into(changed(path, lambda dataset: dataset["sf"].setncattr("units", "m**2 s**-1")))
+    assert [field.name for field in contents.fields] == ["t2m"]
+    assert [problem.kind for problem in contents.problems] == ["units"]
+
+
+# ---- damage
+
+
+@pytest.mark.parametrize("layout", [CURRENT, replace(CURRENT, chunks=(2, 2, 2))], ids=["one chunk", "chunks"])
+@pytest.mark.parametrize("part", [0.0005, 0.05, 0.5, 0.9, 0.999, 1.0])
+def test_a_cut_off_netcdf_4_is_unreadable(tmp_path: Path, layout: Layout, part: float) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 200)), layout)
+    content = path.read_bytes()
+    path.write_bytes(content[: max(9, int(len(content) * part) - 1)])
+    problem = only_problem(path)
+    assert problem.kind == "unreadable"
+    assert "cut off or damaged" in problem.text
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "NETCDF3" in layout.file_format], ids=str)
+@pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.999])
+def test_a_cut_off_netcdf_3_is_unreadable_and_not_zeros(tmp_path: Path, layout: Layout, part: float) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 200)), layout)
+    content = path.read_bytes()
+    path.write_bytes(content[: max(5, int(len(content) * part) - 4)])
+    problem = only_problem(path)
+    assert problem.kind == "unreadable"
+    assert "cut off or damaged" in problem.text
+
+
+def test_a_cut_off_real_netcdf_3_says_how_much_is_there(tmp_path: Path, era5_samples: Path) -> None:
+    content = (era5_samples / "norway-2018-10-packed" / "SURF_201810.nc").read_bytes()
+    (tmp_path / "x.nc").write_bytes(content[:-100])
+    assert f"{len(content) - 100} of {len(content)} bytes" in only_problem(tmp_path / "x.nc").text
+
+
+def test_messages_show_the_member_and_not_the_scratch_file(tmp_path: Path) -> None:
+    path = tmp_path / "scratch-1234.nc"
+    path.write_bytes(write_netcdf(tmp_path / "x.nc", weather(HOURS)).read_bytes()[:-50])
+    (problem,) = inspect(NetcdfFile(path, tmp_path / "era5.zip", "accum.nc")).problems
+    assert str(problem).startswith(f"{tmp_path / 'era5.zip'}!accum.nc: ")
+    assert "scratch-1234" not in problem.text
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("bad/truncated-hdf5.nc", "unreadable", "cut off or damaged"),
+        ("bad/sf-is-streamfunction.nc", "units", "sf is Stream function in m**2 s**-1, not snow"),
+        ("bad/latlon-allfill.nc", "grid", "latitude holds only fill values"),
+        ("delhi-2018-offgrid/delhi_weather_2018_01.nc", "grid", "latitude 28.9 is not on"),
+        ("alps-2020-01-packed-offgrid/SURF_202001.nc", "grid", "latitude 47.201 is not on"),
+        ("land-t2m-expver-dim/nz_20222023.nc", "grid", "latitude -41.1 is not on"),
+        ("wind100-expver-dim/2020_2021.nc", "nothing", "it holds u100, v100"),
+    ],
+)
+def test_real_files_that_cannot_be_used(era5_samples: Path, name: str, kind: str, said: str) -> None:
+    problem = only_problem(era5_samples / name)
+    assert problem.kind == kind
+    assert said in problem.text
+
+
+def test_the_hours_of_a_month_are_all_of_it() -> None:
+    from era5_pipeline.model.months import Month
+
+    hours = hours_of(Month(2024, 2))
+    assert (hours[0], hours[-1], hours.size) == (hour("2024-02-01T00"), hour("2024-02-29T23"), 696)
+    assert months_of(hours) == ("2024-02",)

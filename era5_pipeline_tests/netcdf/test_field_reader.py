@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.netcdf.archive import NetcdfFile
+from era5_pipeline.netcdf.contents import inspect
+from era5_pipeline.netcdf.field_reader import FieldReader
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    VARIABLES,
+    Layout,
+    half_steps_of,
+    hours_from,
+    weather,
+    write_netcdf,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+HOURS = hours_from("2023-07-01T00", 12)
+ALL = slice(None)
+
+
+def read(
+    path: Path, hours: Any = ALL, latitudes: Any = ALL, longitudes: Any = ALL, position: int = 0
+) -> npt.NDArray[Any]:
+    file = NetcdfFile(path, path)
+    field = inspect(file).fields[position]
+    axes: tuple[npt.NDArray[Any], ...] = (field.hours, field.latitude_index, field.longitude_index)
+    chosen = [np.arange(len(axis))[which] for axis, which in zip(axes, (hours, latitudes, longitudes), strict=True)]
+    reader = FieldReader(file)
+    try:
+        values = np.asarray(reader.lazy(field, *chosen))
+    finally:
+        reader.close()
+    assert values.dtype == np.float32
+    return values
+
+
+def in_units_of_the_table(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    *_, scale, offset = VARIABLES[name]
+    return values * scale + offset
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+@pytest.mark.parametrize("layout", [x for x in LAYOUTS if not (x.zipped or x.one_hour_per_file)], ids=str)
+def test_values_are_those_of_the_file_in_units_of_the_table(tmp_path: Path, layout: Layout, name: str) -> None:
+    of = weather(HOURS, names=[name], missing=0.1)
+    values = read(write_netcdf(tmp_path / "x.nc", of, layout))
+    expected = in_units_of_the_table(name, of.fields[name])
+    if layout.south_first:
+        expected = expected[:, ::-1]
+    np.testing.assert_array_equal(np.isnan(values), np.isnan(expected))
+    slack = half_steps_of(of, layout).get(VARIABLES[name][0], 0.0)
+    step = np.spacing(np.abs(expected).astype(np.float32))
+    assert np.nanmax(np.abs(values - expected) - step) <= slack
+
+
+def test_conversion_is_done_in_float64_and_rounded_once(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 500))
+    values = read(write_netcdf(tmp_path / "x.nc", of))
+    np.testing.assert_array_equal(values, (of.fields["t2m"] - 273.15).astype(np.float32))
+
+
+@pytest.mark.parametrize("packed", ["i2", "u2", "float32 attributes"])
+def test_packed_values_are_unpacked_in_float64_whatever_their_attributes_are(tmp_path: Path, packed: Any) -> None:
+    path = write_netcdf(
+        tmp_path / "x.nc", weather(HOURS, names=["tp"]), replace(LEGACY, file_format="NETCDF4", packed=packed)
+    )
+    with netCDF4.Dataset(path) as dataset:
+        variable = dataset["tp"]
+        variable.set_auto_maskandscale(False)
+        stored = variable[...].astype(np.float64)
+        expected = (stored * np.float64(variable.scale_factor) + np.float64(variable.add_offset)) * 1000.0
+    np.testing.assert_array_equal(read(path), expected.astype(np.float32))
+
+
+def test_signed_numbers_that_mean_unsigned_ones(tmp_path: Path) -> None:
+    """netCDF-3 has no unsigned types: an attribute says so."""
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS), LEGACY)
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset["t2m"].setncatts({"_Unsigned": "true", "scale_factor": 0.01, "add_offset": 0.0})
+        dataset["t2m"].set_auto_maskandscale(False)
+        dataset["t2m"][...] = np.full(dataset["t2m"].shape, -36536, dtype=np.int64).astype(np.int16)
+    np.testing.assert_allclose(read(path), 290.0 - 273.15, atol=0.01)
+
+
+def test_both_fill_values_mean_missing(tmp_path: Path) -> None:
+    path = write_netcdf(
+        tmp_path / "x.nc", weather(HOURS), replace(CURRENT, attributes={"missing_value": np.float32(1e20)})
+    )
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset["t2m"].set_auto_mask(False)
+        dataset["t2m"][0, 0, 0] = 1e20
+        dataset["t2m"][1, 0, 0] = np.nan
+    values = read(path)
+    assert np.isnan(values[:2, 0, 0]).all()
+    assert np.isnan(values).sum() == 2
+
+
+positions = st.sets(st.integers(0, 11), min_size=1).map(sorted)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(hours=positions, latitudes=positions, longitudes=positions)
+def test_any_positions_can_be_chosen(
+    tmp_path: Path, hours: list[int], latitudes: list[int], longitudes: list[int]
+) -> None:
+    path = tmp_path / "x.nc"
+    axis = [10 - n / 4 for n in range(12)]
+    of = weather(HOURS, axis, axis[::-1], ["u10"])
+    if not path.exists():
+        write_netcdf(path, of, replace(CURRENT, chunks=(5, 4, 3)))
+    values = read(path, hours, latitudes, longitudes)
+    np.testing.assert_array_equal(values, of.fields["u10"][np.ix_(hours, latitudes, longitudes)].astype(np.float32))
+
+
+def test_either_version_of_an_expver_dimension_can_be_read(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["u10"], expver=("0001",) * 5 + ("0005",) * 7)
+    layout = replace(LEGACY, expver="dimension", packed="no")
+    path = write_netcdf(tmp_path / "x.nc", of, layout)
+    final, preliminary = read(path, position=0), read(path, position=1)
+    np.testing.assert_array_equal(final[:5], of.fields["u10"][:5].astype(np.float32))
+    np.testing.assert_array_equal(preliminary[5:], of.fields["u10"][5:].astype(np.float32))
+    assert np.isnan(final[5:]).all()
+    assert np.isnan(preliminary[:5]).all()
+
+
+def test_a_single_place_and_hour_without_dimensions(tmp_path: Path) -> None:
+    of = weather(HOURS[:1], [10.0], [20.0], ["u10"])
+    without = replace(CURRENT, time="scalar", expver="scalar", single_points_without_dimensions=True)
+    values = read(write_netcdf(tmp_path / "x.nc", of, without))
+    np.testing.assert_array_equal(values, of.fields["u10"].astype(np.float32))
+
+
+def test_pieces_end_where_chunks_of_the_file_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 120)
+    path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
+    file = NetcdfFile(path, path)
+    (field,) = inspect(file).fields
+    reader = FieldReader(file)
+    try:
+        lazy = reader.lazy(field, np.arange(3, 33), np.arange(3), np.arange(4))
+        assert lazy.chunks == ((7, 10, 10, 3), (3,), (4,))
+        assert np.asarray(lazy).shape == (30, 3, 4)
+    finally:
+        reader.close()
+
+
+def test_hdf5_keeps_no_chunks_for_itself(tmp_path: Path) -> None:
+    """64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
+    read(write_netcdf(tmp_path / "x.nc", weather(HOURS)))
+    assert netCDF4.get_chunk_cache()[0] <= 1 << 20

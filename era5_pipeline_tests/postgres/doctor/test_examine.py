@@ -1,0 +1,349 @@
+"""A server examined, for real: what is found, and that the SQL does what it says when a person runs it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.doctor.advice import PROFILES, Advice, Profile
+from era5_pipeline.postgres.doctor.comparison import changes, compare, reversal
+from era5_pipeline.postgres.doctor.examine import Diagnosis, examine
+from era5_pipeline.postgres.doctor.inquiry import inquire
+from era5_pipeline.postgres.doctor.machine import Machine
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.urls import with_database
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.servers import fresh_role
+from era5_pipeline_tests.warehouse.loads import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline_tests.servers import Host
+
+GB = 1 << 30
+MACHINE = Machine(64 * GB, 16, 1000 * GB)
+BEYOND_SAFE = {
+    *("max_wal_senders", "archive_mode", "summarize_wal", "wal_level"),
+    *("synchronous_commit", "fsync", "full_page_writes"),
+}
+# A server that nobody has tuned, badly treated in places.
+UNTUNED = """
+shared_buffers = 16MB
+work_mem = 1MB
+maintenance_work_mem = 16MB
+effective_cache_size = 1GB
+max_wal_size = 64MB
+checkpoint_timeout = 60s
+checkpoint_completion_target = 0.5
+max_parallel_workers = 1
+max_parallel_workers_per_gather = 0
+max_worker_processes = 2
+max_locks_per_transaction = 64
+jit = on
+autovacuum = off
+wal_level = replica
+max_wal_senders = 5
+archive_mode = on
+archive_command = 'true'
+summarize_wal = on
+"""
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """A server that a test may do anything to."""
+
+    embedded: EmbeddedServer
+
+    @property
+    def url(self) -> str:
+        return self.embedded.url("postgres")
+
+    def restart(self) -> None:
+        self.embedded.stop(force=True)
+        self.embedded.start()
+
+    def psql(self, script: str) -> None:
+        """Run the script as a person would, whatever of it fails."""
+        done = subprocess.run(
+            [binaries() / "psql", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--quiet", "--file=-", self.url],
+            input=script,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def examine(self, profile: Profile) -> Diagnosis:
+        with Warehouse(self.url).connect() as connection:
+            return examine(connection, profile, MACHINE)
+
+    def settings(self) -> dict[str, str]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return dict(connection.execute("SELECT name, current_setting(name) FROM pg_settings").fetchall())
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Path]:
+    """A folder with a path short enough for a socket, which pytest's own may not have."""
+    folder = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def template(scratch: Path) -> Path:
+    """A home whose data folder is made, to be copied: making one takes longer than all else."""
+    home = scratch / "template"
+    with EmbeddedServer(home).lease():
+        pass
+    return home
+
+
+@contextmanager
+def serving(template: Path, configuration: str) -> Iterator[OwnServer]:
+    """A server of its own, with this below its own settings."""
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=template.parent)) / "h"
+    subprocess.run(["cp", "-a", template, home], check=True)  # with owners, which shutil does not keep
+    with (home / "postgres/postgresql.conf").open("a") as file:
+        file.write(configuration)
+    server = OwnServer(EmbeddedServer(home))
+    try:
+        server.embedded.start()
+        yield server
+    finally:
+        server.embedded.stop(force=True)
+        shutil.rmtree(home.parent)
+
+
+@pytest.fixture
+def untuned(template: Path) -> Iterator[OwnServer]:
+    with serving(template, UNTUNED) as server:
+        yield server
+
+
+def verdicts(diagnosis: Diagnosis) -> dict[str, str]:
+    return {row.name: row.verdict for row in diagnosis.rows}
+
+
+def texts(diagnosis: Diagnosis) -> str:
+    return "\n".join(finding.text for finding in diagnosis.findings)
+
+
+def test_the_embedded_server_starts_tuned(embedded: EmbeddedServer) -> None:
+    with Warehouse(embedded.url("postgres")).connect() as connection:
+        diagnosis = examine(connection, "safe")
+    assert diagnosis.origins == {"memory": "this machine", "cores": "this machine", "disk": "this machine"}
+    assert diagnosis.machine.free_bytes == pytest.approx(shutil.disk_usage(embedded.data_folder).free, rel=0.2)
+    assert {"shared_buffers", "max_wal_size", "jit", "autovacuum", "maintenance_work_mem"} <= set(verdicts(diagnosis))
+    assert set(verdicts(diagnosis).values()) == {"ok"}
+    assert (diagnosis.statements, diagnosis.undo, diagnosis.undo_script) == ((), (), "")
+    assert "Nothing to change" in diagnosis.script
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, profile: Profile) -> None:
+    before = untuned.settings()
+    first = untuned.examine(profile)
+    assert set(verdicts(first).values()) <= {"change", "ok"}
+    assert {"shared_buffers", "jit", "autovacuum", "max_wal_size"} <= {
+        name for name, verdict in verdicts(first).items() if verdict == "change"
+    }
+    assert not BEYOND_SAFE & set(verdicts(first)) or profile != "safe"
+    assert untuned.settings() == before  # being examined changes nothing
+
+    untuned.psql(first.file)
+    # What a reload does is done, the rest waits, and nobody is told to do it twice.
+    waiting = untuned.examine(profile)
+    for row in waiting.rows:
+        changed = verdicts(first)[row.name] == "change"
+        assert row.verdict == ("restart" if changed and row.applied_by == "restart" else "ok"), row.name
+    assert waiting.statements == ()
+    assert "waiting for a restart of the server: " in texts(waiting)
+
+    untuned.restart()
+    done = untuned.examine(profile)
+    assert set(verdicts(done).values()) == {"ok"}
+    after = untuned.settings()
+    for row in first.rows:
+        if row.verdict == "change":
+            assert after[row.name] == row.advice.value, row.name
+        else:
+            assert after[row.name] == before[row.name], row.name
+    if profile != "reckless":
+        assert (after["fsync"], after["full_page_writes"]) == ("on", "on")
+    if profile == "safe":
+        assert {name: after[name] for name in BEYOND_SAFE} == {name: before[name] for name in BEYOND_SAFE}
+
+    # What is said at first, and what is said when the load is done, take back the same.
+    assert first.undo == done.undo
+    assert bool(done.undo) is (profile != "safe")
+    if done.undo:
+        untuned.psql(done.undo_script)
+        untuned.restart()
+        back = untuned.settings()
+        assert {name: back[name] for name in BEYOND_SAFE} == {name: before[name] for name in BEYOND_SAFE}
+        assert set(verdicts(untuned.examine("safe")).values()) == {"ok"}
+
+
+def test_what_alter_system_said_before_comes_back(template: Path) -> None:
+    with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
+        server.psql("ALTER SYSTEM SET synchronous_commit = 'local'; SELECT pg_reload_conf() \\g /dev/null")
+        diagnosis = server.examine("bulk")
+        server.psql(diagnosis.file)
+        assert server.settings()["synchronous_commit"] == "off"
+        server.psql(diagnosis.undo_script)
+        server.restart()
+        settings = server.settings()
+    assert (settings["synchronous_commit"], settings["wal_level"]) == ("local", "replica")
+
+
+def test_with_a_replication_slot_the_server_starts_after_bulk(template: Path) -> None:
+    with serving(template, UNTUNED) as server:
+        server.psql("SELECT pg_create_physical_replication_slot('standby_1') \\g /dev/null")
+        diagnosis = server.examine("bulk")
+        assert {name for name, verdict in verdicts(diagnosis).items() if verdict == "held back"} == {
+            *("max_wal_senders", "archive_mode", "summarize_wal", "wal_level"),
+        }
+        assert "replication slots standby_1" in texts(diagnosis)
+        assert "-- Left out (era5 doctor says why): max_wal_senders" in diagnosis.script
+        server.psql(diagnosis.file)
+        server.restart()
+        settings = server.settings()
+        assert (settings["wal_level"], settings["archive_mode"]) == ("replica", "on")
+        assert settings["synchronous_commit"] == "off"
+
+
+def test_a_replica_that_is_connected(template: Path) -> None:
+    with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
+        # As a replica begins; it is counted from then on.
+        with psycopg.connect(server.url + "&replication=true", autocommit=True):
+            diagnosis = server.examine("bulk")
+        assert verdicts(diagnosis)["wal_level"] == "held back"
+        assert "1 connected" in texts(diagnosis)
+        assert verdicts(server.examine("bulk"))["wal_level"] == "change"
+
+
+def test_an_untuned_server_hears_what_is_amiss(untuned: OwnServer) -> None:
+    untuned.psql("CHECKPOINT;" * 12)
+    said = texts(untuned.examine("safe"))
+    assert "autovacuum does not run (autovacuum off)" in said
+    assert "were started by a full log" in said
+    assert "would end the archive" not in said
+    assert "archive_mode is on: the profile bulk would end the archive" in texts(untuned.examine("bulk"))
+
+
+@pytest.mark.parametrize("value", ["it's", "back\\slash \\n", 'double "quotes" %m', "$$; DROP TABLE weather; --", "ä "])
+def test_odd_values_are_quoted(untuned: OwnServer, value: str) -> None:
+    advice = Advice("log_line_prefix", value, "", "exactly", "bulk")
+    with Warehouse(untuned.url).connect() as connection:
+        rows = compare([advice], inquire(connection, [advice.name]))
+        set_it = changes(rows, connection)
+    untuned.psql("\n".join(set_it))
+    assert untuned.settings()[advice.name] == value
+    # As something that was set before, it is set again.
+    with Warehouse(untuned.url).connect() as connection:
+        rows = compare([replace(advice, value="plain")], inquire(connection, [advice.name]))
+        put_back = reversal(rows, connection)
+    untuned.psql("\n".join((*(f"ALTER SYSTEM SET {advice.name} = 'plain';",), *put_back)))
+    assert untuned.settings()[advice.name] == value
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_server_answers_and_stays_as_it_is(warehouse: Warehouse, host: Host, profile: Profile) -> None:
+    everything = "SELECT jsonb_agg(jsonb_build_array(name, setting, source, pending_restart)) FROM pg_settings"
+    before = ask(warehouse.url, everything)
+    with warehouse.connect() as connection:
+        diagnosis = examine(connection, profile, MACHINE)
+    assert ask(warehouse.url, everything) == before
+    assert diagnosis.server.version_text.startswith(host.version)
+    assert diagnosis.machine == MACHINE
+    assert set(diagnosis.origins.values()) == {"given"}
+    assert "unknown" not in verdicts(diagnosis).values()
+    assert ("timescaledb.max_background_workers" in verdicts(diagnosis)) is (host.license is not None)
+    assert {"shared_buffers", "max_locks_per_transaction", "checkpoint_timeout"} <= set(verdicts(diagnosis))
+    for row in diagnosis.rows:
+        assert (row.verdict == "ok") is row.advice.is_met_by(row.setting.setting, row.setting.unit)
+        assert (f"ALTER SYSTEM SET {row.name} = " in diagnosis.script) is (row.verdict == "change")
+
+
+def test_the_edition_and_what_it_costs(warehouse: Warehouse, host: Host) -> None:
+    with warehouse.connect() as connection:
+        early = texts(examine(connection, "safe"))
+        ensure_schema(connection)
+        late = texts(examine(connection, "safe"))
+    assert ("TimescaleDB is loaded, and this database has no such extension yet" in early) is (host.license is not None)
+    assert "no such extension yet" not in late
+    assert ("a row takes 77 bytes" in late) is (host.license == "apache")
+    assert ("direct compress" in late) is (host.license == "timescale")
+
+
+def test_a_user_without_privileges(warehouse: Warehouse, host_url: str) -> None:
+    with fresh_role(host_url) as role, Warehouse(as_role(warehouse.url, role)).connect() as connection:
+        diagnosis = examine(connection, "bulk", replace(MACHINE, cores=2000))
+    assert verdicts(diagnosis)["max_worker_processes"] == "change"
+    assert f"the user {role} may not change these: " in texts(diagnosis)
+    assert diagnosis.statements
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("//postgres@", f"//{role}@")
+
+
+def test_what_is_set_for_a_user_wins(server_url: str) -> None:
+    with fresh_role(server_url) as role:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(f"ALTER ROLE {role} SET jit = on".encode())
+        with Warehouse(as_role(server_url, role)).connect() as connection:
+            diagnosis = examine(connection, "safe")
+        assert verdicts(diagnosis)["jit"] == "elsewhere"
+        assert "jit = on is set by ALTER ROLE ... SET, which wins over ALTER SYSTEM" in texts(diagnosis)
+        assert "jit =" not in diagnosis.script
+        with Warehouse(server_url).connect() as connection:
+            assert verdicts(examine(connection, "safe"))["jit"] == "ok"
+
+
+def test_what_is_told_wins_over_what_is_measured(server_url: str) -> None:
+    with Warehouse(server_url).connect() as connection:
+        diagnosis = examine(connection, "safe", Machine(512 * GB, None, None))
+    assert diagnosis.origins == {"memory": "given", "cores": "this machine", "disk": "this machine"}
+    assert diagnosis.machine.memory_bytes == 512 * GB
+    advised = {row.name: row.advice.value for row in diagnosis.rows}
+    assert advised["effective_cache_size"] == "256GB"
+    assert verdicts(diagnosis)["effective_cache_size"] == "change"
+    assert verdicts(diagnosis)["shared_buffers"] == "ok"
+
+
+def test_a_database_without_an_encoding(server_url: str) -> None:
+    """What initdb makes in the locale C."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE era5_test_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
+        )
+        try:
+            with Warehouse(with_database(server_url, "era5_test_ascii")).connect() as ascii_connection:
+                diagnosis = examine(ascii_connection, "safe", MACHINE)
+        finally:
+            connection.execute("DROP DATABASE era5_test_ascii WITH (FORCE)")
+    assert str(diagnosis.server).startswith("PostgreSQL 18.")
+    assert verdicts(diagnosis)["jit"] == "ok"
+    assert "ALTER SYSTEM SET effective_cache_size = '32GB';" in diagnosis.script
+
+
+def test_units_do_not_matter(template: Path) -> None:
+    """The same amounts, written otherwise."""
+    with serving(template, "shared_buffers = 131072\nmax_wal_size = 8388608kB\ncheckpoint_timeout = 900000ms\n") as own:
+        diagnosis: Any = own.examine("safe")
+    rows = {row.name: row for row in diagnosis.rows}
+    assert [rows[name].verdict for name in ("shared_buffers", "max_wal_size", "checkpoint_timeout")] == ["ok"] * 3

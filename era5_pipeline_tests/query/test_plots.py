@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import BoundaryNorm
+from PIL import Image
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, Variable
+from era5_pipeline.query import plots
+from era5_pipeline.query.read import Series, Snapshot, snapshot_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
+DOHA = grid.nearest_location(25.25, 51.5)
+TEMPERATURE = BY_COLUMN["temperature_2m"]
+PRECIPITATION = BY_COLUMN["total_precipitation"]
+SCALES = {
+    "temperature_2m": 30.0,
+    "zonal_wind_10m": 10.0,
+    "meridional_wind_10m": 10.0,
+    "total_cloud_cover": 1.0,
+}
+
+
+def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0) -> Snapshot:
+    """Waves over an area, of the variable's usual size."""
+    rectangle = grid.Area.parse(area)
+    rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
+    latitudes = np.deg2rad(grid.latitudes_of(rows))
+    longitudes = np.deg2rad(grid.longitudes_of(columns))
+    waves = np.cos(3 * latitudes) * np.cos(2 * longitudes)
+    if variable.minimum > -1.0:
+        waves = np.abs(waves)
+    values = (waves * SCALES.get(variable.column, 8.0) + offset).astype(np.float32)
+    return snapshot_of(TIME, variable, grid.location_ids(rows, columns).ravel(), values.ravel())
+
+
+def series_of(hours: int, *, missing: slice | None = None) -> Series:
+    """A year's and a day's wave in every column, from 2023 on; `missing` hours are left out."""
+    number = np.arange(hours)
+    if missing:
+        number = np.delete(number, missing)
+    times = np.datetime64("2023-01-01", "s") + number * np.timedelta64(3600, "s")
+    wave = 20 - 10 * np.cos(2 * np.pi * number / 8760) - 5 * np.cos(2 * np.pi * number / 24)
+    return Series(times, {variable.column: wave.astype(np.float32) for variable in VARIABLES})
+
+
+def texts_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.texts]
+
+
+def tick_labels(axes: Axes, which: str) -> list[str]:
+    """The labels of the ticks that lie within the axes."""
+    axes.figure.canvas.draw()
+    low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
+    axis: Any = axes.xaxis if which == "x" else axes.yaxis
+    ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+    return [label.get_text() for place, label in ticks if low <= place <= high]
+
+
+def colours_in(png: bytes) -> int:
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    return len(picture.getcolors(maxcolors=picture.width * picture.height) or [])
+
+
+def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
+    """The colour that is drawn at a place."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    picture = Image.open(file).convert("RGB")
+    across, up = axes.transData.transform((longitude, latitude))
+    pixel = picture.getpixel((int(across), int(picture.height - up)))
+    assert isinstance(pixel, tuple)
+    return pixel
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.column)
+def test_a_map_of_each_variable(variable: Variable, tmp_path: Path) -> None:
+    path = tmp_path / "map.png"
+    plots.plot_map(snapshot_in("10/90/-10/120", variable), path, credit="who made it")
+    png = path.read_bytes()
+    with Image.open(path) as picture:
+        assert 1000 < picture.width < 2000
+        assert 600 < picture.height < 1600
+    assert colours_in(png) > 20
+    assert [file.name for file in tmp_path.iterdir()] == ["map.png"]
+
+
+def test_a_map_says_what_when_and_of_whom() -> None:
+    figure = plots.map_figure(snapshot_in("-5/105/-8/109"), credit="who made it")
+    assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "who made it"]
+    axes, bar = figure.axes
+    assert tick_labels(axes, "x") == [
+        "105°E",
+        "105.5°E",
+        "106°E",
+        "106.5°E",
+        "107°E",
+        "107.5°E",
+        "108°E",
+        "108.5°E",
+        "109°E",
+    ]
+    assert tick_labels(axes, "y") == ["8°S", "7.5°S", "7°S", "6.5°S", "6°S", "5.5°S", "5°S"]
+    assert bar.get_xlabel() == "°C"
+    assert any(isinstance(collection, LineCollection) for collection in axes.collections)
+
+
+def test_the_time_is_shown_in_utc() -> None:
+    shown = snapshot_in("-5/105/-8/109")
+    there = shown.time.astimezone(datetime.fromisoformat("2018-12-04T11:00+07:00").tzinfo)
+    moved = Snapshot(there, shown.variable, shown.latitudes, shown.longitudes, shown.values)
+    assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(plots.map_figure(moved))
+
+
+def test_an_amount_says_that_it_is_of_the_hour_before() -> None:
+    bar = plots.map_figure(snapshot_in("10/90/-10/120", PRECIPITATION)).axes[1]
+    assert bar.get_xlabel() == "mm in the hour before"
+
+
+def test_cells_are_centred_on_their_points() -> None:
+    figure = plots.map_figure(snapshot_in("-5/105/-8/109"))
+    image = figure.axes[0].images[0]
+    assert tuple(image.get_extent()) == (104.875, 109.125, -8.125, -4.875)
+    assert figure.axes[0].get_xlim() == (104.875, 109.125)
+
+
+def test_a_degree_is_as_long_both_ways() -> None:
+    axes = plots.map_figure(snapshot_in("61/-11/49/3")).axes[0]
+    box = axes.get_window_extent()
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    stretch = (box.height / (north - south)) / (box.width / (east - west))
+    assert stretch == pytest.approx(1 / np.cos(np.deg2rad(55.0)), rel=1e-3)
+
+
+def test_the_globe_reaches_from_edge_to_edge() -> None:
+    figure = plots.map_figure(snapshot_in("global"))
+    axes = figure.axes[0]
+    assert axes.get_xlim() == (-180.0, 180.0)
+    assert axes.get_ylim() == (-90.0, 90.0)
+    labels = tick_labels(axes, "x")
+    assert labels[0] == labels[-1] == "180°"
+    assert "90°W" in labels
+    assert "90°E" in labels
+    west, _, south, _ = axes.images[0].get_extent()
+    assert west < -180.0
+    assert south < -90.0
+    # Values go on across the seam: both borders show the column at the antimeridian.
+    shown = np.asarray(axes.images[0].get_array())
+    np.testing.assert_array_equal(shown[:, 0], shown[:, -1])
+    left, right = (pixel_at(figure, axes, longitude, -40.0) for longitude in (-179.0, 179.0))
+    assert np.abs(np.subtract(left, right)).max() < 12
+
+
+def test_across_the_antimeridian_west_is_left() -> None:
+    shown = snapshot_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
+    # One mark at 170 E, in the southwest, that the map has to show there.
+    shown.values[:4, :4] = 50.0
+    figure = plots.map_figure(shown)
+    axes = figure.axes[0]
+    assert axes.get_xlim() == (169.875, 190.125)
+    labels = tick_labels(axes, "x")
+    assert labels[0] == "170°E"
+    assert labels[-1] == "170°W"
+    assert "180°" in labels
+    mark, elsewhere = pixel_at(figure, axes, 170.1, -24.9), pixel_at(figure, axes, 189.9, -10.1)
+    assert mark[0] > mark[2] + 50  # orange: eastward
+    assert elsewhere[0] <= elsewhere[2] + 50
+
+
+def test_one_point_is_shown_with_its_surroundings() -> None:
+    figure = plots.map_figure(snapshot_in("-6.25/106.75/-6.25/106.75"))
+    axes = figure.axes[0]
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    assert east - west >= 2.0
+    assert north - south == pytest.approx(2.0)
+    assert (west + east) / 2 == pytest.approx(106.75)
+    assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == (228, 228, 228)
+
+
+@pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
+def test_odd_areas_give_maps_of_a_sane_shape(area: str) -> None:
+    figure = plots.map_figure(snapshot_in(area))
+    width, height = figure.get_size_inches()
+    assert 5.0 <= width <= 11.0
+    assert 4.0 <= height <= 9.0
+    (west, east), (south, north) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    assert east - west <= 360.0
+    assert -90.0 <= south < north <= 90.0
+
+
+def test_temperature_is_about_zero_only_where_it_crosses_it() -> None:
+    across = plots.map_figure(snapshot_in("60/-40/-60/40")).axes[0].images[0]
+    low, high = across.get_clim()
+    assert low == -high
+    warm = plots.map_figure(snapshot_in("10/90/-10/120", offset=40.0)).axes[0].images[0]
+    assert warm.get_clim()[0] > 0.0
+
+
+def test_wind_is_about_zero_and_cloud_from_none_to_all() -> None:
+    wind = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
+    assert wind.get_clim()[0] == -wind.get_clim()[1]
+    cloud = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
+    assert cloud.get_clim() == (0.0, 1.0)
+
+
+def test_no_rain_is_white_and_a_step_has_its_colour_on_every_map() -> None:
+    def colours(top: float) -> tuple[np.ndarray, np.ndarray]:
+        shown = snapshot_in("10/90/-10/120", PRECIPITATION)
+        shown.values[:] = 0.0
+        shown.values[0, 0] = top
+        image = plots.map_figure(shown).axes[0].images[0]
+        assert isinstance(image.norm, BoundaryNorm)
+        amounts = np.array([-0.005, 0.0, 0.05, 0.3, 0.7])
+        return image.cmap(image.norm(amounts)), image.cmap(image.norm(np.array([top])))
+
+    light, _ = colours(0.8)
+    heavy, top = colours(300.0)
+    np.testing.assert_array_equal(light, heavy)
+    np.testing.assert_array_equal(light[:3], 1.0)
+    assert not (top == 1.0).all()
+
+
+def test_missing_values_are_grey_and_none_at_all_is_said() -> None:
+    shown = snapshot_in("-5/105/-8/109")
+    shown.values[:] = np.nan
+    figure = plots.map_figure(shown)
+    assert "no values" in [text.get_text() for text in figure.axes[0].texts]
+    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) == (228, 228, 228)
+
+
+@pytest.mark.parametrize("area", ["global", "-5/105/-8/109", "-10/170/-25/-170", "0/0/0/0", "61/-11/49/3"])
+@pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
+def test_previews_are_small(area: str, variable: Variable) -> None:
+    png = plots.preview_map(snapshot_in(area, variable))
+    assert len(png) < 40_000
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.format == "PNG"
+        assert picture.width == 360
+        assert 100 < picture.height <= 300
+    assert colours_in(png) > 10
+
+
+def test_a_preview_of_noise_is_small_too() -> None:
+    shown = snapshot_in("global", BY_COLUMN["total_cloud_cover"])
+    shown.values[:] = np.random.default_rng(0).random(shown.values.shape)
+    assert len(plots.preview_map(shown)) < 40_000
+
+
+def test_a_short_series_is_hourly(tmp_path: Path) -> None:
+    figure = plots.series_figure(series_of(48), (TEMPERATURE,), DOHA, credit="who made it")
+    assert texts_of(figure) == [
+        "2 m temperature at 25.25°N 51.5°E",
+        "01 Jan 2023, 00:00 to 02 Jan 2023, 23:00 UTC",
+        "who made it",
+    ]
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "°C"
+    assert axes.get_xlabel() == "Time (UTC)"
+    assert "12:00" in tick_labels(axes, "x")
+    assert axes.get_legend() is None
+    assert max(np.size(line.get_xdata()) for line in axes.lines) == 48
+    plots.plot_series(series_of(48), TEMPERATURE, DOHA, tmp_path / "series.png")
+    with Image.open(tmp_path / "series.png") as picture:
+        assert picture.size == (1600, 768)
+    assert colours_in((tmp_path / "series.png").read_bytes()) > 20
+
+
+@pytest.mark.parametrize(
+    ("days", "labels"),
+    [
+        (11, ["hourly", "daily mean"]),
+        (365, ["hourly", "daily mean"]),
+        (5 * 365, ["daily mean", "monthly mean"]),
+        (40 * 365, ["monthly mean", "yearly mean"]),
+    ],
+)
+def test_a_longer_series_has_means(days: int, labels: list[str]) -> None:
+    (axes,) = plots.series_figure(series_of(days * 24), (TEMPERATURE,), DOHA).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == labels
+
+
+def test_a_daily_mean_is_the_mean_of_the_day() -> None:
+    shown = series_of(20 * 24)
+    (axes,) = plots.series_figure(shown, (TEMPERATURE,), DOHA).axes
+    (line,) = (line for line in axes.lines if line.get_label() == "daily mean")
+    expected = shown.values["temperature_2m"].reshape(20, 24).mean(axis=1)
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), expected, rtol=1e-6)
+    assert np.asarray(line.get_xdata())[0] == np.datetime64("2023-01-01T12:00")
+
+
+def test_lines_break_where_hours_are_missing() -> None:
+    # Day 6 lacks 12 of its hours, so it has no mean either.
+    (axes,) = plots.series_figure(series_of(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA).axes
+    lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
+    assert np.flatnonzero(np.isnan(lines["hourly"])).tolist() == list(range(120, 132))
+    assert np.flatnonzero(np.isnan(lines["daily mean"])).tolist() == [5]
+
+
+def test_a_lonely_hour_is_a_dot() -> None:
+    figure = plots.series_figure(series_of(1), (TEMPERATURE,), DOHA)
+    (axes,) = figure.axes
+    assert any(line.get_marker() == "." and np.size(line.get_xdata()) == 1 for line in axes.lines)
+    assert "01 Jan 2023, 00:00 UTC" in texts_of(figure)
+
+
+def test_rain_is_summed_by_day_and_midnight_belongs_to_the_day_before() -> None:
+    times = np.datetime64("2023-01-01T01", "s") + np.arange(30 * 24) * np.timedelta64(3600, "s")
+    amounts = np.zeros(len(times), dtype=np.float32)
+    amounts[times == np.datetime64("2023-01-05T00")] = 3.0
+    amounts[times == np.datetime64("2023-01-05T01")] = 4.0
+    (axes,) = plots.series_figure(Series(times, {PRECIPITATION.column: amounts}), (PRECIPITATION,), DOHA).axes
+    assert axes.get_ylabel() == "mm per day"
+    heights: list[float] = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
+    assert len(heights) == 30
+    assert heights[3:5] == pytest.approx([3.0, 4.0])
+
+
+def test_several_variables_are_panels_on_one_axis() -> None:
+    shown = series_of(24 * 31)
+    shown.values["snowfall"][:] = np.nan
+    figure = plots.series_figure(shown, VARIABLES, DOHA)
+    panels = sorted(figure.axes, key=lambda axes: -axes.get_position().y0)
+    assert [axes.get_title("left") for axes in panels][:2] == ["2 m temperature", "10 m wind, eastward"]
+    assert len({axes.get_xlim() for axes in panels}) == 1
+    assert "no values" in [text.get_text() for text in panels[-1].texts]
+    assert [bool(axes.get_xlabel()) for axes in panels] == [False] * 5 + [True]
+    assert texts_of(figure)[0] == "Weather at 25.25°N 51.5°E"
+
+
+def test_a_noisy_lifetime_is_drawn() -> None:
+    # 20 years by the hour would be refused by Agg in one piece; the pieces are what this is about.
+    hours = 3 * 365 * 24
+    shown = series_of(hours)
+    shown.values["temperature_2m"][:] = np.random.default_rng(0).normal(size=hours)
+    figure = plots.series_figure(shown, (TEMPERATURE,), DOHA)
+    hourly = [line for line in figure.axes[0].lines if np.size(line.get_xdata()) > 5000]
+    assert len(hourly) == 2
+    figure.savefig(io.BytesIO(), format="png")
+
+
+@pytest.mark.parametrize(
+    ("degrees", "label"),
+    [
+        (0.0, "0°"),
+        (51.25, "51.25°E"),
+        (-106.5, "106.5°W"),
+        (180.0, "180°"),
+        (-180.0, "180°"),
+        (190.0, "170°W"),
+        (360.0, "0°"),
+    ],
+)
+def test_longitude_labels(degrees: float, label: str) -> None:
+    assert plots.longitude_label(degrees) == label
+
+
+@pytest.mark.parametrize(("degrees", "label"), [(0.0, "0°"), (25.5, "25.5°N"), (-90.0, "90°S"), (1e-9, "0°")])
+def test_latitude_labels(degrees: float, label: str) -> None:
+    assert plots.latitude_label(degrees) == label
+
+
+def test_a_failed_picture_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "map.png"
+    path.write_bytes(b"before")
+    broken = Series(np.zeros(0, dtype="datetime64[s]"), {"temperature_2m": np.zeros(0, dtype=np.float32)})
+    with pytest.raises(IndexError):
+        plots.plot_series(broken, TEMPERATURE, DOHA, path)
+    assert path.read_bytes() == b"before"

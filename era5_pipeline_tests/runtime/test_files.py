@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.errors import LocalDiskError
+from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
+from era5_pipeline_tests.era5_files import full_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_file_is_there_when_all_of_it_is(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "file"
+    with replacing(target) as temporary:
+        temporary.write_text("half")
+        assert not target.exists()
+        temporary.write_text("whole")
+    assert target.read_text() == "whole"
+    assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def interrupted() -> None:
+        with replacing(target) as temporary:
+            temporary.write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_writers_of_the_same_file_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
+    """As in containers that share a folder, and where process numbers are the same."""
+    both = threading.Barrier(2, timeout=10)
+    failed: list[BaseException] = []
+
+    def write(text: str) -> None:
+        try:
+            with replacing(tmp_path / "file") as temporary:
+                temporary.write_text(text)
+                both.wait()
+                assert temporary.read_text() == text
+                both.wait()
+        except BaseException as error:  # noqa: BLE001
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(text,)) for text in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert (tmp_path / "file").read_text() in ("a", "b")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_is_named_and_nothing_is_left_on_it() -> None:
+    with full_disk(1 << 20) as disk:
+        with pytest.raises(LocalDiskError, match="No space left") as raised, replacing(disk / "big") as temporary:
+            temporary.write_bytes(bytes(2 << 20))
+        assert str(disk) in str(raised.value)
+        assert raised.value.remedy
+        assert list(disk.iterdir()) == []
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_of_the_disk_or_a_plain_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((LocalDiskError, NotADirectoryError, FileExistsError)), replacing(tmp_path / "file" / "x"):
+        pass
+
+
+def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+    value = {"a": [1, None, "ü", {"b": 0.1}], "name \udcff": True}
+    write_json(tmp_path / "x.json", value)
+    assert read_json(tmp_path / "x.json") == value
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"\x00" * 100])
+def test_json_that_is_none_is_made_again(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    assert read_json(tmp_path / "x.json") is None
+    assert read_json(tmp_path / "missing.json") is None
+
+
+def test_digests_are_those_of_sha256_and_do_not_depend_on_order(tmp_path: Path) -> None:
+    content = os.urandom((2 << 20) + 7)
+    (tmp_path / "file").write_bytes(content)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+    assert digest_of({"a": 1, "b": [1, 2]}) == digest_of(json.loads('{"b": [1, 2], "a": 1}'))
+    assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from era5_pipeline.runtime.files import replacing\n"
+        "with replacing(Path(sys.argv[1])) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "month.json")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name != "month.json"
+    with replacing(tmp_path / "another.json") as temporary:
+        temporary.write_text("whole")
+        assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["another.json"]
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    with replacing(tmp_path / "one") as one, replacing(tmp_path / "two") as two:
+        one.write_text("1")
+        two.write_text("2")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"one": "1", "two": "2"}

@@ -1,0 +1,66 @@
+"""Items made in a thread: the same, in order, and no more than asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from era5_pipeline.runtime.prefetch import MadeAhead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@given(items=st.lists(st.integers()), depth=st.integers(1, 9))
+def test_the_same_items_in_order(items: list[int], depth: int) -> None:
+    with closing(MadeAhead(iter(items), depth)) as ahead:
+        assert list(ahead) == items
+        assert list(ahead) == []
+
+
+def test_the_next_is_made_while_this_one_is_used() -> None:
+    made: list[int] = []
+
+    def make() -> Iterator[int]:
+        for number in range(10):
+            made.append(number)
+            yield number
+
+    def wait_for(count: int) -> None:
+        deadline = time.monotonic() + 5
+        while len(made) < count and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        assert made == list(range(count))  # and no further
+
+    with closing(MadeAhead(make(), 3)) as items:
+        wait_for(3)  # before anybody asks
+        assert next(items) == 0
+        wait_for(4)
+
+
+def test_what_making_raises_is_raised_in_its_turn() -> None:
+    def make() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise ValueError("the third")
+
+    with closing(MadeAhead(make(), 8)) as items:
+        assert [next(items), next(items)] == [1, 2]
+        with pytest.raises(ValueError, match="the third"):
+            next(items)
+
+
+def test_closed_it_leaves_no_thread() -> None:
+    before = threading.active_count()
+    for asked in (0, 1, 5):
+        items = MadeAhead(iter(range(1000)), 4)
+        assert [next(items) for _ in range(asked)] == list(range(asked))
+        items.close()
+        assert threading.active_count() == before

@@ -1,0 +1,349 @@
+"""Supervision of real processes: started, watched, told to stop, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psutil as _psutil
+import pytest
+
+from era5_pipeline.model.errors import Era5Error, LocalDiskError
+from era5_pipeline.runtime.supervisor import LogFile, Service, supervise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+psutil: Any = _psutil  # it comes without types
+
+# Each notes its number and its end in the file that EVENTS names, as `<what> <its name> <its process>`.
+NOTE = """
+import os, signal, subprocess, sys, time
+def note(what):
+    with open(os.environ["EVENTS"], "a") as file:
+        file.write(f"{what} {sys.argv[1]} {os.getpid()}\\n")
+"""
+GOOD = f"""{NOTE}
+note("starts")
+print("hello from", sys.argv[1], flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    note("ends")
+"""
+DEAF = f"""{NOTE}
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: note(signal.Signals(number).name))
+note("starts")
+while True:
+    time.sleep(60)
+"""
+ONLY_TERM = f"""{NOTE}
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: (note("ends"), sys.exit()))
+note("starts")
+while True:
+    time.sleep(60)
+"""
+PARENT = f"""{NOTE}
+ignores = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(1, flush=True); "
+ignores += "time.sleep(60)"
+child = subprocess.Popen([sys.executable, "-c", ignores], stdout=subprocess.PIPE)
+child.stdout.readline()
+with open(os.environ["EVENTS"], "a") as file:
+    file.write(f"starts child {{child.pid}}\\n")
+note("starts")
+time.sleep(60)
+"""
+DIES = f"""{NOTE}
+note("starts")
+print("the port is taken", flush=True)
+sys.exit(3)
+"""
+DIES_LATER = f"""{NOTE}
+note("starts")
+print("bye", flush=True)
+time.sleep(0.3)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+# A supervisor in a process of its own: argv is the folder, then the scripts of its services.
+SUPERVISOR = """
+import sys
+from pathlib import Path
+from era5_pipeline_tests.runtime.test_supervisor import Playground
+playground = Playground(Path(sys.argv[1]))
+playground.run(*sys.argv[2:], on_ready=lambda: print("ready", flush=True))
+sys.exit(playground.code)
+"""
+
+
+class Playground:
+    """A folder of events and logs, and services that write to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.events_file = folder / "events"
+        self.logs = folder / "logs"
+        self.code: int | None = None
+
+    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0) -> int:
+        """Supervise services named a, b, ..., each ready when it has noted that it starts."""
+        services = [
+            Service(
+                name=name,
+                argv=(sys.executable, "-c", script, name),
+                ready=lambda name=name: name in self.names("starts"),  # type: ignore[misc]
+                ready_seconds=ready_seconds,
+            )
+            for name, script in zip("abcdef", scripts, strict=False)
+        ]
+        env = os.environ | {"EVENTS": str(self.events_file)}
+        self.code = supervise(services, env=env, log_folder=self.logs, on_ready=on_ready)
+        return self.code
+
+    def events(self) -> list[tuple[str, str, int]]:
+        text = self.events_file.read_text() if self.events_file.exists() else ""
+        split = [line.split() for line in text.splitlines()]
+        return [(what, name, int(pid)) for what, name, pid in split]
+
+    def names(self, wanted: str) -> list[str]:
+        return [name for what, name, _ in self.events() if what == wanted]
+
+    def left_behind(self) -> list[int]:
+        return [pid for pid in {pid for _, _, pid in self.events()} if runs(pid)]
+
+
+def runs(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "in vain"
+        time.sleep(0.02)
+
+
+def ctrl_c(times: int = 1) -> None:
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # two of the same, at once, are one
+
+
+def start_supervisor(folder: Path, *scripts: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, str(folder), *scripts],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture
+def playground(tmp_path: Path) -> Iterator[Playground]:
+    playground = Playground(tmp_path)
+    yield playground
+    left_behind = playground.left_behind()
+    for pid in left_behind:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert left_behind == []
+
+
+def test_started_in_order_and_stopped_in_reverse(playground: Playground) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    assert playground.run(GOOD, GOOD, GOOD, on_ready=ctrl_c) == 0
+    assert playground.names("starts") == ["a", "b", "c"]
+    assert playground.names("ends") == ["c", "b", "a"]
+    assert (playground.logs / "b.log").read_text() == "hello from b\n"
+    after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    assert after == before
+
+
+def test_without_a_question_ready_at_once(tmp_path: Path) -> None:
+    services = [Service("sleeper", ("sleep", "60"))]
+    assert supervise(services, env=os.environ, log_folder=tmp_path, on_ready=ctrl_c) == 0
+
+
+def test_not_ready_in_time(playground: Playground) -> None:
+    silent = "import time; print('waiting for Godot', flush=True); time.sleep(60)"
+    with pytest.raises(Era5Error, match=r"b: is not ready after 0\.7 s") as failed:
+        playground.run(GOOD, silent, on_ready=pytest.fail, ready_seconds=0.7)
+    assert "waiting for Godot" in failed.value.message
+    assert str(playground.logs / "b.log") in failed.value.remedy
+    assert playground.names("ends") == ["a"]
+
+
+def test_dies_before_it_is_ready(playground: Playground) -> None:
+    dies = DIES.replace('note("starts")', "")
+    with pytest.raises(Era5Error, match="b: ended by itself with exit code 3") as failed:
+        playground.run(GOOD, dies, GOOD, on_ready=pytest.fail)
+    assert "the port is taken" in failed.value.message
+    assert failed.value.exit_code != 0
+    assert playground.names("starts") == ["a"]
+    assert playground.names("ends") == ["a"]
+
+
+def test_dies_later(playground: Playground) -> None:
+    ready: list[bool] = []
+    with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
+        playground.run(GOOD, DIES_LATER, GOOD, on_ready=lambda: ready.append(True))
+    assert ready == [True]
+    assert "bye" in failed.value.message
+    assert sorted(playground.names("ends")) == ["a", "c"]
+
+
+def test_the_first_dies_while_the_second_gets_ready(playground: Playground) -> None:
+    with pytest.raises(Era5Error, match="a: ended by itself by signal 9"):
+        playground.run(DIES_LATER, "import time; time.sleep(60)", on_ready=pytest.fail)
+
+
+def test_a_command_that_is_not_there(playground: Playground, tmp_path: Path) -> None:
+    env = os.environ | {"EVENTS": str(playground.events_file)}
+    services = [
+        Service("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
+        Service("missing", (str(tmp_path / "no-such-command"),)),
+    ]
+    with pytest.raises(Era5Error, match="missing: cannot be started") as failed:
+        supervise(services, env=env, log_folder=tmp_path, on_ready=pytest.fail)
+    assert "no-such-command" in failed.value.message
+    assert playground.names("ends") == ["a"]
+
+
+def test_an_exception_leaves_nothing_behind(playground: Playground) -> None:
+    def breaks() -> None:
+        raise KeyError("anything")
+
+    with pytest.raises(KeyError):
+        playground.run(GOOD, GOOD, on_ready=breaks)
+    assert playground.names("ends") == ["b", "a"]
+
+
+def test_asked_to_stop_before_all_are_ready(playground: Playground) -> None:
+    asks = f"import os, signal; os.kill({os.getpid()}, signal.SIGTERM)\n{GOOD.replace('starts', 'begins')}"
+    assert playground.run(GOOD, asks, GOOD, on_ready=pytest.fail) == 128 + signal.SIGTERM
+    assert playground.names("starts") == ["a"]
+
+
+def test_a_second_ctrl_c_hurries(playground: Playground) -> None:
+    begin = time.monotonic()
+    assert playground.run(DEAF, ONLY_TERM, on_ready=lambda: ctrl_c(2)) == 0
+    assert time.monotonic() - begin < 8
+    # Every stage is gone through all the same.
+    assert playground.names("ends") == ["b"]
+    assert playground.names("SIGINT") == ["a"]
+    assert playground.names("SIGTERM") == ["a"]
+
+
+def test_what_a_service_started_is_stopped_too(playground: Playground) -> None:
+    assert playground.run(PARENT, on_ready=lambda: ctrl_c(2)) == 0
+    assert sorted(playground.names("starts")) == ["a", "child"]
+    assert playground.left_behind() == []
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_services_once(playground: Playground, tmp_path: Path) -> None:
+    # A second SIGINT in this half second would end it without the note.
+    slow = GOOD.replace('note("ends")', 'time.sleep(0.5); note("ends")')
+    with start_supervisor(tmp_path, slow, slow) as supervisor:
+        assert supervisor.stdout
+        assert supervisor.stdout.readline() == "ready\n"
+        os.killpg(supervisor.pid, signal.SIGINT)  # a terminal tells everyone in the foreground's group
+        assert supervisor.wait(20) == 0
+    assert playground.names("ends") == ["b", "a"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_ways_to_ask(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
+    with start_supervisor(tmp_path, GOOD) as supervisor:
+        assert supervisor.stdout
+        supervisor.stdout.readline()
+        supervisor.send_signal(number)
+        assert supervisor.wait(20) == 0
+    assert playground.names("ends") == ["a"]
+
+
+def test_services_hear_ctrl_c_even_if_a_shells_background_job_starts_them(
+    playground: Playground, tmp_path: Path
+) -> None:
+    """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes, inheriting that, never end."""
+    command = '"$@" & wait $!'
+    with subprocess.Popen(
+        ["sh", "-c", command, "sh", sys.executable, "-c", SUPERVISOR, str(tmp_path), GOOD],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as shell:
+        assert shell.stdout
+        assert shell.stdout.readline() == "ready\n"
+        [supervisor] = psutil.Process(shell.pid).children()
+        supervisor.send_signal(signal.SIGINT)
+        assert shell.wait(20) == 0
+    assert playground.names("ends") == ["a"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
+def test_services_do_not_outlive_a_kill_9(playground: Playground, tmp_path: Path) -> None:
+    with start_supervisor(tmp_path, GOOD, GOOD) as supervisor:
+        assert supervisor.stdout
+        supervisor.stdout.readline()
+        assert len(playground.left_behind()) == 2
+        supervisor.kill()
+    wait_until(lambda: not playground.left_behind())
+
+
+def test_a_log_tells_of_this_run_only(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "logs/service.log")
+    assert "cannot be read" in log.last_lines()
+    with log.opened() as file:
+        file.write(b"the run before\n")
+    with log.opened() as file:
+        assert log.last_lines() == "  (it wrote nothing)"
+        file.write(b"".join(b"line %d\n\n" % number for number in range(1000)))
+        file.write(b"caf\xe9")
+    lines = log.last_lines().splitlines()
+    assert lines[-2:] == ["  line 999", "  caf\N{REPLACEMENT CHARACTER}"]
+    assert 10 <= len(lines) <= 20
+    assert log.path.read_bytes().startswith(b"the run before\n")
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "service.log")
+    for number in range(4):
+        with log.opened() as file:
+            file.write(b"%d" % number * (11 << 20))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["service.log", "service.log.1"]
+    assert log.path.read_bytes()[:1] == b"3"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_for_logs_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    services = [Service("sleeper", ("sleep", "60"))]
+    with pytest.raises(LocalDiskError):
+        supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
+
+
+def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) -> None:
+    crashed, ready = tmp_path / "crashed", tmp_path / "ready"
+    program = (
+        "import os, signal, time, pathlib\n"
+        f"crashed = pathlib.Path({str(crashed)!r})\n"
+        "if not crashed.exists():\n"
+        "    crashed.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGABRT)\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    service = Service("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
+    code = supervise(
+        [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert (code, crashed.exists(), ready.exists()) == (0, True, True)

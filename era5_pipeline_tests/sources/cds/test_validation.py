@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.model.errors import SourceError
+from era5_pipeline.model.months import Month
+from era5_pipeline.sources.cds.answers import PassingError
+from era5_pipeline.sources.cds.validation import require_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MONTH = Month(2020, 2)
+NETCDF = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 40
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+
+
+def zipped(*names: str, content: bytes = NETCDF) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def judge(folder: Path, content: bytes) -> str:
+    path = folder / "file"
+    path.write_bytes(content)
+    return require_sound(MONTH, path)
+
+
+def test_what_the_service_sends(tmp_path: Path) -> None:
+    assert judge(tmp_path, NETCDF) == ".nc"
+    assert judge(tmp_path, b"CDF\x01" + bytes(100)) == ".nc"
+    names = ("data_stream-oper_stepType-instant.nc", "data_stream-oper_stepType-accum.nc")
+    assert judge(tmp_path, zipped(*names)) == ".zip"
+
+
+@pytest.mark.parametrize("content", [b"", b"<!doctype html><html></html>", b"{}", b"time,t2m\n", bytes(100), zipped()])
+def test_what_it_does_not_send(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(PassingError) as caught:
+        judge(tmp_path, content)
+    assert caught.value.anew
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.nc", "a/../../evil.nc", "/evil.nc", "C:\\evil.nc", "..\\evil.nc", "\\\\host\\share\\evil.nc"]
+)
+def test_members_outside_of_the_zip(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SourceError, match="outside of it"):
+        judge(tmp_path, zipped("data.nc", name))
+
+
+def test_a_small_member_may_shrink_much(tmp_path: Path) -> None:
+    assert judge(tmp_path, zipped("data.nc", content=NETCDF[:8] + bytes(10_000_000))) == ".zip"
+
+
+@in_one_folder
+@given(st.data())
+def test_any_damage_to_a_zip_is_found_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
+    whole = zipped("data.nc")
+    content = bytearray(whole)
+    content[data.draw(st.integers(4, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        judge(tmp_path, bytes(content))
+    except (PassingError, SourceError):
+        return
+    # What passes must still hold the data: the damage was to names, dates and the like.
+    with zipfile.ZipFile(io.BytesIO(bytes(content))) as archive:
+        assert archive.read(archive.infolist()[0]) == NETCDF
+
+
+@in_one_folder
+@given(st.integers(0, 1000))
+def test_a_zip_that_is_cut_off_is_found(tmp_path: Path, length: int) -> None:
+    whole = zipped("data.nc")
+    with pytest.raises((PassingError, SourceError)):
+        judge(tmp_path, whole[: min(length, len(whole) - 1)])

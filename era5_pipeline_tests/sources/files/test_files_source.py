@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import find_variable
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.source import Request, Source
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LEGACY,
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    hours_from,
+    into_zip,
+    left_behind,
+    weather,
+    without_pictures,
+    write,
+    write_netcdf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+JUNE, JULY = Month(2023, 6), Month(2023, 7)
+OF_JUNE, OF_JULY = hours_from("2023-06-30T00", 3), hours_from("2023-07-01T00", 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With June and July of two variables, as files of a month and variable each."""
+    folder = tmp_path / "era5"
+    for name, hours in (("june", OF_JUNE), ("july", OF_JULY)):
+        for short in ("t2m", "tp"):
+            (folder / short).mkdir(parents=True, exist_ok=True)
+            write_netcdf(folder / short / f"{name}.nc", weather(hours, names=[short]))
+    return folder
+
+
+def source_of(folder: Path, request: Request | None = None) -> FilesSource:
+    return FilesSource((folder,), folder.parent / "home", request or Request())
+
+
+def flat_of(source: FilesSource, month: Month) -> FlatMonth:
+    """Through all that the pipeline does with files until there are rows."""
+    return flatten_month(source.fetch(month), source.home / "flat", home=source.home, flat_format="parquet")
+
+
+def names(source: FilesSource, month: Month) -> list[str]:
+    return [str(file.path.relative_to(source.folders[0])) for file in source.fetch(month).files]
+
+
+# ---- what is found
+
+
+def test_files_of_a_month_are_found_in_any_folder_below_and_used_where_they_lie(folder: Path) -> None:
+    source: Source = source_of(folder)
+    raw = source.fetch(JULY)
+    assert raw.source == source.name == "files"
+    assert [file.path for file in raw.files] == [folder / "t2m" / "july.nc", folder / "tp" / "july.nc"]
+    assert [file.bytes for file in raw.files] == [file.path.stat().st_size for file in raw.files]
+    assert all(len(file.sha256) == 64 for file in raw.files)
+    assert (raw.variables, raw.area, raw.warnings) == (None, None, ())
+
+
+def test_the_months_there_are(folder: Path) -> None:
+    assert source_of(folder).months() == (JUNE, JULY)
+    assert source_of(folder).problems() == ()
+
+
+def test_a_month_in_several_files_and_several_months_in_a_file(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-29T00", 80))
+    for start, stop in ((0, 30), (30, 60), (60, 80)):
+        write_netcdf(
+            tmp_path / f"{start}.nc",
+            replace(of, hours=of.hours[start:stop], fields={"t2m": of.fields["t2m"][start:stop]}),
+        )
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert names(source, JUNE) == ["0.nc", "30.nc"]
+    assert names(source, JULY) == ["30.nc", "60.nc"]
+    for month in (JUNE, JULY):
+        assert_same_rows(flat_rows(flat_of(source, month).path), expected_rows(of, str(month)))
+
+
+def test_files_can_be_named_one_by_one_and_several_folders_given(folder: Path, tmp_path: Path) -> None:
+    source = FilesSource((folder / "t2m" / "july.nc", folder / "tp", folder), tmp_path / "home")
+    assert [file.path.relative_to(folder).as_posix() for file in source.fetch(JULY).files] == [
+        "t2m/july.nc",
+        "tp/july.nc",
+    ]
+
+
+def test_only_files_with_the_variables_asked_for_are_taken(folder: Path) -> None:
+    source = source_of(folder, Request((find_variable("tp"), find_variable("sf")), Area(10.5, 20, 10, 21)))
+    assert names(source, JULY) == ["tp/july.nc"]
+    raw = source.fetch(JULY)
+    assert (raw.variables, raw.area) == (("total_precipitation", "snowfall"), "10.5/20/10/21")
+
+
+def test_notes_scripts_and_hidden_files_beside_the_data_are_ignored(folder: Path) -> None:
+    (folder / "README.md").write_text("# notes")
+    (folder / "download.py").write_text("import cdsapi")
+    (folder / "t2m" / "july.csv").write_text("time,t2m\n")
+    (folder / ".july.nc.swp").write_bytes(b"\x00")
+    (folder / ".july.nc").write_bytes(b"")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "july.nc").write_bytes(b"")
+    (folder / "folder.nc").mkdir()
+    source = source_of(folder)
+    assert source.problems() == ()
+    assert source.fetch(JULY).warnings == ()
+
+
+def test_progress_is_told_by_files(folder: Path) -> None:
+    heard: list[tuple[str, int, int, str]] = []
+    with listening(lambda *report: heard.append(report)):
+        source_of(folder).fetch(JULY)
+    assert heard == [("raw", 0, 2, "files"), ("raw", 1, 2, "files"), ("raw", 2, 2, "files")]
+
+
+def test_a_second_look_opens_no_file_again(folder: Path) -> None:
+    before = source_of(folder).fetch(JULY)
+    for path in folder.rglob("*.nc"):
+        stat = path.stat()
+        path.write_bytes(b"x" * stat.st_size)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert source_of(folder).fetch(JULY) == before
+
+
+def test_a_changed_file_changes_the_fingerprint_of_its_month_alone(folder: Path) -> None:
+    source = source_of(folder)
+    june, july = source.fetch(JUNE).fingerprint, source.fetch(JULY).fingerprint
+    write_netcdf(folder / "tp" / "july.nc", weather(OF_JULY, names=["tp"], seed=2))
+    assert source.fetch(JUNE).fingerprint == june
+    assert source.fetch(JULY).fingerprint != july
+
+
+def test_a_file_under_another_name_is_the_same_month(folder: Path) -> None:
+    before = source_of(folder).fetch(JULY).fingerprint
+    (folder / "t2m" / "july.nc").rename(folder / "anything")
+    assert source_of(folder).fetch(JULY).fingerprint == before
+
+
+# ---- what is not there
+
+
+def test_without_a_folder_or_with_one_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="without a folder"):
+        FilesSource((), tmp_path)
+    with pytest.raises(UsageError, match="nowhere does not exist"):
+        FilesSource((tmp_path / "nowhere",), tmp_path)
+
+
+def test_a_month_that_is_not_there_says_which_are(folder: Path) -> None:
+    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has anything of it") as raised:
+        source_of(folder).fetch(Month(2024, 1))
+    assert raised.value.remedy == "The files there hold 2023-06 to 2023-07."
+
+
+def test_a_variable_that_is_not_there_is_named(folder: Path) -> None:
+    with pytest.raises(NoDataError, match="has anything of snowfall of it"):
+        source_of(folder, Request((find_variable("sf"),))).fetch(JULY)
+
+
+def test_a_folder_without_era5(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(NoDataError) as raised:
+        FilesSource((tmp_path,), tmp_path / "home").fetch(JULY)
+    assert raised.value.remedy == "No ERA5 file was found there."
+
+
+# ---- what is bad
+
+
+def text_of(content: bytes) -> Callable[[Path], Path]:
+    def write_text(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    return write_text
+
+
+def cut(path: Path, layout: object, part: float) -> Path:
+    write_netcdf(path, weather(hours_from("2023-07-01T00", 100)), layout)  # type: ignore[arg-type]
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
+    return path
+
+
+def cut_zip(path: Path) -> Path:
+    into_zip(path, [write_netcdf(path.with_suffix(".member"), weather(OF_JULY))])
+    path.write_bytes(path.read_bytes()[:-40])
+    return path
+
+
+def zip_without(path: Path) -> Path:
+    path.with_suffix(".txt").write_text("hello")
+    return into_zip(path, [path.with_suffix(".txt")])
+
+
+BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "empty": (text_of(b""), "is empty"),
+    "page": (text_of(b"<!DOCTYPE html><title>502</title>"), "web page"),
+    "csv": (text_of(b"time,t2m\n1,2\n"), "is text"),
+    "pointer": (text_of(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
+    "grib": (text_of(b"GRIB\x00\x00\x00\x02" + bytes(100)), "GRIB"),
+    "gzip": (text_of(gzip.compress(b"CDF\x01")), "compressed"),
+    "cut netCDF-4": (lambda path: cut(path, CURRENT, 0.7), "cut off or damaged"),
+    "cut netCDF-3": (lambda path: cut(path, LEGACY, 0.7), "cut off or damaged"),
+    "cut ZIP": (cut_zip, "damaged ZIP"),
+    "ZIP without netCDF": (zip_without, "without netCDF"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_file_among_good_ones_is_passed_over_with_a_warning(folder: Path, what: str) -> None:
+    make, said = BAD[what]
+    good = expected_rows(weather(OF_JULY, names=["t2m"]), "2023-07").values["temperature_2m"]
+    bad = make(folder / "bad.nc")
+    source = source_of(folder)
+    assert source.months() == (JUNE, JULY)
+    flat = flat_of(source, JULY)
+    (warning,) = flat.raw.warnings
+    assert str(bad) in warning
+    assert said in warning
+    assert flat.columns[0].values == good.size
+    assert left_behind(source.home) == []
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_file_alone_is_named_with_a_remedy(tmp_path: Path, what: str) -> None:
+    make, said = BAD[what]
+    folder = tmp_path / "era5"
+    folder.mkdir()
+    bad = make(folder / "bad.nc")
+    with pytest.raises(NoDataError) as raised:
+        source_of(folder).fetch(JULY)
+    assert f"2023-07: {bad}: " in raised.value.message
+    assert said in raised.value.message
+    assert raised.value.remedy
+    assert left_behind(tmp_path / "home") == []
+
+
+def test_of_several_bad_files_the_first_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "era5"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.nc").write_bytes(b"")
+    with pytest.raises(NoDataError, match=r"0\.nc: is empty \(and 2 more files that cannot be used\)"):
+        source_of(folder).fetch(JULY)
+
+
+def test_a_bad_file_that_says_its_month_stops_that_month_and_no_other(folder: Path) -> None:
+    layout = replace(CURRENT, attributes={"units": "degC"})
+    bad = write_netcdf(folder / "bad.nc", weather(OF_JULY), layout)
+    source = source_of(folder)
+    assert flat_of(source, JUNE).raw.warnings == ()
+    with pytest.raises(BadFileError, match="degC") as raised:
+        source.fetch(JULY)
+    assert raised.value.path == str(bad)
+    assert raised.value.remedy
+
+
+def test_doubled_times_stop_the_month_even_beside_good_files(folder: Path) -> None:
+    of = weather(OF_JULY, names=["u10"])
+    write_netcdf(folder / "bad.nc", replace(of, hours=of.hours[[0, 1, 1]]))
+    with pytest.raises(BadFileError, match="2023-07-01T01:00 occurs more than once"):
+        source_of(folder).fetch(JULY)
+    assert source_of(folder).fetch(JUNE).warnings == ()
+
+
+def test_a_zip_of_which_a_part_is_damaged_is_not_used_in_part(folder: Path) -> None:
+    layout = replace(CURRENT, one_variable_per_file=True)
+    members = write(folder.parent / "in", weather(OF_JULY, names=["u10", "v10"]), layout)
+    members[1].write_bytes(members[1].read_bytes()[:-100])
+    path = into_zip(folder / "wind.zip", members)
+    with pytest.raises(BadFileError, match="cut off or damaged") as raised:
+        source_of(folder).fetch(JULY)
+    assert raised.value.path == f"{path}!{members[1].name}"
+    assert source_of(folder).fetch(JUNE).files
+
+
+def test_a_file_off_the_grid_goes_on_to_the_check_that_stops_it(folder: Path) -> None:
+    write_netcdf(folder / "bad.nc", weather(OF_JULY, latitudes=[10.1]))
+    assert "bad.nc" in names(source_of(folder), JULY)
+
+
+def test_real_bad_files_are_told_apart_and_good_ones_beside_them_are_used(folder: Path, era5_samples: Path) -> None:
+    shutil.copytree(era5_samples / "bad", folder / "bad")
+    source = source_of(folder)
+    kinds = {Path(problem.file).name: problem.kind for problem in source.problems()}
+    assert kinds == {
+        "csv-named-nc.nc": "unreadable",
+        "latlon-allfill.nc": "grid",
+        "lfs-pointer.nc": "unreadable",
+        "sf-is-streamfunction.nc": "units",
+        "truncated-hdf5.nc": "unreadable",
+    }
+    assert all(problem.remedy for problem in source.problems())
+    assert len(flat_of(source, JULY).raw.warnings) == 4
+
+
+def test_a_real_stream_function_is_no_snowfall(era5_samples: Path, tmp_path: Path) -> None:
+    source = FilesSource((era5_samples / "bad" / "sf-is-streamfunction.nc",), tmp_path)
+    assert source.months() == ()
+    with pytest.raises(InputError, match="sf is Stream function") as raised:
+        source.fetch(JULY)
+    assert "snowfall" in raised.value.remedy
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without root's right to read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may use; that of pytest belongs to who runs it."""
+    folder = Path(tempfile.mkdtemp(prefix="era5-open-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_file_that_may_not_be_read_is_passed_over_with_a_warning(open_folder: Path) -> None:
+    with as_nobody():
+        (open_folder / "era5").mkdir()
+        for name in ("good.nc", "secret.nc"):
+            write_netcdf(open_folder / "era5" / name, weather(OF_JULY))
+        secret = open_folder / "era5" / "secret.nc"
+        secret.chmod(0)
+        folders, home = (open_folder / "era5",), open_folder / "home"
+        raw = FilesSource(folders, home).fetch(JULY)
+        assert [file.path.name for file in raw.files] == ["good.nc"]
+        assert raw.warnings == (f"passed over: {secret}: cannot be opened (Permission denied)",)
+        secret.chmod(0o600)
+        assert [file.path.name for file in FilesSource(folders, home).fetch(JULY).files] == ["good.nc", "secret.nc"]
+
+
+def test_a_file_that_was_looked_into_and_may_not_be_read_any_more_is_named(open_folder: Path) -> None:
+    with as_nobody():
+        path = write_netcdf(open_folder / "a.nc", weather(OF_JULY))
+        source = FilesSource((path,), open_folder / "home")
+        assert source.months() == (JULY,)
+        path.chmod(0)
+        with pytest.raises(BadFileError, match="cannot be opened") as raised:
+            source.fetch(JULY)
+        assert raised.value.path == str(path)
+        assert raised.value.remedy

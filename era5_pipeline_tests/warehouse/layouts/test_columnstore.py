@@ -1,0 +1,162 @@
+"""The columnstore of TimescaleDB's Community edition: runs where a server of it is given (see `servers`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.warehouse.layouts import LAYOUTS, columnstore
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.servers import Host
+
+# With what `SHOW timescaledb.license` says; elsewhere there is no columnstore to test.
+BYTES_A_ROW = 20
+
+
+@pytest.fixture(autouse=True)
+def _community(host: Host) -> None:
+    if host.license != "timescale":
+        pytest.skip("no columnstore in this edition: SHOW timescaledb.license is not timescale")
+
+
+def sizes(warehouse: Warehouse) -> tuple[int, int]:
+    """Bytes of the chunks themselves, and of all that belongs to them."""
+    with warehouse.connect() as connection:
+        row = connection.execute(
+            "SELECT sum(pg_relation_size(format('%I.%I', chunk_schema, chunk_name)::regclass))::bigint, "
+            "hypertable_size('weather') FROM timescaledb_information.chunks WHERE hypertable_name = 'weather'"
+        ).fetchone()
+    assert row is not None
+    return row[0] or 0, row[1]
+
+
+def compressed_chunks(warehouse: Warehouse) -> int:
+    return int(ask(warehouse.url, "SELECT count(*) FROM timescaledb_information.chunks WHERE is_compressed"))
+
+
+def without_direct_compress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before version 2.21."""
+    monkeypatch.setitem(LAYOUTS, columnstore.Columnstore.name, columnstore.Columnstore(direct=False))
+
+
+def test_a_month_goes_straight_into_batches(warehouse: Warehouse, large: FlatMonth) -> None:
+    loaded = load_month(warehouse, large)
+    assert (loaded.layout, loaded.notes) == ("columnstore", ())
+    heap, whole = sizes(warehouse)
+    assert heap == 0  # never written as rows
+    assert whole / large.rows < BYTES_A_ROW
+    assert compressed_chunks(warehouse) == 1
+    batches = "SELECT attrelid::regclass::text FROM pg_attribute WHERE attname = '_ts_meta_count'"
+    table = ask(warehouse.url, batches)
+    with psycopg.connect(warehouse.url) as connection:
+        # One batch a location, with its whole month: what makes it small and quick.
+        counts = connection.execute(f"SELECT DISTINCT _ts_meta_count, count(*) FROM {table} GROUP BY 1").fetchall()
+    assert counts == [(744, large.locations)]
+
+
+def test_without_direct_compress_a_month_is_compressed_afterwards(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_direct_compress(monkeypatch)
+    load_month(warehouse, large)
+    heap, whole = sizes(warehouse)
+    assert heap == 0
+    assert whole / large.rows < BYTES_A_ROW
+    assert compressed_chunks(warehouse) == 1
+    assert_holds(warehouse, large)
+    for flat in (flat_months(seed=2), large):
+        load_month(warehouse, flat)
+        assert_holds(warehouse, flat)
+        assert sizes(warehouse)[0] == 0
+
+
+def test_the_space_of_a_replaced_month_is_given_back(warehouse: Warehouse, large: FlatMonth) -> None:
+    load_month(warehouse, large)
+    once = sizes(warehouse)[1]
+    assert load_month(warehouse, large, force=True).notes == ()
+    assert sizes(warehouse)[1] <= 1.1 * once
+
+
+def test_a_large_months_space_is_kept_for_it_and_that_is_said(
+    warehouse: Warehouse, large: FlatMonth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columnstore, "_COMPACTED_AT_ONCE_BYTES", 0)  # every month is large
+    load_month(warehouse, large)
+    once = sizes(warehouse)[1]
+    for _ in range(3):
+        (note,) = load_month(warehouse, large, force=True).notes
+    assert sizes(warehouse)[1] < 2.5 * once
+    command = note[note.index("VACUUM FULL") :]
+    with warehouse.connect() as connection:
+        connection.execute(command)  # what the user is told works
+    assert sizes(warehouse)[1] <= 1.1 * once
+    assert_holds(warehouse, large)
+
+
+def test_a_reader_that_stays_keeps_the_space_and_nobody_waits(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    load_month(warehouse, flat_months())
+    with psycopg.connect(warehouse.url) as reader:
+        reader.execute("SELECT count(*) FROM weather")
+        loaded = load_month(warehouse, large)
+        assert loaded.changed
+        (note,) = loaded.notes
+        assert "VACUUM FULL" in note
+    assert_holds(warehouse, large)
+
+
+def test_failed_loads_do_not_pile_up(warehouse: Warehouse, large: FlatMonth, tmp_path: Path) -> None:
+    load_month(warehouse, large)
+    once = sizes(warehouse)[1]
+    harmed = tmp_path / large.path.name
+    content = large.path.read_bytes()
+    harmed.write_bytes(content[: len(content) // 2] + bytes(len(content) // 4) + content[len(content) // 4 * 3 :])
+    for _ in range(5):
+        with pytest.raises(BadFileError):
+            load_month(warehouse, replace(large, path=harmed), force=True)
+    load_month(warehouse, large, force=True)
+    assert sizes(warehouse)[1] < 2.5 * once
+
+
+def test_a_table_without_a_columnstore_stays_one(warehouse: Warehouse, large: FlatMonth) -> None:
+    """As made under the Apache edition, before the server got the other one."""
+    make_heap_hypertable(warehouse)
+    with warehouse.connect() as connection:
+        assert ensure_schema(connection).layout.name == "calendar hypertable"
+    for force in (False, True):
+        assert load_month(warehouse, large, force=force).layout == "calendar hypertable"
+        assert_holds(warehouse, large)
+    assert compressed_chunks(warehouse) == 0
+    indexes = "SELECT count(*) FROM pg_indexes WHERE tablename ~ '^_hyper_' AND indexdef ~ 'USING brin .location_id.'"
+    assert ask(warehouse.url, indexes) == 1
+
+
+def test_a_table_can_be_given_a_columnstore(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+    """What the documents advise after a change of edition: months that are loaded from then on go into it."""
+    earlier = flat_months("2023-06")
+    make_heap_hypertable(warehouse)
+    load_month(warehouse, earlier)
+    load_month(warehouse, flat_months())
+    with warehouse.connect() as connection:
+        connection.execute(
+            "ALTER TABLE weather SET (timescaledb.enable_columnstore, "
+            "timescaledb.segmentby = 'location_id,latitude,longitude', timescaledb.orderby = 'time')"
+        )
+    assert load_month(warehouse, large).layout == "columnstore"
+    assert_holds(warehouse, earlier, large)
+    assert compressed_chunks(warehouse) == 1

@@ -1,0 +1,268 @@
+"""How the table is cut by time, and what that does for readers."""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.model.errors import MonthLockedError, WarehouseError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.layouts import layout_for
+from era5_pipeline.warehouse.layouts.staging import partition_of
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.warehouse.loads import ask, loading, rows_in, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.servers import Host
+
+
+@pytest.fixture
+def partitions(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+def plan_of(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
+    """Every node of the plan."""
+
+    def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield plan
+        for below in plan.get("Plans", []):
+            yield from nodes(below)
+
+    explained = ask(warehouse.url, "EXPLAIN (FORMAT json) " + query)
+    return list(nodes(explained[0]["Plan"]))
+
+
+def chunks(warehouse: Warehouse) -> list[tuple[str, str]]:
+    """From when to when each chunk is."""
+    with psycopg.connect(warehouse.url, options="-c TimeZone=UTC") as connection:
+        return [
+            (f"{start:%Y-%m-%d}", f"{end:%Y-%m-%d}")
+            for start, end in connection.execute(
+                "SELECT range_start, range_end FROM timescaledb_information.chunks ORDER BY range_start"
+            )
+        ]
+
+
+def test_a_locations_month_is_found_by_the_index(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    load_month(warehouse, flat_months("2023-06"))
+    load_month(warehouse, large)
+    load_month(warehouse, flat_months("2023-09"))
+    location = ask(warehouse.url, "SELECT max(location_id) FROM weather WHERE time = '2023-07-15Z'")
+    nodes = plan_of(
+        warehouse,
+        f"SELECT * FROM weather WHERE location_id = {location} AND time >= '2023-07-01Z' AND time < '2023-08-01Z'",
+    )
+    kinds = {node["Node Type"] for node in nodes}
+    if host.layout == "columnstore":
+        # A test's few batches fit on one page, which is read at once; a global month's are found by their index.
+        assert any(
+            f"location_id = {location}" in str(node.get("Filter")) for node in nodes if "_compressed" in str(node)
+        )
+        return
+    assert "Bitmap Index Scan" in kinds
+    assert "Seq Scan" not in kinds
+    scanned = {node["Relation Name"] for node in nodes if "Relation Name" in node}
+    if host.layout == "hypertable":
+        assert len(scanned) <= 2  # 31 days touch two chunks of 31 days
+    else:
+        assert len(scanned) == 1
+    indexes = {node["Index Name"] for node in nodes if "Index Name" in node}
+    kind = "SELECT DISTINCT amname::text FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname = ANY (%s)"
+    assert ask(warehouse.url, kind, list(indexes)) == "brin"
+
+
+def test_only_the_months_asked_for_are_scanned(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    for month in ("2023-05", "2023-06", "2023-07", "2023-08", "2024-07"):
+        load_month(warehouse, flat_months(month, points=(1, 1)))
+    nodes = plan_of(warehouse, "SELECT count(*) FROM weather WHERE time >= '2023-06-01Z' AND time < '2023-07-01Z'")
+    scanned = {node["Relation Name"] for node in nodes if "Relation Name" in node}
+    # Of the columnstore: a chunk, and where its batches are.
+    assert len(scanned) <= (1 if host.layout == "partitions" else 2)
+
+
+def test_the_layout_is_what_the_edition_offers(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    for month in ("2024-02", "2023-12", "2024-01"):
+        load_month(warehouse, flat_months(month, points=(1, 1)))
+    if host.layout == "partitions":
+        with warehouse.connect() as connection:
+            partitions = connection.execute(
+                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'weather'::regclass ORDER BY 1"
+            ).fetchall()
+        assert partitions == [("weather_2023_12",), ("weather_2024_01",), ("weather_2024_02",)]
+        return
+    found = chunks(warehouse)
+    if host.layout == "columnstore":
+        assert found == [("2023-12-01", "2024-01-01"), ("2024-01-01", "2024-02-01"), ("2024-02-01", "2024-03-01")]
+    else:
+        assert {(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in found} == {31}
+        assert all(before[1] == after[0] for before, after in pairwise(found))
+
+
+# Partitions: what the exchange of two tables leaves, and whom it keeps waiting.
+
+
+def test_a_partition_is_frozen_analyzed_and_indexed_once(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    for _ in range(3):
+        load_month(partitions, flat_months(), force=True)
+    with partitions.connect() as connection:
+        row = connection.execute(
+            "SELECT count(*) FILTER (WHERE pg_get_indexdef(indexrelid) LIKE '%USING brin (location_id)%'), count(*) "
+            "FROM pg_index WHERE indrelid = 'weather_2023_07'::regclass"
+        ).fetchone()
+        assert row == (1, 1)
+        row = connection.execute(
+            "SELECT reltuples::int, relallvisible = (SELECT count(DISTINCT (ctid::text::point)[0]) FROM weather) "
+            "FROM pg_class WHERE oid = 'weather_2023_07'::regclass"
+        ).fetchone()
+        assert row == (flat_months().rows, True)
+        constraints = connection.execute(
+            "SELECT conname FROM pg_constraint WHERE conrelid = 'weather_2023_07'::regclass AND contype = 'c'"
+        ).fetchall()
+        assert constraints == []
+        left = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'weather%' ORDER BY 1").fetchall()
+    assert left == [
+        ("weather",),
+        ("weather_2023_07",),
+        ("weather_2023_07_location_id_idx",),
+        ("weather_location_id_idx",),
+    ]
+
+
+def test_what_a_killed_load_left_aside_is_removed(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(partitions, flat_months())
+    with partitions.connect() as connection:
+        connection.execute("CREATE TABLE era5.weather_2023_07 (half integer)")
+    load_month(partitions, flat_months(seed=2))
+    assert_holds(partitions, flat_months(seed=2))
+    assert ask(partitions.url, "SELECT to_regclass('era5.weather_2023_07')") is None
+
+
+def test_columns_of_ones_own_stay(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(partitions, flat_months(names=("u10", "v10")))
+    with partitions.connect() as connection:
+        connection.execute(
+            "ALTER TABLE weather ADD COLUMN speed real "
+            "GENERATED ALWAYS AS (sqrt(zonal_wind_10m ^ 2 + meridional_wind_10m ^ 2)) STORED, "
+            "ADD CONSTRAINT slow CHECK (zonal_wind_10m < 1000)"
+        )
+    load_month(partitions, flat_months(names=("u10", "v10"), seed=2))
+    assert_holds(partitions, flat_months(names=("u10", "v10"), seed=2))
+    assert ask(partitions.url, "SELECT count(*) FROM weather WHERE speed > 0") == flat_months().rows
+
+
+def test_a_month_that_was_taken_out_is_not_dropped(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load_month(partitions, flat)
+    with partitions.connect() as connection:
+        connection.execute("ALTER TABLE weather DETACH PARTITION weather_2023_07")
+    with pytest.raises(WarehouseError, match="a table weather_2023_07 that is no partition of weather is in the way"):
+        load_month(partitions, flat, force=True)
+    assert ask(partitions.url, "SELECT count(*) FROM weather_2023_07") == flat.rows
+    assert rows_in(partitions) == 0
+
+
+def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    old, new = flat_months(), flat_months(seed=2, points=(1, 1))
+    load_month(partitions, old)
+    with psycopg.connect(partitions.url) as reader:
+        reader.execute("SELECT count(*) FROM weather")
+        with loading(partitions, new) as load:
+            wait_until(lambda: bool(load.said))
+            pid = reader.info.backend_pid
+            assert f"2023-07 is ready, and the table weather in use by session {pid} of postgres" in load.said[0]
+            waits = []
+            for _ in range(14):
+                began = time.monotonic()
+                assert rows_in(partitions) == old.rows
+                waits.append(time.monotonic() - began)
+                time.sleep(0.05)
+            assert max(waits) < 1.0
+            # A month that is not there yet takes nobody's place: it need not wait.
+            assert load_month(partitions, flat_months("2023-08")).changed
+            assert load.is_running()
+            reader.commit()
+            assert load.result().changed
+        assert len(load.said) == 1
+    assert_holds(partitions, new, flat_months("2023-08"))
+
+
+def test_a_reader_that_never_ends_is_named(partitions: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(partitions, flat_months())
+    with psycopg.connect(partitions.url) as reader:
+        reader.execute("SELECT * FROM weather_2023_07 LIMIT 1")
+        expected = f"2023-07 cannot be replaced while the table weather is in use by session {reader.info.backend_pid}"
+        with pytest.raises(MonthLockedError, match=expected):
+            load_month(partitions, flat_months(seed=2), lock_timeout_seconds=0)
+    assert_holds(partitions, flat_months())
+    assert ask(partitions.url, "SELECT to_regclass('era5.weather_2023_07')") is None
+    assert ask(partitions.url, "SELECT outcome FROM era5.load_attempt ORDER BY id DESC LIMIT 1") == "failed"
+
+
+# Hypertables
+
+
+def test_long_readers_never_delay_a_hypertable(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    if host.layout == "partitions":
+        return
+    old, new = flat_months(), flat_months(seed=2, points=(1, 1))
+    load_month(warehouse, old)
+    with psycopg.connect(warehouse.url) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        count = "SELECT count(*) FROM weather"
+        assert reader.execute(count).fetchone() == (old.rows,)
+        assert load_month(warehouse, new, lock_timeout_seconds=0).changed
+        assert reader.execute(count).fetchone() == (old.rows,)
+    assert_holds(warehouse, new)
+
+
+def test_chunks_that_cross_months_are_used(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    """As on a server that once ran the Apache edition, or got rows from elsewhere."""
+    if host.layout == "partitions":
+        return
+    load_month(warehouse, flat_months("2020-01"))
+    with warehouse.connect() as connection:
+        connection.execute("INSERT INTO weather (time) VALUES ('2023-07-15Z')")
+        connection.execute("DELETE FROM weather WHERE location_id IS NULL")
+    flats = [flat_months(month) for month in ("2023-06", "2023-08", "2023-07")]
+    for flat in flats:
+        load_month(warehouse, flat)
+    assert_holds(warehouse, *flats, flat_months("2020-01"))
+    load_month(warehouse, flat_months("2023-07", seed=2, points=(1, 1)))
+    assert_holds(warehouse, flats[0], flats[1], flat_months("2023-07", seed=2, points=(1, 1)), flat_months("2020-01"))
+
+
+def test_deleted_rows_become_room(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    """Replaced again and again, a month takes no more than twice its room."""
+    flat = flat_months(points=(3, 5))
+    sizes = []
+    size = "SELECT hypertable_size('weather')" if host.license else "SELECT pg_total_relation_size('weather_2023_07')"
+    for _ in range(5):
+        load_month(warehouse, flat, force=True)
+        sizes.append(ask(warehouse.url, size))
+    assert max(sizes) < 2.5 * sizes[0]
+
+
+def test_names_of_partitions(flat_months: FlatMonths) -> None:
+    assert partition_of(flat_months("1940-01").month) == "weather_1940_01"
+
+
+def test_every_server_has_a_layout(warehouse: Warehouse, host: Host) -> None:
+    with warehouse.connect() as connection:
+        schema = ensure_schema(connection)
+        assert schema.layout is layout_for(schema.server)
+        assert schema.layout.name == host.layout
+        assert ensure_schema(connection) == schema

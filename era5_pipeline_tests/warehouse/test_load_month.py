@@ -1,0 +1,274 @@
+"""What a load promises, on every layout that there is a server for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from era5_pipeline.model.errors import RefusedError, WarehouseError
+from era5_pipeline.model.months import Month
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.era5_files import flatten
+from era5_pipeline_tests.flat_months import assert_holds, rows_of_file, rows_of_table
+from era5_pipeline_tests.warehouse.loads import ask, loading, rows_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.servers import Host
+
+
+def states(warehouse: Warehouse) -> dict[str, str]:
+    with warehouse.connect() as connection:
+        return {str(entry.month): entry.state for entry in read_ledger(connection)}
+
+
+def entry_of(warehouse: Warehouse, month: str) -> LedgerEntry:
+    with warehouse.connect() as connection:
+        return next(entry for entry in read_ledger(connection) if entry.month == Month.parse(month))
+
+
+def last_attempt(warehouse: Warehouse, month: str) -> tuple[str, str | None]:
+    attempt = entry_of(warehouse, month).last_attempt
+    assert attempt is not None
+    return attempt.outcome, attempt.error
+
+
+def versions_of_rows(warehouse: Warehouse) -> list[tuple[str, ...]]:
+    """Where each row lies, and which transaction wrote it: the same as long as nobody touches it."""
+    with warehouse.connect() as connection:
+        # The columnstore has no rows to tell of, but batches, in tables of their own.
+        batches = connection.execute(
+            "SELECT attrelid::regclass::text FROM pg_attribute WHERE attname = '_ts_meta_count'"
+        )
+        tables = [name for (name,) in batches] or ["weather"]
+        versions: list[tuple[str, ...]] = []
+        for name in tables:
+            versions += connection.execute(
+                sql.SQL("SELECT tableoid::text, ctid::text, xmin::text FROM {}").format(sql.SQL(name))
+            )
+        return sorted(versions)
+
+
+def test_a_real_point_series_as_csv_is_in_the_table(warehouse: Warehouse, point_series: Path, tmp_path: Path) -> None:
+    (series,) = (point_series / "bremen-2024-2026-csv-zip").glob("*.zip")
+    flats = [flatten([series], month, tmp_path) for month in ("2024-02", "2026-03")]  # the last month is a part of one
+    for flat in flats:
+        load_month(warehouse, flat)
+    assert_holds(warehouse, *flats)
+
+
+def test_every_row_and_column_of_the_file_is_in_the_table(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
+    flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"))
+    loaded = load_month(warehouse, flat)
+    assert_holds(warehouse, flat)
+    assert (loaded.rows, loaded.changed, loaded.replaced_rows, loaded.replaced_source) == (flat.rows, True, 0, None)
+    assert loaded.layout == host.layout
+    assert loaded.server.startswith(f"PostgreSQL {host.version}")
+    assert 0 < loaded.seconds < 60
+
+
+def test_csv_and_parquet_load_the_same(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    of = {"names": ("t2m", "tcc", "sf"), "missing": 0.01}
+    parquet, csv = (flat_months(**of, flat_format=kind) for kind in ("parquet", "csv"))  # type: ignore[arg-type]
+    assert rows_of_file(csv) == rows_of_file(parquet)
+    assert csv.fingerprint == parquet.fingerprint
+    load_month(warehouse, csv)
+    assert_holds(warehouse, parquet)
+    assert not load_month(warehouse, parquet).changed
+
+
+def test_what_the_files_lack_is_null(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months(names=("t2m", "sf"), missing=0.1)
+    load_month(warehouse, flat)
+    assert_holds(warehouse, flat)
+    held = "SELECT array[count(temperature_2m), count(zonal_wind_10m), count(total_precipitation)] FROM weather"
+    assert ask(warehouse.url, held) == [flat.columns[0].values, 0, 0]
+    assert 0 < flat.columns[0].values < flat.rows
+    assert ask(warehouse.url, "SELECT count(*) FROM weather WHERE temperature_2m = 'NaN'") == 0
+
+
+def test_loading_twice_is_loading_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load_month(warehouse, flat)
+    before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
+    again = load_month(warehouse, flat)
+    assert (again.changed, again.rows, again.replaced_rows, again.seconds) == (False, flat.rows, flat.rows, 0.0)
+    assert (again.confirmed, again.columns_changed) == (False, ())
+    assert versions_of_rows(warehouse) == before
+    checked = entry_of(warehouse, "2023-07")
+    assert replace(checked, checked_at=entry.checked_at) == entry
+    assert checked.checked_at is not None
+    assert entry.checked_at is not None
+    assert checked.checked_at > entry.checked_at
+    assert ask(warehouse.url, "SELECT count(*) FROM era5.load_attempt") == 1
+
+
+def test_force_loads_the_same_rows_again(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load_month(warehouse, flat)
+    before = versions_of_rows(warehouse)
+    for _ in range(2):
+        again = load_month(warehouse, flat, force=True)
+        assert (again.changed, again.rows, again.replaced_rows, again.replaced_source) == (
+            True,
+            flat.rows,
+            flat.rows,
+            "files",
+        )
+        assert_holds(warehouse, flat)
+    assert not set(versions_of_rows(warehouse)) & set(before)
+
+
+def test_other_files_replace_a_month_as_a_whole(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    old = flat_months()
+    # Fewer rows, another area (one point of which is in both), other columns.
+    new = flat_months(points=(1, 2), north=10.25, west=20.5, names=("u10",), seed=2)
+    load_month(warehouse, old)
+    loaded = load_month(warehouse, new)
+    assert (loaded.rows, loaded.replaced_rows) == (new.rows, old.rows)
+    assert_holds(warehouse, new)
+    load_month(warehouse, old)
+    assert_holds(warehouse, old)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)], ids=str)
+def test_neighbours_stay_untouched(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths, order: tuple[int, ...]
+) -> None:
+    # 31-day chunks are shared by neighbouring months; the last hour of one is next to the first of the other.
+    flats = [flat_months(month) for month in ("2023-12", "2024-01", "2024-02")]
+    for number in order:
+        load_month(warehouse, flats[number])
+    assert_holds(warehouse, *flats)
+    middle = flat_months("2024-01", points=(1, 1), seed=2)
+    outside = set(versions_of_rows(warehouse))
+    load_month(warehouse, middle)
+    assert_holds(warehouse, flats[0], middle, flats[2])
+    kept = outside & set(versions_of_rows(warehouse))
+    untouched = (flats[0], flats[2])
+    batches = host.layout == "columnstore"  # one a location
+    assert len(kept) == sum(flat.locations if batches else flat.rows for flat in untouched)
+    assert states(warehouse) == {"2023-12": "loaded", "2024-01": "loaded", "2024-02": "loaded"}
+
+
+def test_the_first_month_of_era5(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Accumulations begin at 07:00; and before 1970, times are negative."""
+    flat = flat_months("1940-01")
+    load_month(warehouse, flat)
+    assert_holds(warehouse, flat)
+    assert str(rows_of_table(warehouse)[0][0]) == "1940-01-01 00:00:00+00:00"
+
+
+@pytest.mark.parametrize(("month", "hours"), [("2024-02", 696), ("2023-02", 672), ("2000-12", 744)])
+def test_a_month_has_all_its_hours(warehouse: Warehouse, flat_months: FlatMonths, month: str, hours: int) -> None:
+    flat = flat_months(month, points=(1, 1))
+    load_month(warehouse, flat)
+    rows = rows_of_table(warehouse)
+    assert len(rows) == hours
+    assert {(after[0] - before[0]).total_seconds() for before, after in pairwise(rows)} == {3600.0}
+    assert rows_of_table(warehouse, Month.parse(month)) == rows
+
+
+def test_an_incomplete_month_is_called_so(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months(hours=168)
+    load_month(warehouse, flat)
+    assert_holds(warehouse, flat)
+    entry = entry_of(warehouse, "2023-07")
+    assert (entry.state, entry.hours, entry.hours_expected) == ("incomplete", 168, 744)
+    assert entry.missing_hours == ("2023-07-08T00 to 2023-07-31T23",)
+    # Then it is complete.
+    whole = flat_months()
+    load_month(warehouse, whole)
+    assert_holds(warehouse, whole)
+    assert states(warehouse) == {"2023-07": "loaded"}
+
+
+def test_months_of_a_year_lie_side_by_side(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Ones that share 31-day chunks, and one far from them."""
+    flats = [flat_months(month, points=(1, 1)) for month in ("1998-05", "1998-07", "1998-06", "2020-02")]
+    for flat in flats:
+        load_month(warehouse, flat)
+    assert_holds(warehouse, *flats)
+
+
+def sampled(flat: FlatMonth) -> FlatMonth:
+    return replace(flat, raw=replace(flat.raw, source="sample"))
+
+
+def test_generated_data_never_replaces_real_data_unasked(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    real, generated = flat_months(), sampled(flat_months(seed=2))
+    load_month(warehouse, generated)
+    replaced = load_month(warehouse, real)
+    assert replaced.replaced_source == "sample"
+    with pytest.raises(RefusedError, match=r"2023-07: the table holds real data \(source files\)"):
+        load_month(warehouse, generated)
+    assert_holds(warehouse, real)
+    load_month(warehouse, generated, force=True)
+    assert_holds(warehouse, generated)
+    # Where there is only generated data, other generated data may replace it.
+    load_month(warehouse, sampled(flat_months(seed=3)))
+
+
+def refuse_ledger_rows(warehouse: Warehouse) -> None:
+    with warehouse.connect() as connection:
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'the ledger is closed'; END $$"
+        )
+        connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON era5.ledger FOR EACH ROW EXECUTE FUNCTION refuse()")
+
+
+def test_rows_and_ledger_are_committed_together(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    old, new = flat_months(), flat_months(seed=2)
+    load_month(warehouse, old)
+    before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
+    refuse_ledger_rows(warehouse)
+    with pytest.raises(WarehouseError, match=r"^loading 2023-07: the ledger is closed\nNo month is left half replaced"):
+        load_month(warehouse, new)
+    assert versions_of_rows(warehouse) == before
+    assert replace(entry_of(warehouse, "2023-07"), last_attempt=entry.last_attempt) == entry
+    assert last_attempt(warehouse, "2023-07") == ("failed", "loading 2023-07: the ledger is closed")
+    # A month that is not there yet, likewise.
+    with pytest.raises(WarehouseError, match="the ledger is closed"):
+        load_month(warehouse, flat_months("2023-08"))
+    assert_holds(warehouse, old)
+    assert states(warehouse) == {"2023-07": "loaded", "2023-08": "failed"}
+    with warehouse.connect() as connection:
+        connection.execute("DROP TRIGGER refuse ON era5.ledger")
+    load_month(warehouse, new)
+    assert_holds(warehouse, new)
+    assert last_attempt(warehouse, "2023-07") == ("loaded", None)
+
+
+def test_rows_that_the_server_drops_are_missed(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    short = replace(flat, rows=flat.rows + 1)
+    with pytest.raises(WarehouseError, match=f"the server took {flat.rows} of {short.rows} rows"):
+        load_month(warehouse, short)
+    assert rows_in(warehouse) == 0
+    assert states(warehouse) == {"2023-07": "failed"}
+
+
+def test_limits_on_time_are_for_others(warehouse: Warehouse, large: FlatMonth) -> None:
+    with warehouse.connect() as connection:
+        for setting in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+            name = psycopg.sql.Identifier(connection.info.dbname)
+            connection.execute(psycopg.sql.SQL(f"ALTER DATABASE {{}} SET {setting} = '100ms'").format(name))
+    with loading(warehouse, large, pause=True) as load:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            ask(warehouse.url, "SELECT pg_sleep(0.2)")
+        load.resume()
+        assert load.result().rows == large.rows
