@@ -97,9 +97,10 @@ def write_as_netcdf(file: CsvFile, target: Path) -> None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _as_netcdf(file: CsvFile) -> bytes:
+    series = _read(file)
     # In memory: of a disk that is full, the netCDF library says only that there was an error.
     dataset = netCDF4.Dataset("series.nc", "w", memory=_FIRST_BYTES)
-    _read(file).dump_to_store(xr.backends.NetCDF4DataStore(dataset))  # type: ignore[no-untyped-call]
+    series.dump_to_store(xr.backends.NetCDF4DataStore(dataset))  # type: ignore[no-untyped-call]
     return bytes(dataset.close())
 
 

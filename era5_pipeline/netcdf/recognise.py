@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["netcdf", "zip", "csv", "other"]
 
-# By it a CSV is known for a point series; what else it must have is said where it is read (`point_csv`).
+# A CSV with this column is taken for a point series; `point_csv` says what else it must have.
 TIME_COLUMN = "valid_time"
 # What tells the kind of any file: a header with all 23 variables of the time-series dataset takes 150 bytes.
 HEAD_BYTES = 4096
@@ -39,7 +39,7 @@ def kind_of_bytes(head: bytes) -> Kind:
         return "netcdf"
     if head.startswith(_ZIP):
         return "zip"
-    # Told from its neighbours by any separator: a series that spreadsheets have changed is worth an error.
+    # Any separator counts: a series that a spreadsheet wrote with semicolons is worth an error that says so.
     return "csv" if TIME_COLUMN in (name.strip(' "') for name in re.split(r"[,;\t]", first_line(head))) else "other"
 
 

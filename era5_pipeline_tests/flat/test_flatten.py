@@ -219,6 +219,19 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
         assert_same_rows(rows, expected)
 
 
+def test_a_real_hour_of_the_globe_is_what_another_service_gives_for_a_place(era5_samples: Path, tmp_path: Path) -> None:
+    """At 50.408062 N 4.184799 W iGOTM gives 9.3467 degC: ERA5, bilinear between four points. The file is packed."""
+    rows = flat_rows(flatten([era5_samples / "global-2019-01-01T12-packed" / "era5_t2m.nc"], "2019-01", tmp_path).path)
+
+    def at(latitude: float, longitude: float) -> float:
+        return float(rows.values["temperature_2m"][rows.locations == location_id(latitude, longitude)][0])
+
+    north, east = (50.408062 - 50.25) / 0.25, (-4.184799 + 4.25) / 0.25
+    west_side = at(50.25, -4.25) * (1 - north) + at(50.5, -4.25) * north
+    east_side = at(50.25, -4.0) * (1 - north) + at(50.5, -4.0) * north
+    assert west_side * (1 - east) + east_side * east == pytest.approx(9.3467, abs=0.002)
+
+
 def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
     assert flat.rows == rows.locations.size
     assert flat.location_id_sum == int(rows.locations.sum())

@@ -41,6 +41,8 @@ def require_sound(month: Month, path: Path) -> str:
     kind = kind_of(path)
     if kind == "netcdf":
         return ".nc"
+    if kind == "csv":
+        raise _damaged("what came is a point series as CSV, not a month of netCDF")
     if kind == "other":
         raise _damaged(f"what came {describe_other(path)[0]}")
     try:

@@ -49,6 +49,11 @@ def test_what_it_does_not_send(tmp_path: Path, content: bytes) -> None:
     assert caught.value.anew
 
 
+def test_a_point_series_in_place_of_a_month_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PassingError, match="point series as CSV"):
+        judge(tmp_path, b"valid_time,t2m,latitude,longitude\n2020-02-01 00:00:00,280.1,50.0,8.0\n")
+
+
 @pytest.mark.parametrize(
     "name", ["../evil.nc", "a/../../evil.nc", "/evil.nc", "C:\\evil.nc", "..\\evil.nc", "\\\\host\\share\\evil.nc"]
 )
