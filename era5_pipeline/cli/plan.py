@@ -38,7 +38,7 @@ def plan(
     ] = None,
     variables: Annotated[
         str | None,
-        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all six"),
+        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all"),
     ] = None,
     area: Annotated[
         str | None,
@@ -115,7 +115,7 @@ def _heading(planned: "Plan") -> str:
     from era5_pipeline.planning.estimates import counted
 
     load = planned.load
-    variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
+    variables = "all variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
     return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
 
