@@ -12,6 +12,7 @@ import numpy as np
 
 from era5_pipeline.model.data_version import FINAL
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+from era5_pipeline.model.hours import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import netCDF4
@@ -104,7 +105,7 @@ def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
             "calendar": "proleptic_gregorian",
         }
     )
-    valid_time[:] = np.array(part.hours, dtype=np.int64) * 3600
+    valid_time[:] = np.array(part.hours, dtype=np.int64) * SECONDS_PER_HOUR
     latitude = dataset.createVariable("latitude", "f8", ("latitude",), fill_value=np.nan)
     latitude.setncatts(
         {
@@ -148,7 +149,8 @@ def create_variable(
 
 def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | float | np.int64]:
     """Return the attributes, in the CDS' order, as ecCodes and cfgrib give them."""
-    name, short_name, cf_name = _ECCODES_NAMES[variable.short_name]
+    names = variable.description, variable.short_name, "unknown"
+    name, short_name, cf_name = _ECCODES_NAMES.get(variable.short_name, names)
     units = variable.file_units[0]
     return {
         "GRIB_paramId": np.int64(variable.param_id),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.sources.cds.download import Arrived
     from era5_pipeline.sources.cds.service import Asset
 
@@ -160,6 +161,13 @@ class CdsSource:
 
     def _stem(self, month: Month) -> str:
         return f"{month}-{digest_of_inputs(self.inputs(month))[:12]}"
+
+
+def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
+    """Open the source as the settings describe it."""
+    manners = Manners(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+    folder = settings.home / "raw" / CdsSource.name
+    return CdsSource(folder, request, refetch=settings.refetch, manners=manners, say=say)
 
 
 class _Fetching:

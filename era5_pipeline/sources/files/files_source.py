@@ -15,7 +15,9 @@ from era5_pipeline.sources.files.catalogue import Catalogue, Entry
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.model.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -160,3 +162,8 @@ class FilesSource:
         asked = f" of {', '.join(self.request.columns)}" if self.request.columns else ""
         has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
         return NoDataError(f"{month}: no file in {where} has anything{asked} of it", remedy=has)
+
+
+def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
+    """Open the source as the settings describe it."""
+    return FilesSource(settings.files_dirs, settings.home, request)

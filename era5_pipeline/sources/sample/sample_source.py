@@ -15,6 +15,8 @@ import numpy as np
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.hours import hour_of, hours_of_month
+from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, Part
@@ -24,16 +26,15 @@ from era5_pipeline.sources.sample.weather import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import StepType, Variable
     from era5_pipeline.netcdf.cds_layout import Block
 
-# Around Jakarta: 11 x 11 points.
-DEFAULT_AREA = Area(-5.0, 106.0, -7.5, 108.5)
+DEFAULT_AREA = Area.parse(SOURCE_KINDS["sample"].default_area)
 
 _STEP_TYPES: tuple[StepType, ...] = ("instant", "accum")
 
@@ -70,8 +71,7 @@ class SampleSource:
         """
         variables = in_table_order(self.request.columns) if self.request.columns else VARIABLES
         area = self.request.area or DEFAULT_AREA
-        first = _hours_since_1970(month.start)
-        wanted = range(first, first + min(self.hours or month.hours, month.hours))
+        wanted = hours_of_month(month)[: self.hours]
         parts = _parts(variables, wanted)
         if not parts:
             names = ", ".join(variable.column for variable in variables)
@@ -116,8 +116,9 @@ class SampleSource:
         """See `Source`: generated months are what was asked for."""
 
 
-def _hours_since_1970(time: datetime) -> int:
-    return round(time.timestamp() / 3600)
+def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
+    """Open the source as the settings describe it."""
+    return SampleSource(settings.home / "raw" / SampleSource.name, request, settings.sample_hours)
 
 
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
@@ -125,7 +126,7 @@ def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
     parts = []
     for step_type in _STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.step_type == step_type)
-        begin = max((_hours_since_1970(variable.first_valid) for variable in alike), default=wanted.stop)
+        begin = max((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
         if hours := range(max(wanted.start, begin), wanted.stop):
             parts.append(Part(step_type, alike, hours))
     return tuple(parts)
