@@ -16,7 +16,6 @@ from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.ledger import ensure_columns
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     server = describe_server(connection)
     if not _exists(connection, "era5.load_attempt"):
         connection.execute(read_sql("schema"))
-    ensure_columns(connection)
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     return Schema(server, _existing_layout(connection, server))

@@ -67,11 +67,8 @@ def test_one_hour_of_one_variable_is_enough() -> None:
     assert months_to_revise([entry(JUNE, preliminary={"snowfall": ("2026-06-30T23",)})], NOW, 3) == (JUNE,)
 
 
-def test_months_of_an_earlier_version_count_by_their_versions() -> None:
-    """Whose ledger does not name the hours."""
-    old = replace(entry(JUNE, preliminary=PRELIMINARY), preliminary_hours={})
-    assert months_to_revise([old], NOW, 3) == (JUNE,)
-    unknown = replace(old, expver={column: {"unknown": 720} for column in BY_COLUMN})
+def test_a_month_of_unknown_version_is_left_alone() -> None:
+    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in BY_COLUMN})
     assert months_to_revise([unknown], NOW, 3) == ()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, LiteralString
 
 import pytest
 
+from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.errors import WarehouseError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
@@ -96,15 +97,22 @@ def test_a_difference_is_found(
     with shared_warehouse.connect() as connection:
         connection.execute(change)
     differences = verify_month(shared_warehouse, flat)
-    assert found <= {text.partition(":")[0] for text in differences}
-    assert all(" in the table, " in text and text.endswith(" in the file") for text in differences)
+    texts = [str(difference) for difference in differences]
+    assert found <= {text.partition(":")[0] for text in texts}
+    assert all(" in the table, " in text and text.endswith(" in the file") for text in texts)
 
 
-def test_words_name_both_sides(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_difference_has_the_numbers_of_table_and_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
     load_month(shared_warehouse, flat, force=True)
-    assert verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1)) == (
-        f"rows: {flat.rows} in the table, {flat.rows - 1} in the file",
+    (difference,) = verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1))
+    assert difference == Difference("rows", None, table=flat.rows, file=flat.rows - 1)
+    assert str(difference) == f"rows: {flat.rows} in the table, {flat.rows - 1} in the file"
+    first = replace(flat.columns[0], checksum=flat.columns[0].checksum + 1)
+    (difference,) = verify_month(shared_warehouse, replace(flat, columns=(first, *flat.columns[1:])))
+    assert (difference.kind, difference.column, difference.file) == ("checksum", "temperature_2m", first.checksum)
+    assert str(difference) == (
+        f"checksum of temperature_2m: {first.checksum - 1} in the table, {first.checksum} in the file"
     )
 
 
