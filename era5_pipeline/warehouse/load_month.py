@@ -195,7 +195,7 @@ def _name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: 
         return error
     return MonthLockedError(
         f"{month} cannot be loaded while its tables are locked by {holder_of_tables(connection)}",
-        remedy="The month is as it was. Wait until that session ends its transaction, or end it; then run this again.",
+        remedy="The month is unchanged. Wait until that session ends its transaction, or end it; then run this again.",
     )
 
 
@@ -233,7 +233,7 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
     if rows != flat.rows:
         raise WarehouseError(
             f"{flat.month}: the server took {rows} of {flat.rows} rows",
-            remedy="The month is as it was before. Is there a trigger or rule on weather? Run it again.",
+            remedy="The month is unchanged. Remove any trigger or rule on weather, then run this again.",
         )
 
 

@@ -94,7 +94,7 @@ def test_the_space_of_a_replaced_month_is_given_back(warehouse: Warehouse, large
 def test_a_large_months_space_is_kept_for_it_and_that_is_said(
     warehouse: Warehouse, large: FlatMonth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columnstore, "_COMPACTED_AT_ONCE_BYTES", 0)  # every month is large
+    monkeypatch.setattr(columnstore, "_MAX_COMPACTED_BYTES", 0)  # every month is large
     load_month(warehouse, large)
     once = sizes(warehouse)[1]
     for _ in range(3):
