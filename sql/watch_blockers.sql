@@ -1,5 +1,5 @@
--- The sessions that block these sessions. A session that holds the lock may itself wait in a queue: shown is the session
--- at its head, which waits for nobody.
+-- The sessions that block these sessions. A session that holds the lock may itself wait in a queue: shown is the
+-- session at its head, which waits for nobody.
 WITH RECURSIVE behind (waiting, pid) AS (
     SELECT w, b FROM unnest(%s::int[]) w, unnest(pg_blocking_pids(w)) b
     UNION
