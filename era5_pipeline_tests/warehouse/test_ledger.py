@@ -1,4 +1,4 @@
-"""What the ledger says of months and of attempts to load them."""
+"""The ledger's entries of months and of attempts to load them."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def attempt_of(entry: LedgerEntry) -> Attempt:
     return entry.last_attempt
 
 
-def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
+def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "tp"), missing=0.01)
     flat = replace(
         flat,
@@ -90,15 +88,17 @@ def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
     assert attempt.started_at < attempt.finished_at
 
 
-def test_an_entry_as_json_has_names_and_order_of_the_stored_row(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
     load_month(warehouse, flat_months(hours=24))
     (entry,) = ledger(warehouse)
     for name in ("columns", "files", "versions", "expver", "seconds"):
-        stored = ask(warehouse.url, f"SELECT {name} FROM era5.ledger")  # type: ignore[arg-type]
+        stored = ask(warehouse.url, f"SELECT {name} FROM era5.ledger")
         assert json.dumps(entry.to_json()[name]) == json.dumps(stored)
 
 
-def test_an_entry_as_json_says_what_the_month_is(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months(hours=24))
     (entry,) = ledger(warehouse)
     value = json.loads(json.dumps(entry.to_json()))
@@ -112,11 +112,11 @@ def test_an_entry_as_json_says_what_the_month_is(warehouse: Warehouse, flat_mont
     assert value["last_attempt"]["outcome"] == "loaded"
 
 
-def test_a_database_without_a_ledger_has_no_months(warehouse: Warehouse) -> None:
+def test_a_database_without_a_ledger_has_no_entries(warehouse: Warehouse) -> None:
     assert ledger(warehouse) == []
 
 
-def test_months_come_in_order(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+def test_entries_are_ordered_by_month(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
     for month in ("2023-07", "1999-12", "2023-06"):
         load_month(on_embedded, flat_months(month, points=(1, 1)))
     assert [str(entry.month) for entry in ledger(on_embedded)] == ["1999-12", "2023-06", "2023-07"]
@@ -127,7 +127,7 @@ def test_months_come_in_order(on_embedded: Warehouse, flat_months: FlatMonths) -
         assert read_entry(connection, Month(1999, 11)) is None
 
 
-def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
+def test_a_month_that_was_never_loaded_is_loading_failed_or_interrupted(on_embedded: Warehouse) -> None:
     with on_embedded.connect() as connection:
         ensure_schema(connection)
         begin_attempt(connection, JULY)
@@ -144,8 +144,8 @@ def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
     assert (entry.state, attempt_of(entry).finished_at) == ("failed", None)
 
 
-def test_a_load_in_progress_is_seen_by_everyone(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
-    """Of another user's sessions, the server tells the number alone."""
+def test_a_running_load_is_visible_to_other_users(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
+    """Of another user's sessions, the server shows the pid alone."""
     with loading(on_embedded, large, pause=True), fresh_role(server_url) as role:
         with on_embedded.connect() as connection:
             connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
@@ -157,7 +157,7 @@ def test_a_load_in_progress_is_seen_by_everyone(on_embedded: Warehouse, large: F
             connection.execute(f"DROP OWNED BY {role}")
 
 
-def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) -> None:
+def test_reading_the_ledger_without_privilege_is_refused(on_embedded: Warehouse, server_url: str) -> None:
     with on_embedded.connect() as connection:
         ensure_schema(connection)
     with fresh_role(server_url) as role:
@@ -166,7 +166,7 @@ def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) 
             ledger(Warehouse(url))
 
 
-def test_no_password_gets_into_the_ledger(database_url: str, flat_months: FlatMonths) -> None:
+def test_the_ledger_never_contains_the_password(database_url: str, flat_months: FlatMonths) -> None:
     warehouse = Warehouse(database_url.replace("//postgres@", "//postgres:hunter2@"))
     load_month(warehouse, flat_months())
     with pytest.raises(WarehouseError) as failed:
@@ -178,8 +178,8 @@ def test_no_password_gets_into_the_ledger(database_url: str, flat_months: FlatMo
         assert "hunter2" not in text
 
 
-def test_files_may_have_any_name(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
-    """Linux lets a name be bytes that are no text."""
+def test_file_names_that_are_not_unicode_are_escaped(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+    """Linux allows names of bytes that are no Unicode."""
     flat = flat_months(points=(1, 1))
     odd = replace(flat.raw.files[0], path=Path("/data/M\udce4rz 'quoted\" ünï.nc"))
     load_month(on_embedded, replace(flat, raw=replace(flat.raw, files=(odd,), warnings=("passed over: M\udce4rz",))))
