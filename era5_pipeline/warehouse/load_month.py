@@ -135,9 +135,15 @@ class _Load:
 
             with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
                 shares = Shares(spans, connect, copy.stop) if len(spans) > 1 else None
-                layout.replace(
-                    self.connection, Replacement(flat.month, copy, finish, on_wait, lock_timeout_seconds, shares)
+                replacement = Replacement(
+                    month=flat.month,
+                    copy=copy,
+                    finish=finish,
+                    on_wait=on_wait,
+                    lock_timeout_seconds=lock_timeout_seconds,
+                    shares=shares,
                 )
+                layout.replace(self.connection, replacement)
         notes = _notes(flat, self.schema, workers, len(spans))
         # The month is loaded whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):

@@ -72,16 +72,8 @@ def _exchange_with_retries(connection: psycopg.Connection[Any], replacement: Rep
     month, timeout = replacement.month, replacement.lock_timeout_seconds
     deadline = time.monotonic() + timeout
     for pause in _pauses():
-        try:
-            with connection.transaction():
-                connection.execute(
-                    "SELECT set_config('lock_timeout', %s, true)", (f"{round(_EXCHANGE_LOCK_SECONDS * 1000)}ms",)
-                )
-                _exchange(connection, month)
-                replacement.finish(rows)
-        except pg.LockNotAvailable:
-            reader = holder_of_tables(connection)
-        else:
+        reader = _try_exchange(connection, replacement, rows)
+        if reader is None:
             return
         if time.monotonic() + pause > deadline:
             raise MonthLockedError(
@@ -102,10 +94,38 @@ def _pauses() -> Iterator[float]:
         yield _PAUSES_SECONDS[-1]
 
 
+def _try_exchange(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> str | None:
+    """Exchange staging table and partition in one transaction; return the session that prevents it, None if done."""
+    try:
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('lock_timeout', %s, true)", (f"{round(_EXCHANGE_LOCK_SECONDS * 1000)}ms",)
+            )
+            _exchange(connection, replacement.month)
+            replacement.finish(rows)
+    except pg.LockNotAvailable:
+        return holder_of_tables(connection)
+    return None
+
+
 def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
-    partition = partition_of(month)
     schema = _schema_of_weather(connection)
-    within = sql.Identifier(schema, partition)
+    _drop_partition(connection, month, schema)
+    move_staging_to(connection, month, schema)
+    connection.execute(
+        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            WEATHER,
+            sql.Identifier(schema, partition_of(month)),
+            sql.Literal(month.start),
+            sql.Literal(month.end),
+        )
+    )
+    drop_bounds(connection, month, schema)
+
+
+def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
+    """Drop the month's partition if there is one; raise if a table of its name is no partition of weather."""
+    partition = partition_of(month)
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'weather'::regclass) "
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
@@ -117,14 +137,7 @@ def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
             remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; then run this again. The month is unchanged.",
         )
     if found is not None:
-        connection.execute(sql.SQL("DROP TABLE {}").format(within))
-    move_staging_to(connection, month, schema)
-    connection.execute(
-        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-            WEATHER, within, sql.Literal(month.start), sql.Literal(month.end)
-        )
-    )
-    drop_bounds(connection, month, schema)
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, partition)))
 
 
 def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
