@@ -298,7 +298,7 @@ def test_what_was_measured_comes_before_what_is_documented() -> None:
     [
         {"source": "sample"},
         {"state": "incomplete"},
-        {"columns": ({"column": "temperature_2m", "values": 1000},)},
+        {"columns": (column_facts("temperature_2m", values=1000),)},
         {"locations": 12},
     ],
     ids=str,
