@@ -241,7 +241,7 @@ def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> boo
         entry.state == "loaded"
         and entry.source == source.name
         and entry.area == (None if settings.wanted_area is None else str(settings.wanted_area))
-        and [facts["column"] for facts in entry.columns] == [variable.column for variable in wanted]
+        and [facts.column for facts in entry.columns] == [variable.column for variable in wanted]
     )
 
 

@@ -86,7 +86,7 @@ def _as_before(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
     if entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
-    held = [facts["column"] for facts in entry.columns]
+    held = [facts.column for facts in entry.columns]
     wanted = list(BY_COLUMN) if settings.wanted_variables is None else [v.column for v in settings.wanted_variables]
     if held != wanted:
         overrides["variables"] = ",".join(held)

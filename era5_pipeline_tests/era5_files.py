@@ -1,4 +1,4 @@
-"""ERA5 files in any layout, written for tests; and the rows that they must become, by arithmetic of its own."""
+"""ERA5 files in any layout, written for tests, and the rows expected of them, computed independently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
 
-# By name in the file: column, unit, paramId, and what the value in the file times and plus what is the stored one.
+# By name in the file: column, unit, paramId, and the factor and offset that convert the file's values to the table's.
 VARIABLES: dict[str, tuple[str, str, int, float, float]] = {
     "t2m": ("temperature_2m", "K", 167, 1.0, -273.15),
     "u10": ("zonal_wind_10m", "m s**-1", 165, 1.0, 0.0),
@@ -55,17 +55,17 @@ _FILL = -32767
 
 
 def hour(text: str) -> int:
-    """Hours since 1970 of `2023-07-01T00`."""
+    """Convert a time such as `2023-07-01T00` to hours since 1970."""
     return int(np.datetime64(text, "h").astype(np.int64))
 
 
 def hours_from(text: str, count: int) -> Integers:
-    """`count` hours from `2023-07-01T00` on."""
+    """List `count` hours from a time such as `2023-07-01T00`."""
     return np.arange(hour(text), hour(text) + count, dtype=np.int64)
 
 
 def location_id(latitude: float, longitude: float) -> int:
-    """The number of a grid point, by the formula that the table's documentation gives."""
+    """Compute the id of a grid point by the formula in the table's documentation."""
     while longitude > 180.0:
         longitude -= 360.0
     while longitude <= -180.0:
@@ -77,9 +77,9 @@ def location_id(latitude: float, longitude: float) -> int:
 
 @dataclass(frozen=True)
 class Weather:
-    """Fields on a grid: by short name, shape (hour, latitude, longitude), in the units of ERA5's files.
+    """Fields by short name, of shape (hour, latitude, longitude), in the units of ERA5's files.
 
-    `hours` are since 1970, in any order; `expver` is one version per hour.
+    `hours` are since 1970, in any order; `expver` has one version per hour, None: all final.
     """
 
     hours: Integers
@@ -103,7 +103,7 @@ def weather(
     missing: float = 0.0,
     expver: tuple[str, ...] | None = None,
 ) -> Weather:
-    """Random fields; a part `missing` of the values is NaN."""
+    """Make random fields, in which a fraction `missing` of the values is NaN."""
     random = np.random.default_rng(seed)
     north, east = (np.array(list(degrees), dtype=np.float64) for degrees in (latitudes, longitudes))
     fields = {}
@@ -116,7 +116,7 @@ def weather(
 
 @dataclass(frozen=True)
 class Layout:
-    """How files hold what they hold. The default is that of the Climate Data Store today."""
+    """The layout of files. The default is the Climate Data Store's current one."""
 
     name: str
     file_format: Literal[
@@ -184,7 +184,7 @@ LAYOUTS = (
 
 
 def write(folder: Path, of: Weather, layout: Layout = CURRENT, *, stem: str = "era5") -> list[Path]:
-    """Write the weather into `folder` in a layout, as one file or several."""
+    """Write the weather into `folder` in a layout, as one file or several; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces = [of]
     if layout.one_variable_per_file:
@@ -200,7 +200,7 @@ def write(folder: Path, of: Weather, layout: Layout = CURRENT, *, stem: str = "e
 
 
 def into_zip(target: Path, members: Sequence[Path]) -> Path:
-    """Move files into a ZIP."""
+    """Move files into a ZIP file."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for member in members:
             archive.write(member, member.name)
@@ -245,7 +245,7 @@ def write_netcdf(path: Path, of: Weather, layout: Layout = CURRENT) -> Path:
 
 
 def _arranged(of: Weather, layout: Layout) -> Weather:
-    """In the layout's order and spelling of coordinates."""
+    """Order the coordinates, and choose their range of longitudes, as the layout has them."""
     rows = np.argsort(of.latitudes if layout.south_first else -of.latitudes)
     longitudes = of.longitudes
     if layout.longitudes == "0..360":
@@ -293,7 +293,7 @@ def _write_expver(dataset: netCDF4.Dataset, of: Weather, layout: Layout, time: t
 
 
 def versions_of(of: Weather) -> tuple[str, ...]:
-    """One version per hour: final where nothing is said."""
+    """List one version per hour; final by default."""
     return of.expver or ("0001",) * of.hours.size
 
 
@@ -326,7 +326,7 @@ def _write_variable(
 
 
 def _encoded(values: Floats, layout: Layout) -> tuple[npt.NDArray[Any], dict[str, Any], str, Any]:
-    """The values as they are stored, the attributes that say so, the type, and the fill value."""
+    """Pack the values; return them with the packing's attributes, the type, and the fill value."""
     if layout.packed == "no":
         return values.astype(np.float32), {}, "f4", np.float32(np.nan)
     scale, offset = packing_of(values, layout)
@@ -340,7 +340,7 @@ def _encoded(values: Floats, layout: Layout) -> tuple[npt.NDArray[Any], dict[str
 
 
 def packing_of(values: Floats, layout: Layout) -> tuple[float, float]:
-    """Scale and offset, which take the least value to the least number and the greatest to the greatest."""
+    """Compute scale and offset so that the range of values fills the range of packed numbers."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     scale = max((high - low) / 65533.0, 1e-9)
@@ -352,7 +352,7 @@ def packing_of(values: Floats, layout: Layout) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows by location and hour: `values` by column, NaN for NULL; a column that is not there is NULL throughout."""
+    """Rows by location and hour; `values` by column, NaN for NULL. A column without values is NULL throughout."""
 
     locations: Integers
     hours: Integers
@@ -364,7 +364,7 @@ class Rows:
 
 
 def expected_rows(of: Weather, month: str) -> Rows:
-    """What the weather must become in `month`: every hour and place, in the units of the table."""
+    """Compute the rows of `month` that the weather must become: all hours and locations, in the units of the table."""
     numbers = [[location_id(north, east) for east in of.longitudes.tolist()] for north in of.latitudes.tolist()]
     locations = np.array(numbers, dtype=np.int64).reshape(-1)
     within = np.array([str(np.datetime64(int(h), "h").astype("datetime64[M]")) == month for h in of.hours], dtype=bool)
@@ -377,7 +377,7 @@ def expected_rows(of: Weather, month: str) -> Rows:
 
 
 def flat_rows(path: Path) -> Rows:
-    """The rows of a flat month in Parquet, in the order of the file."""
+    """Read the rows of a flat month in Parquet, in the order of the file."""
     table = pq.read_table(path)
     micros = table.column("time").cast("int64").to_numpy()
     assert (micros % 3_600_000_000 == 0).all()
@@ -389,7 +389,7 @@ def flat_rows(path: Path) -> Rows:
 
 
 def assert_location_major(rows: Rows) -> None:
-    """Each location's hours lie together and ascend; no location comes again, and so no row does."""
+    """Each location's hours are consecutive and ascending, and no location occurs twice; so no row does."""
     changes = np.flatnonzero(np.diff(rows.locations)) + 1
     runs = rows.locations[np.concatenate([[0], changes])] if rows.locations.size else rows.locations
     assert np.unique(runs).size == runs.size, "a location occurs in two places of the file"
@@ -399,7 +399,7 @@ def assert_location_major(rows: Rows) -> None:
 
 
 def assert_same_rows(actual: Rows, expected: Rows, half_steps: dict[str, float] | None = None) -> None:
-    """Equal within one step of float32, and half a step of packing where `half_steps` has one; NULL for NULL."""
+    """Equal within one step of float32, plus half a packing step for columns in `half_steps`; NULLs are the same."""
     actual = actual.sorted()
     np.testing.assert_array_equal(actual.locations, expected.locations)
     np.testing.assert_array_equal(actual.hours, expected.hours)
@@ -407,17 +407,17 @@ def assert_same_rows(actual: Rows, expected: Rows, half_steps: dict[str, float] 
         stored = actual.values[column]
         wanted = expected.values.get(column)
         if wanted is None:
-            assert np.isnan(stored).all(), f"{column} has values from nowhere"
+            assert np.isnan(stored).all(), f"{column} has values that no file has"
             continue
         np.testing.assert_array_equal(np.isnan(stored), np.isnan(wanted), err_msg=column)
         step = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
         apart = np.abs(stored - wanted) - (half_steps or {}).get(column, 0.0)
         worst = np.nanmax(apart - step, initial=-np.inf)
-        assert worst <= 0.0, f"{column} is {worst:g} further off than one step"
+        assert worst <= 0.0, f"{column} differs by {worst:g} more than one step"
 
 
 def half_steps_of(of: Weather, layout: Layout) -> dict[str, float]:
-    """By column: half the packing step of a file of this layout, in the units of the table."""
+    """Compute half the packing step of each column in a file of this layout, in the units of the table."""
     if layout.packed == "no":
         return {}
     return {
@@ -429,7 +429,7 @@ def half_steps_of(of: Weather, layout: Layout) -> dict[str, float]:
 def raw_month(
     paths: Iterable[Path], month: str, *, variables: tuple[str, ...] | None = None, area: str | None = None
 ) -> RawMonth:
-    """The files as a source would hand them on."""
+    """Describe the files as a source would."""
     files = tuple(RawFile(path, sha256_of(path), path.stat().st_size) for path in paths)
     return RawMonth(Month.parse(month), "files", files, variables, area)
 
@@ -443,21 +443,21 @@ def flatten(
     variables: tuple[str, ...] | None = None,
     area: str | None = None,
 ) -> FlatMonth:
-    """Flatten these files, below `home`."""
+    """Flatten these files into a folder below `home`."""
     raw = raw_month(paths, month, variables=variables, area=area)
     return flatten_month(raw, home / "flat", home=home, flat_format=flat_format)
 
 
 @contextmanager
 def without_pictures() -> Iterator[None]:
-    """Leave out the small map, which takes longer than a small month does."""
+    """Do not draw the preview map, which takes longer than flattening a small month."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("era5_pipeline.stages.preview_map", lambda snapshot: b"")
         yield
 
 
 def left_behind(home: Path) -> list[str]:
-    """What must not be left below a home: temporary files, and anything in scratch folders."""
+    """List what must not remain below a home: temporary files, and everything in scratch folders."""
     return [
         str(path.relative_to(home))
         for path in home.rglob("*")
@@ -467,7 +467,7 @@ def left_behind(home: Path) -> list[str]:
 
 @contextmanager
 def full_disk(size: int) -> Iterator[Path]:
-    """A file system of `size` bytes; skips the test where none can be mounted."""
+    """Mount a file system of `size` bytes; skip the test if that is not possible."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a small disk to fill")
     folder = Path(tempfile.mkdtemp(prefix="era5-disk-"))
@@ -475,7 +475,7 @@ def full_disk(size: int) -> Iterator[Path]:
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode:
         folder.rmdir()
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"a small disk cannot be mounted: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:

@@ -1,4 +1,4 @@
-"""Flat months to load, made once a session by the pipeline's own flattening; and rows to compare. A pytest plugin."""
+"""A pytest plugin: flat months to load, made once per session by the pipeline's flattening, and rows to compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FlatMonths:
-    """Makes flat months of random weather, each of them once."""
+    """Make flat months of random weather, each of them once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class FlatMonths:
         missing: float = 0.0,
         flat_format: FlatFormat = "parquet",
     ) -> FlatMonth:
-        """Of `points` (latitudes, longitudes); only the first `hours`."""
+        """Make a month of `points` (latitudes, longitudes), with only the first `hours`."""
         key = (month, points, north, west, names, hours, seed, missing, flat_format)
         if key not in self._made:
             home = self._folder / str(len(self._made))
@@ -62,18 +62,18 @@ class FlatMonths:
 
 @pytest.fixture(scope="session")
 def flat_months(tmp_path_factory: pytest.TempPathFactory) -> FlatMonths:
-    """Flat months, by what is to be in them."""
+    """Flat months, by their contents."""
     return FlatMonths(tmp_path_factory.mktemp("flat-months"))
 
 
 @pytest.fixture(scope="session")
 def large(flat_months: FlatMonths) -> FlatMonth:
-    """A month of 148,800 rows: COPY is told the first 65,536, then more."""
+    """A month of 148,800 rows: enough for several progress reports of 65,536 rows."""
     return flat_months(points=(10, 20), names=("t2m",))
 
 
 def rows_of_file(flat: FlatMonth) -> list[Row]:
-    """Every row and column of the flat file, by location and time."""
+    """Read every row and column of the flat file, ordered by location and time."""
     if flat.format == "csv":
         convert = pyarrow.csv.ConvertOptions(column_types=dict(zip(SCHEMA.names, SCHEMA.types, strict=True)))
         table = pyarrow.csv.read_csv(flat.path, convert_options=convert)
@@ -84,7 +84,7 @@ def rows_of_file(flat: FlatMonth) -> list[Row]:
 
 
 def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]:
-    """Every row and column of the table (of `month`), by location and time."""
+    """Read every row and column of the table (of `month`), ordered by location and time."""
     where: sql.Composable = sql.SQL("")
     if month is not None:
         where = sql.SQL("WHERE time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))
@@ -99,7 +99,7 @@ def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]
 
 
 def assert_holds(warehouse: Warehouse, *flats: FlatMonth) -> None:
-    """The table holds these months just as their files do, and nothing else."""
+    """The table holds exactly the rows of these months' files, and nothing else."""
     expected = [row for flat in flats for row in rows_of_file(flat)]
     actual = rows_of_table(warehouse)
     assert len(actual) == len(expected)

@@ -1,10 +1,11 @@
-"""Made-up ledger entries, for what decides by them."""
+"""Ledger entries for tests of the code that decides by them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from era5_pipeline.flat.flat_month import ColumnFacts
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
@@ -12,6 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from era5_pipeline.model.months import Month
+
+
+def column_facts(column: str, *, values: int = 100) -> ColumnFacts:
+    """Build the facts of a column with so many values, and nothing missing."""
+    return ColumnFacts(
+        column=column,
+        values=values,
+        minimum=0.0,
+        maximum=1.0,
+        mean=0.5,
+        checksum=0,
+        hours=1,
+        locations=values,
+        expver={"0001": 1},
+        missing=0,
+        first_missing=None,
+        out_of_bounds=0,
+        first_out_of_bounds=None,
+        preliminary_hours=(),
+        digest="0" * 16,
+    )
 
 
 def entry(
@@ -25,7 +47,7 @@ def entry(
     columns: Iterable[str] = tuple(BY_COLUMN),
     preliminary: Mapping[str, tuple[str, ...]] | None = None,
 ) -> LedgerEntry:
-    """A month in the table; `preliminary` are runs of hours by column."""
+    """Build the entry of a month in the table; `preliminary` are runs of preliminary hours by column."""
     return LedgerEntry(
         month=month,
         state=state,
@@ -37,13 +59,13 @@ def entry(
         source=source,
         area=area,
         expver={column: {"0005" if column in (preliminary or {}) else "0001": month.hours} for column in columns},
-        columns=tuple({"column": column} for column in columns),
+        columns=tuple(map(column_facts, columns)),
         files=(),
         warnings=(),
         raw_bytes=1,
         flat_bytes=1,
         seconds={},
-        versions={},
+        software_versions={},
         fingerprint="x",
         loaded_at=datetime(2026, 1, 1, tzinfo=UTC),
         preliminary_hours=dict(preliminary or {}),

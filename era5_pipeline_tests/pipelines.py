@@ -1,4 +1,4 @@
-"""Months through the real assets, recorded by a real Dagster instance, in databases of their own."""
+"""Runs of the real assets on a real Dagster instance, each in its own database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# Small, and quick: 3 x 3 points.
+# Small and fast: 3 x 3 points.
 SMALL = {"source": "sample", "area": "-6/106/-6.5/106.5"}
 
 
@@ -46,7 +46,7 @@ class Pipeline:
         return [entry.dagster_event for entry in entries if entry.dagster_event is not None]
 
     def materialized(self, run: MonthRun) -> dict[str, dict[str, Any]]:
-        """Metadata by the last part of the asset's key, as Dagster has stored them."""
+        """Read the metadata that Dagster stored, by the last part of the asset's key."""
         found = {}
         for event in self.events(run, dg.DagsterEventType.ASSET_MATERIALIZATION):
             assert event.asset_key is not None
@@ -55,19 +55,19 @@ class Pipeline:
         return found
 
     def checks(self, run: MonthRun) -> dict[str, bool]:
-        """Whether they passed, by name."""
+        """Whether each asset check passed, by name."""
         evaluations = [
             event.asset_check_evaluation_data for event in self.events(run, dg.DagsterEventType.ASSET_CHECK_EVALUATION)
         ]
         return {evaluation.check_name: evaluation.passed for evaluation in evaluations}
 
     def attempts(self, run: MonthRun, stage: str) -> int:
-        """How often the step was begun."""
+        """Count how often the step was started."""
         kinds = (dg.DagsterEventType.STEP_START, dg.DagsterEventType.STEP_RESTARTED)
         return sum(event.step_key == f"era5__{stage}" for kind in kinds for event in self.events(run, kind))
 
     def rows(self, month: str) -> int:
-        """Rows of the month in the table, 0 where there is no table."""
+        """Count the month's rows in the table; 0 if there is no table."""
         begin = Month.parse(month)
         with Warehouse(self.url).connect() as connection:
             if connection.execute("SELECT to_regclass('weather')").fetchone() == (None,):
@@ -83,7 +83,7 @@ class Pipeline:
 
 @contextmanager
 def dagster_dropped(url: str) -> Iterator[None]:
-    """Afterwards Dagster's database beside the one of the URL is gone, too."""
+    """Drop Dagster's database, which is beside the database of the URL, at the end of the context."""
     try:
         yield
     finally:
@@ -94,7 +94,7 @@ def dagster_dropped(url: str) -> Iterator[None]:
 
 @contextmanager
 def settings_of(home: Path, url: str, **env: str) -> Iterator[None]:
-    """The environment of a person who has set the home and the warehouse, and `env`."""
+    """Set the environment of a user: home, warehouse and `env`, without other settings of the pipeline."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("ERA5_", "DAGSTER_"))]:
             patch.delenv(name)
@@ -106,7 +106,7 @@ def settings_of(home: Path, url: str, **env: str) -> Iterator[None]:
 
 @contextmanager
 def new_pipeline(server_url: str, home: Path, **env: str) -> Iterator[Pipeline]:
-    """A pipeline on a new database of the server."""
+    """Make a pipeline on a new database of the server."""
     with (
         fresh_database(server_url) as url,
         dagster_dropped(url),

@@ -1,7 +1,7 @@
--- One location's hours, in the order of time. {columns} is filled in with the columns asked for.
+-- One location's hours, ordered by time. {columns} is replaced by the requested columns.
 --
--- Seconds instead of timestamps, and NaN instead of NULL, so that a row is numbers only and goes into an array as it
--- is. The bounds are constants by the time the planner sees them: it leaves out the months outside them.
+-- Seconds instead of timestamps, and NaN instead of NULL, so that a row is all numbers and fits into an array. The
+-- bounds are constants when the planner sees them, so that it excludes the months outside them.
 SELECT extract(epoch FROM time)::bigint, {columns}
 FROM weather
 WHERE location_id = %(location_id)s

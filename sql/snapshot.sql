@@ -1,7 +1,7 @@
 -- One hour of one column, {column}, at every location in a rectangle.
 --
--- The range of location_id is a band of latitudes, for the BRIN index; the rest counts grid columns eastward from the
--- rectangle's western border, which needs no second case where the rectangle crosses the antimeridian.
+-- The range of location_id is a band of latitudes, for the BRIN index. The last condition counts grid columns eastward
+-- from the rectangle's western border, so that a rectangle across the antimeridian needs no second case.
 SELECT location_id, coalesce({column}, 'NaN')
 FROM weather
 WHERE time = %(time)s

@@ -1,2 +1,2 @@
--- Whatever row comes first: an hour and a location that the table holds. Reads one block, however large the table is.
+-- Any row: an hour and a location that the table holds. Reads one block, however large the table is.
 SELECT time, location_id FROM weather LIMIT 1

@@ -1,4 +1,4 @@
--- Where the months that a range touches came from.
+-- The sources of the months that overlap a range.
 SELECT DISTINCT source
 FROM era5.ledger
 WHERE month >= coalesce(%(first)s::date, '-infinity')

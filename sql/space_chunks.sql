@@ -1,6 +1,7 @@
--- Each chunk of the hypertable weather: from when to when it is, in seconds since 1970, its bytes on disk with indexes,
--- TOAST and what of it is in the columnstore, and whether any is. By what all versions offer, since where the catalogue
--- keeps the columnstore's tables changed with them; MATERIALIZED, for the function may not run once a chunk.
+-- Each chunk of the hypertable weather: its start and end in seconds since 1970, its bytes on disk with indexes, TOAST
+-- and columnstore, and whether it is in the columnstore. Uses functions and views that all versions of TimescaleDB
+-- have: where the catalogue keeps the columnstore's tables depends on the version. MATERIALIZED, so that the function
+-- does not run once per chunk.
 WITH size AS MATERIALIZED (
     SELECT chunk_schema, chunk_name, total_bytes FROM chunks_detailed_size('weather')
 )

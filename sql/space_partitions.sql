@@ -1,6 +1,6 @@
--- Each partition of weather: from when to when it is, in seconds since 1970 (NULL: no such bounds), its bytes on disk
--- with indexes and TOAST (of all its shares, where several connections loaded it), and whether it is in the columnstore,
--- which plain PostgreSQL has not.
+-- Each partition of weather: its start and end in seconds since 1970 (NULL: not bounded by times), its bytes on disk
+-- with indexes and TOAST (of all its shares, if several connections loaded it), and whether it is in the columnstore,
+-- which plain PostgreSQL does not have.
 WITH partition AS (
     SELECT c.oid, regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \('([^']+)'\) TO \('([^']+)'\)$$) AS bounds
     FROM pg_inherits i
@@ -9,7 +9,7 @@ WITH partition AS (
 )
 SELECT extract(epoch FROM bounds[1]::timestamptz)::float8,
        extract(epoch FROM bounds[2]::timestamptz)::float8,
-       -- NULL: dropped a moment ago
+       -- NULL: dropped while this runs
        coalesce((SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(oid)), 0)::bigint,
        false
 FROM partition

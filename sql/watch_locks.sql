@@ -1,6 +1,6 @@
--- Who holds a month or waits for anything. A load holds its month by an advisory lock (`locks`) from before its first row
--- to after the last VACUUM, and all may see that; before, it holds one with no month while it sets up the database
--- (`schema`).
+-- The sessions that hold a month's lock or wait for any lock. A load holds the advisory lock of its month (`locks`)
+-- from before its first row to after the last VACUUM, visible to all users; before that, while it sets up the database
+-- (`schema`), it holds an advisory lock of no month.
 SELECT pid, granted, CASE WHEN is_ours THEN objid::bigint END
 FROM pg_locks
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- The table of the study: one row per place and hour. How it is cut by time is the layout's matter (the other files).
+-- The table of the study: one row per location and hour. The layout adds the clause that divides it by time.
 -- `variables`: a column of type real for each variable of era5_pipeline/model/variables.py.
 CREATE TABLE weather (
     time        timestamptz NOT NULL,

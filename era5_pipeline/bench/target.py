@@ -15,7 +15,7 @@ from era5_pipeline.bench.cells import CannotRunError, Numbers
 from era5_pipeline.postgres.connect import Warehouse, describe_server, ensure_database
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.urls import with_database
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
 from era5_pipeline.warehouse.schema import ensure_schema
 
 if TYPE_CHECKING:
@@ -90,16 +90,8 @@ class Target:
         replaced: bool = False,
     ) -> None:
         """Load the month by `copy` into the table as it is, and settle it; `replaced`: it held the month before."""
-        replacement = Replacement(
-            month=month,
-            copy=copy,
-            finish=lambda _: None,
-            on_wait=lambda _: None,
-            patience_seconds=60,
-            spans=spans,
-            connect=lambda _: self.warehouse.connect(),
-            stop=lambda: None,
-        )
+        shares = Shares(spans, connect=lambda _: self.warehouse.connect()) if len(spans) > 1 else None
+        replacement = Replacement(month, copy, shares=shares)
         with self.connect() as connection:
             layout.replace(connection, replacement)
             layout.settle(connection, month, replaced=replaced)

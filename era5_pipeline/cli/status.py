@@ -162,13 +162,13 @@ def _cells(entry: "LedgerEntry", space: "MonthSpace | None") -> tuple[str, ...]:
         _bytes_per_row(space),
         entry.source or "",
         _version(entry) if entry.rows else "",
-        "all" if len(entry.columns) == len(VARIABLES) else ", ".join(str(facts["column"]) for facts in entry.columns),
+        "all" if len(entry.columns) == len(VARIABLES) else ", ".join(facts.column for facts in entry.columns),
         f"{entry.loaded_at:%Y-%m-%d %H:%M} UTC" if entry.loaded_at else "",
     )
 
 
 def _version(entry: "LedgerEntry") -> str:
-    if entry.version == "mixed" and entry.preliminary_hours:
+    if entry.version == "mixed":
         return f"mixed: {len(_preliminary_hours(entry))} of {entry.hours} h preliminary"
     revised = entry.version == "final" and entry.revised_at is not None
     return f"{entry.version} (revised {entry.revised_at:%Y-%m-%d})" if revised else entry.version
@@ -197,7 +197,7 @@ def _since(entry: "LedgerEntry") -> str:
 
 
 def _preliminary_hours(entry: "LedgerEntry") -> frozenset[int]:
-    """Hours that are preliminary in any column; none where the month was loaded before the ledger named them."""
+    """Hours that are preliminary in any column."""
     from era5_pipeline.model.hours import hours_in
 
     return hours_in(run for runs in entry.preliminary_hours.values() for run in runs)

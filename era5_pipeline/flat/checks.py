@@ -12,6 +12,7 @@ from era5_pipeline.model.hours import describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 
 if TYPE_CHECKING:
+    from era5_pipeline.flat.differences import Difference
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.sources.source import RawMonth
@@ -173,10 +174,10 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
     )
 
 
-def table_outcomes(flat: FlatMonth, differences: tuple[str, ...]) -> tuple[Outcome, ...]:
+def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tuple[Outcome, ...]:
     """`TABLE_CHECKS`, from the differences that `warehouse.verify` found."""
-    in_rows = [text for text in differences if text.startswith(("rows", "sum of location_id"))]
-    in_columns = [text for text in differences if text not in in_rows]
+    in_rows = [str(difference) for difference in differences if difference.column is None]
+    in_columns = [str(difference) for difference in differences if difference.column is not None]
     remedy = "Something changed the table beside the pipeline: run the month again with --force."
     return (
         Outcome(

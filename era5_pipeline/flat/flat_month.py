@@ -41,9 +41,6 @@ class ColumnFacts:
     values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version:
     an hour that is final at some places and preliminary at others counts under both. `preliminary_hours` are runs of
     the hours that are preliminary somewhere. `digest` is exact to the bit (see `digests`).
-
-    What earlier versions of the pipeline wrote has no digest (None) and names no preliminary hours, though `expver`
-    counts them.
     """
 
     column: str
@@ -55,17 +52,17 @@ class ColumnFacts:
     hours: int
     locations: int
     expver: dict[str, int]
-    missing: int = 0
-    first_missing: str | None = None
-    out_of_bounds: int = 0
-    first_out_of_bounds: str | None = None
-    preliminary_hours: tuple[str, ...] = ()
-    digest: str | None = None
+    missing: int
+    first_missing: str | None
+    out_of_bounds: int
+    first_out_of_bounds: str | None
+    preliminary_hours: tuple[str, ...]
+    digest: str
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """The inverse of `asdict`, once that was JSON; takes what earlier versions of the pipeline wrote."""
-        return cls(**{**value, "preliminary_hours": tuple(value.get("preliminary_hours", ()))})
+        """Build the facts from JSON that `asdict` made."""
+        return cls(**{**value, "preliminary_hours": tuple(value["preliminary_hours"])})
 
 
 @dataclass(frozen=True)

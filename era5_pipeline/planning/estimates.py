@@ -172,7 +172,7 @@ def _raw_bytes(load: Load, size: Size, kin: Sequence[LedgerEntry], rates: _Rates
     value = _of_values(size, rates) + size.files * _BYTES_PER_FILE
     apart = "" if rates.instant == rates.accumulated else f"; {rates.accumulated:g} of rain and snow"
     return _measured(
-        ((e.raw_bytes, sum(facts["values"] for facts in e.columns)) for e in kin), size.values, _bytes_per_value
+        ((e.raw_bytes, sum(facts.values for facts in e.columns)) for e in kin), size.values, _bytes_per_value
     ) or Figure(value, f"as documented: {_bytes_per_value(rates.instant)}{apart}")
 
 

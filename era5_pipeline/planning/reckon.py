@@ -73,7 +73,7 @@ def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, c
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
     """Whether the month came from the same source, with the same variables."""
-    columns = {facts["column"] for facts in entry.columns}
+    columns = {facts.column for facts in entry.columns}
     return entry.source == load.source and (load.any_variables or columns == {v.column for v in load.variables})
 
 

@@ -1,1 +1,1 @@
-"""Flat months into the table `weather`: connecting, the layouts of the table, replacing a month, the ledger."""
+"""Rows to weather: the table's schema and layouts, loading a month, the ledger, verifying."""

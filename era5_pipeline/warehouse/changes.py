@@ -1,6 +1,6 @@
-"""What a flat month changes of the month in the table, as far as the ledger tells: nothing, some columns, its version.
+"""Compare a flat month with the ledger's entry of the month in the table: same content, changed columns, a revision.
 
-Here: comparing. Not here: the table itself (`verify`), or writing anything (`ledger`, `load`).
+Here: comparing facts. Not here: reading the table itself (`verify`), or writing (`ledger`, `load_month`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
-    """Whether the table holds these very rows, bit by bit, whatever files they came from; False where it is unknown.
+    """Whether the table holds exactly these rows, bit by bit, whatever files they came from.
 
-    The digests tell rows from other rows by location and hour too (see `digests`), so that counts are enough besides.
+    The digests depend on each row's location and hour too (see `digests`); besides them, comparing counts is enough.
     """
     return (
         before.rows == flat.rows
@@ -30,25 +30,18 @@ def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
     )
 
 
-def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...] | None:
-    """Columns that are not as they were, or only now or only then have values; None: that is not known.
-
-    It is not known of months that earlier versions of the pipeline loaded or flattened: these made no digests.
-    """
-    if before.fingerprint == flat.fingerprint:
-        return ()
-    old = {facts["column"]: facts.get("digest") for facts in before.columns}
+def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
+    """Name the columns whose values differ, or that only the flat month or only the table has."""
+    old = {facts.column: facts.digest for facts in before.columns}
     new = {facts.column: facts.digest for facts in flat.columns}
-    if None in old.values() or None in new.values():
-        return None
     return tuple(column for column in {**new, **old} if new.get(column) != old.get(column))
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
-    """What is to be kept of the entry where final data take the place of preliminary ones; None where they do not.
+    """Describe the revision if final data replace preliminary data; None if they do not.
 
-    They do where a month of the same source (the services count as one), area and variables has no fewer values than
-    before, and fewer of its hours are preliminary.
+    They do if the flat month is of the same source (the services count as one), area and variables, has no fewer values
+    than before, and fewer of its hours are preliminary.
     """
     if (
         not before.is_preliminary
@@ -63,9 +56,9 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
     changed = columns_changed(before, flat)
     return {
         "preliminary_hours_before": {column: list(runs) for column, runs in before.preliminary_hours.items()},
-        "columns_changed": None if changed is None else list(changed),
-        "columns_unchanged": None if changed is None else [c for c in flat.expver if c not in changed],
-        "files_before": [file["sha256"] for file in before.files],
+        "columns_changed": list(changed),
+        "columns_unchanged": [column for column in flat.expver if column not in changed],
+        "files_before": [file.sha256 for file in before.files],
         "loaded_at_before": None if before.loaded_at is None else before.loaded_at.isoformat(),
     }
 
@@ -76,9 +69,9 @@ def _is_same_data(source: str | None, other: str) -> bool:
 
 
 def _values(entry: LedgerEntry) -> dict[str, int]:
-    return {facts["column"]: facts["values"] for facts in entry.columns}
+    return {facts.column: facts.values for facts in entry.columns}
 
 
 def _preliminary(expver: dict[str, dict[str, int]]) -> int:
-    """Hours of all columns together that are preliminary."""
+    """Count the preliminary hours of all columns together."""
     return sum(counts.get(PRELIMINARY, 0) for counts in expver.values())

@@ -1,13 +1,14 @@
-"""Flat files into a table by COPY: binary from Parquet, text from CSV.
+"""Copy flat files into a table: Parquet by binary COPY, CSV by text COPY.
 
-Binary COPY from a columnar source takes the server 95 % of the way to what it can do, 10 times what row-by-row COPY
-reached; `pgpq` encodes 24 million rows/s, the server takes 2. Reading the file goes on in a thread behind it.
+Binary COPY from a columnar source reaches 95 % of the rate at which the server can accept rows, and 10 times the rate
+of row-by-row COPY: `pgpq` encodes 24 million rows/s, the server accepts 2 million. A background thread reads the file.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,25 +31,30 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
-    # (row groups, 3): the first and the last location of each, and its rows.
+    # Shape (row groups, 3): the first location, the last location and the number of rows of each.
     Groups = npt.NDArray[np.int64]
 
-# Rows encoded at a time: a millisecond, in which the server has enough in the socket. Those read ahead outlast a page
-# of the file, of which a column has one for each quarter of a million rows.
+# Rows encoded at a time. Encoding takes a millisecond, for which the socket's buffer keeps the server supplied. The
+# batches read ahead cover the time to read a page of the file; a column has one page per quarter of a million rows.
 _BATCH_ROWS = 16_384
 _BATCHES_AHEAD = 32
-_TOLD_ROWS = 65_536
-_SEND_BUFFER_BYTES = 1 << 22  # the system may have a lower limit, and takes that
+_ROWS_PER_REPORT = 65_536
+_SEND_BUFFER_BYTES = 1 << 22  # the system may apply a lower limit
 _CSV_BYTES = 1 << 20
-# Below this a share is over before its connection is worth it.
+# A share of fewer rows is not worth a connection of its own.
 _SHARE_ROWS = 50_000
 _LOCATION_ID = COLUMNS.index("location_id")
 
 
-class FlatCopy:
-    """A flat month on its way into a table (a `CopyInto`): reading the file begins at once, for each of the `spans`.
+class _StoppedError(Exception):
+    """Stop: another connection's share of the month has failed."""
 
-    `on_rows` is told, now and then, how many more rows were sent; what it raises ends the COPY. It must be closed.
+
+class FlatCopy:
+    """A flat month that is copied into a table (a `CopyInto`); must be closed.
+
+    Reading the file begins at once, for each of the `spans`. `on_rows` is called from time to time with the number of
+    rows sent since the last call; an exception that it raises ends the COPY.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class FlatCopy:
     ) -> None:
         self._flat = flat
         self._on_rows = on_rows
+        self._stopped = threading.Event()
         is_binary = flat.format == "parquet"
         self._options = ["FORMAT binary"] if is_binary else ["FORMAT csv", "HEADER true"]
         self._batches = {span: MadeAhead(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())}
@@ -71,11 +78,11 @@ class FlatCopy:
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """COPY the rows of the locations in `span` into `table`; gives the rows that the server took.
+        """COPY the rows of the locations in `span` into `table`; return the number of rows that the server accepted.
 
         Raises:
             BadFileError: if the flat file is damaged.
-            psycopg.Error: whatever the server says.
+            psycopg.Error: any error of the server.
         """
         options = [*self._options, *(["FREEZE true"] if freeze else [])]
         statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
@@ -89,43 +96,52 @@ class FlatCopy:
                     copy.write(chunk)
             return cursor.rowcount
 
+    def stop(self) -> None:
+        """Make the COPY of every connection fail with its next rows."""
+        self._stopped.set()
+
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading the file."""
         for batches in self._batches.values():
             batches.close()
 
     def _binary(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         encoder = pgpq.ArrowToPostgresBinaryEncoder(SCHEMA)
         yield encoder.write_header()
-        untold = 0
+        unreported = 0
         for batch in batches:
             yield encoder.write_batch(batch)
-            untold += batch.num_rows
-            if untold >= _TOLD_ROWS:
-                self._on_rows(untold)
-                untold = 0
-        self._on_rows(untold)
+            unreported += batch.num_rows
+            if unreported >= _ROWS_PER_REPORT:
+                self._report(unreported)
+                unreported = 0
+        self._report(unreported)
         yield encoder.finish()
 
     def _csv(self) -> Iterator[bytes]:
-        sent = told = 0
+        sent = reported = 0
         try:
             with self._flat.path.open("rb") as file:
                 while chunk := file.read(_CSV_BYTES):
                     yield chunk
                     sent += len(chunk)
                     rows = round(self._flat.rows * sent / self._flat.bytes)
-                    self._on_rows(rows - told)
-                    told = rows
+                    self._report(rows - reported)
+                    reported = rows
         except OSError as error:
             raise _damaged(self._flat, error) from error
 
+    def _report(self, rows: int) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+        self._on_rows(rows)
+
 
 def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:
-    """Give a Unix socket more than its 200 kB, so that the server has rows while the next ones are encoded.
+    """Enlarge a Unix socket's send buffer of 200 kB, so that the server has rows while the next ones are encoded.
 
-    Measured in one run: 0.89 of what the server takes from a file with the default, 0.96 with 1 MB. TCP finds the size
-    by itself, unless it is set.
+    Measured in one run, relative to the rate at which the server reads a file of its own: 0.89 with the default, 0.96
+    with 1 MB. TCP adapts its buffer by itself, unless a size is set.
     """
     with socket.socket(fileno=os.dup(connection.fileno())) as sending:
         if sending.family == socket.AF_UNIX:
@@ -133,9 +149,9 @@ def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:
 
 
 def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
-    """The locations of the month in `shares` parts of about as many rows; fewer parts where the month is small.
+    """Divide the month's locations into up to `shares` spans of about equally many rows; fewer if the month is small.
 
-    A CSV file is one part: nothing in it says where a location begins.
+    A CSV file is one span: it has no index of where a location begins.
 
     Raises:
         BadFileError: if the flat file is damaged.
@@ -151,15 +167,16 @@ def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
 
 
 def spans_of(groups: Groups, shares: int) -> tuple[LocationSpan, ...]:
-    """The locations of these row groups in up to `shares` parts of about as many rows."""
+    """Divide the locations of these row groups into up to `shares` spans of about equally many rows."""
     first, last = groups[:, 0].min(), groups[:, 1].max()
     ids = np.arange(first, last + 1)
-    # Rows up to each location, as if those of a group were spread evenly: tiles may lie within each other's locations.
-    upto = np.zeros(ids.size)
+    # Assumes that a group's rows are spread evenly over its locations: the locations of row groups may overlap.
+    cumulative_rows = np.zeros(ids.size)
     for low, high, rows in groups:
-        upto += rows * np.clip((ids - low + 1) / (high - low + 1), 0.0, 1.0)
-    borders = np.unique(ids[np.searchsorted(upto, upto[-1] * np.arange(1, shares) / shares)] + 1)
-    ends = [int(border) for border in borders if border <= last]
+        cumulative_rows += rows * np.clip((ids - low + 1) / (high - low + 1), 0.0, 1.0)
+    wanted = cumulative_rows[-1] * np.arange(1, shares) / shares
+    bounds = np.unique(ids[np.searchsorted(cumulative_rows, wanted)] + 1)
+    ends = [int(bound) for bound in bounds if bound <= last]
     return tuple(LocationSpan(*span) for span in zip([None, *ends], [*ends, None], strict=True))
 
 
@@ -174,18 +191,18 @@ def _groups(metadata: pq.FileMetaData) -> Groups:
 
 def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
     try:
-        # Without pre_buffer, which keeps what it read of every row group: 2.6 GB of a global month.
+        # Without pre_buffer, which keeps in memory what it read of every row group: 2.6 GB of a global month.
         with pq.ParquetFile(flat.path, pre_buffer=False) as file:
             if not file.schema_arrow.equals(SCHEMA):
                 raise ValueError(f"its columns are {', '.join(file.schema_arrow.names)}")  # noqa: TRY301
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS,
                 row_groups=_groups_within(file.metadata, span),
-                use_threads=False,  # one thread keeps up with the server; more take its processor
+                use_threads=False,  # one thread keeps up with the server; more would compete with it for the processor
             ):
-                wanted = _within(batch, span)
-                if wanted.num_rows:
-                    yield wanted
+                rows_within = _within(batch, span)
+                if rows_within.num_rows:
+                    yield rows_within
     except (OSError, ValueError) as error:
         raise _damaged(flat, error) from error
 

@@ -1,6 +1,6 @@
-"""How far a load is, told to its attempt in the ledger while the load's own transaction is still open.
+"""Record the progress of a load in its attempt in the ledger, while the load's own transaction is still open.
 
-The server's own progress of COPY counts no rows of a hypertable, and knows nothing of a COPY into the columnstore.
+The server's own progress view of COPY counts no rows of a hypertable, and does not show a COPY into the columnstore.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _SECONDS = 1.0
 
 
 class Heartbeat:
-    """Notes rows once a second, on a connection and in a thread of its own: a dead network must not delay a load.
+    """Record the rows sent so far, once a second.
 
-    As a context manager it ends before the load's last transaction, which writes the same row. What goes wrong here
-    does not stop a load. One of less than a second makes no connection.
+    It has its own connection and thread, so that a dead network does not delay the load, and its errors do not stop the
+    load. A load of less than a second opens no connection. It must be closed before the load's last transaction, which
+    writes the same row.
     """
 
     def __init__(self, connect: Callable[[str], psycopg.Connection[Any]], attempt: int) -> None:
@@ -30,17 +31,17 @@ class Heartbeat:
         self._attempt = attempt
         self._rows = 0
         self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def add(self, rows: int) -> None:
-        """Count so many more rows as sent."""
+        """Count more rows as sent."""
         with self._lock:
             self._rows += rows
 
     def close(self) -> None:
-        """Note nothing more. Who is still being connected is not waited for: it then changes nothing."""
-        self._over.set()
+        """Record nothing more. A connection attempt under way is not waited for: it will change nothing."""
+        self._closed.set()
         if self._thread.is_alive():
             self._thread.join(_SECONDS)
 
@@ -51,25 +52,25 @@ class Heartbeat:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _beat(self) -> None:
+    def _run(self) -> None:
         connection: psycopg.Connection[Any] | None = None
-        noted = 0
+        recorded = 0
         try:
-            while not self._over.wait(_SECONDS):
-                if (rows := self._rows) == noted:
+            while not self._closed.wait(_SECONDS):
+                if (rows := self._rows) == recorded:
                     continue
                 if connection is None:
                     connection = self._connect("progress")
-                    # Never in the way of the load, and not worth a sync of the disk.
+                    # It must not delay the load, and is not worth a sync of the disk.
                     connection.execute("SET lock_timeout = '100ms'; SET synchronous_commit = off")
-                if not self._over.is_set():
+                if not self._closed.is_set():
                     connection.execute(
                         "UPDATE era5.load_attempt SET rows = %s WHERE id = %s AND outcome = 'running'",
                         (rows, self._attempt),
                     )
-                noted = rows
+                recorded = rows
         except (psycopg.Error, Era5Error):
-            return  # a server that is short of connections is not asked again
+            return  # no retry: the server may be short of connections
         finally:
             if connection is not None:
                 connection.close()

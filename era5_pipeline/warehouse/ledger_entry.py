@@ -1,6 +1,6 @@
-"""A row of the ledger: what a month in the table was made of, and how its last load went.
+"""A row of the ledger: what a month in the table was made of, and how its last load ended.
 
-Not here: reading and writing the ledger (`ledger`).
+Here: the values. Not here: reading and writing the ledger (`ledger`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from era5_pipeline.model.data_version import version_of
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from era5_pipeline.flat.flat_month import ColumnFacts
     from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.months import Month
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try to load a month; `outcome` is running, loaded, failed, or interrupted (running, its backend gone)."""
+    """An attempt to load a month.
+
+    `outcome` is running, loaded, failed, or interrupted: still marked as running, but its session has ended.
+    """
 
     outcome: str
     started_at: datetime
@@ -28,16 +32,24 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class LedgerFile:
+    """A raw file that the month was made of. Bytes of `path` that are no Unicode are written as escapes."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class LedgerEntry:
-    """A month in the ledger. A month that was only ever tried has state "failed" or "loading", and no rows.
+    """A month in the ledger. A month that was attempted and never loaded has state "failed" or "loading", and no rows.
 
-    `expver` counts hours per column and version; `seconds` is per stage (raw, flat, load); bytes are of files.
-    `preliminary_hours` are runs per column that has some. `loaded_at` is when the rows were written, `checked_at` when
-    the source was last asked and what came compared with them; `revised_at` when preliminary hours gave way to final
-    ones, `revision` what that changed (see `changes`).
+    `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
+    have some. `seconds` is by stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files.
 
-    Of a month that an earlier version of the pipeline loaded, the preliminary hours are not named (nor when it was
-    checked): `version` and `is_preliminary` hold for it too.
+    `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
+    the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
+    (see `changes`).
     """
 
     month: Month
@@ -50,13 +62,13 @@ class LedgerEntry:
     source: str | None
     area: str | None
     expver: dict[str, dict[str, int]]
-    columns: tuple[dict[str, Any], ...]
-    files: tuple[dict[str, Any], ...]
+    columns: tuple[ColumnFacts, ...]
+    files: tuple[LedgerFile, ...]
     warnings: tuple[str, ...]
     raw_bytes: int
     flat_bytes: int
     seconds: dict[str, float]
-    versions: dict[str, str]
+    software_versions: dict[str, str]
     fingerprint: str | None
     loaded_at: datetime | None
     last_attempt: Attempt | None = None
@@ -67,18 +79,19 @@ class LedgerEntry:
 
     @property
     def version(self) -> Version:
-        """Final, preliminary, mixed or unknown; of a month that was only tried: unknown."""
+        """Final, preliminary, mixed or unknown; unknown for a month that was never loaded."""
         return version_of(self.expver)
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether some of its hours are."""
+        """Whether any of its hours are preliminary."""
         return self.version in ("preliminary", "mixed")
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value, as `era5 status --json` prints it."""
-        value = asdict(self)
+        """Make the JSON value that `era5 status --json` prints."""
+        value = {_json_name(name): field_value for name, field_value in asdict(self).items()}
         value["month"] = str(self.month)
+        value["columns"] = [_in_stored_order(facts) for facts in value["columns"]]
         value["version"] = self.version if self.rows else None
         for name in ("loaded_at", "checked_at", "revised_at"):
             value[name] = value[name].isoformat() if value[name] else None
@@ -89,3 +102,12 @@ class LedgerEntry:
                 "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
             }
         return value
+
+
+def _json_name(field_name: str) -> str:
+    return "versions" if field_name == "software_versions" else field_name
+
+
+def _in_stored_order(facts: dict[str, Any]) -> dict[str, Any]:
+    """Order the keys as the ledger's jsonb column does: by length, then by name."""
+    return {name: facts[name] for name in sorted(facts, key=lambda name: (len(name), name))}

@@ -1,8 +1,7 @@
-"""A flat month into the table, exactly once: one transaction replaces the month and writes its ledger row."""
+"""Load a flat month exactly once: one transaction replaces the month in the table and writes its ledger row."""
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.changes import columns_changed, has_same_content
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did.
+    """The result of a load.
 
-    `changed` is False where the table held these very rows already; `confirmed` where the files are others than then:
-    the rows were left as they were, and the ledger was brought up to date. `columns_changed` are those whose values
-    differ from before; None: there was nothing before, or it is not known. `replaced_rows` were there before. `seconds`
-    is the load alone, without waiting for another load of the month; `workers` the connections that copied; `notes`
-    what the user should know besides.
+    `changed` is False if the table held exactly these rows already. `confirmed` is True if they came from other files
+    then: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns whose values
+    differ from before, None if the table did not hold the month. `replaced_rows` is the number of rows that it held.
+    `seconds` is the load alone, without waiting for another load of the month; `workers` is the number of connections
+    that copied; `notes` are messages for the user.
     """
 
     rows: int
@@ -56,10 +55,6 @@ class Loaded:
     columns_changed: tuple[str, ...] | None = None
 
 
-class _StoppedError(Exception):
-    """Another connection's share of the month has failed: this one need not go on."""
-
-
 def load_month(
     warehouse: Warehouse,
     flat: FlatMonth,
@@ -69,119 +64,145 @@ def load_month(
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
-    """Replace the month in `weather` by the flat month, unless it is there already (`force`: even then).
+    """Replace the month in `weather` by the flat month, unless the table holds it already.
 
-    By the ledger: of the same files, nothing is done; of other files with the same values, the ledger alone is written.
+    The ledger decides: if the same files were loaded before, nothing is done; if other files have the same values, the
+    ledger alone is written. With `force` the month is replaced in any case.
 
-    With several `workers` the month is shared out to as many connections, where the layout can still replace it as a
-    whole; elsewhere one loads it, and the result's notes say why.
+    With several `workers`, that many connections share the month if the layout can still replace it as a whole;
+    otherwise one connection loads it, and the result's notes say why.
 
     Raises:
         RefusedError: if generated data would replace real data (unless `force`).
-        MonthLockedError: if another load of the month, or a reader in the way, did not finish in time.
-        TransientError: if the connection was lost; the month is as it was.
-        WarehouseError: if the server refused; the month is as it was.
+        MonthLockedError: if another load of the month, or a reader that locks the table, did not finish in time.
+        TransientError: if the connection was lost; the month is unchanged.
+        WarehouseError: if the server refused; the month is unchanged.
     """
     errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
     with errors(), warehouse.connect() as connection:
-        _take_time(connection, lock_timeout_seconds)
+        _prepare_session(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
-            before = ledger.read_entry(connection, flat.month)
-            if before is not None and not force:
-                if before.fingerprint == flat.fingerprint:
-                    ledger.note_check(connection, flat.month)
-                    return _result(schema, flat, before, 0.0, changed=False)
-                _require_no_real_data_lost(flat, before)
-                if has_same_content(before, flat):
-                    with _attempt(connection, flat.month, errors) as attempt, connection.transaction():
-                        # What the rows are made of now; they stay.
-                        ledger.write_entry(connection, flat, before, server=str(schema.server), load_seconds=None)
-                        ledger.end_attempt(connection, attempt, rows=flat.rows)
-                    return replace(_result(schema, flat, before, 0.0, changed=False), confirmed=True)
-            spans = location_spans(flat, workers) if schema.layout.shares_months else (EVERYWHERE,)
-            started = time.monotonic()
-            connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
-            with _attempt(connection, flat.month, errors) as attempt:
-                heartbeat = Heartbeat(connect, attempt)
-
-                def finish(rows: int) -> None:
-                    heartbeat.close()
-                    _require_all_rows(flat, rows)
-                    seconds = time.monotonic() - started
-                    ledger.write_entry(connection, flat, before, server=str(schema.server), load_seconds=seconds)
-                    ledger.end_attempt(connection, attempt, rows=rows)
-
-                on_rows, stop = _counting(flat, heartbeat)
-                with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
-                    replacement = Replacement(
-                        month=flat.month,
-                        copy=copy,
-                        finish=finish,
-                        on_wait=on_wait,
-                        patience_seconds=lock_timeout_seconds,
-                        spans=spans,
-                        connect=connect,
-                        stop=stop,
-                    )
-                    schema.layout.replace(connection, replacement)
-            notes = _notes(flat, schema, workers, len(spans))
-            # The month is there by now, whatever becomes of this; autovacuum comes by in any case.
-            with suppress(psycopg.Error):
-                notes += schema.layout.settle(connection, flat.month, replaced=before is not None)
-            return replace(
-                _result(schema, flat, before, time.monotonic() - started, changed=True),
-                workers=len(spans),
-                notes=notes,
-            )
+            load = _Load(connection, schema, flat, ledger.read_entry(connection, flat.month), errors)
+            if load.before is not None and not force:
+                if load.before.fingerprint == flat.fingerprint:
+                    return load.keep_unchanged()
+                _require_no_real_data_lost(flat, load.before)
+                if has_same_content(load.before, flat):
+                    return load.confirm()
+            return load.replace(warehouse, workers, lock_timeout_seconds, on_wait)
 
 
-@contextmanager
-def _attempt(
-    connection: psycopg.Connection[Any], month: Month, errors: Callable[[], AbstractContextManager[None]]
-) -> Iterator[int]:
-    """An attempt, by its number; one that fails within is noted as such."""
-    attempt = ledger.begin_attempt(connection, month)
-    try:
-        with errors():
-            yield attempt
-    except Era5Error as problem:
-        error = _naming_holder(connection, month, problem)
-        # A lost connection or a full disk may refuse this note too: the attempt then shows as interrupted.
+@dataclass(frozen=True)
+class _Load:
+    """A load of the flat month on a connection that holds the month's lock; `before` is the month's ledger entry."""
+
+    connection: psycopg.Connection[Any]
+    schema: Schema
+    flat: FlatMonth
+    before: LedgerEntry | None
+    errors: Callable[[], AbstractContextManager[None]]
+
+    def keep_unchanged(self) -> Loaded:
+        """Only record the check: the same files were loaded before."""
+        ledger.record_check(self.connection, self.flat.month)
+        return self._loaded()
+
+    def confirm(self) -> Loaded:
+        """Write the ledger alone: other files have the same content, so the rows stay."""
+        with self._attempt() as attempt, self.connection.transaction():
+            self._write_ledger(attempt, self.flat.rows, load_seconds=None)
+        return replace(self._loaded(), confirmed=True)
+
+    def replace(
+        self, warehouse: Warehouse, workers: int, lock_timeout_seconds: int, on_wait: Callable[[str], None]
+    ) -> Loaded:
+        """Copy the rows and write the ledger in one transaction, then settle the month."""
+        flat, layout = self.flat, self.schema.layout
+        spans = location_spans(flat, workers) if layout.shares_months else (EVERYWHERE,)
+        connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
+        started = time.monotonic()
+        with self._attempt() as attempt:
+            heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
+
+            def on_rows(rows: int) -> None:
+                counter.add(rows)
+                heartbeat.add(rows)
+
+            def finish(rows: int) -> None:
+                heartbeat.close()
+                _require_all_rows(flat, rows)
+                self._write_ledger(attempt, rows, load_seconds=time.monotonic() - started)
+
+            with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
+                shares = Shares(spans, connect, copy.stop) if len(spans) > 1 else None
+                replacement = Replacement(
+                    month=flat.month,
+                    copy=copy,
+                    finish=finish,
+                    on_wait=on_wait,
+                    lock_timeout_seconds=lock_timeout_seconds,
+                    shares=shares,
+                )
+                layout.replace(self.connection, replacement)
+        notes = _notes(flat, self.schema, workers, len(spans))
+        # The month is loaded whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):
-            ledger.end_attempt(connection, attempt, error=error.message)
-        raise error from problem.__cause__
+            notes += layout.settle(self.connection, flat.month, replaced=self.before is not None)
+        seconds = time.monotonic() - started
+        return replace(self._loaded(), changed=True, seconds=seconds, workers=len(spans), notes=notes)
 
+    @contextmanager
+    def _attempt(self) -> Iterator[int]:
+        """Begin an attempt and yield its id; record its failure if the block raises."""
+        month = self.flat.month
+        attempt = ledger.begin_attempt(self.connection, month)
+        try:
+            with self.errors():
+                yield attempt
+        except Era5Error as problem:
+            error = _name_lock_holder(self.connection, month, problem)
+            # After a lost connection or on a full disk this may fail too: the attempt then shows as interrupted.
+            with suppress(psycopg.Error):
+                ledger.end_attempt(self.connection, attempt, error=error.message)
+            raise error from problem.__cause__
 
-def _counting(flat: FlatMonth, heartbeat: Heartbeat) -> tuple[Callable[[int], None], Callable[[], None]]:
-    """What is told of rows sent, by any connection; and what makes it raise, so that all of them end."""
-    counter = Counter("load", flat.rows, "rows")
-    stopped = threading.Event()
+    def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None) -> None:
+        ledger.write_entry(
+            self.connection, self.flat, self.before, server=str(self.schema.server), load_seconds=load_seconds
+        )
+        ledger.end_attempt(self.connection, attempt, rows=rows)
 
-    def on_rows(rows: int) -> None:
-        if stopped.is_set():
-            raise _StoppedError
-        counter.add(rows)
-        heartbeat.add(rows)
-
-    return on_rows, stopped.set
+    def _loaded(self) -> Loaded:
+        """The result of a load that left the rows as they were."""
+        before = self.before
+        return Loaded(
+            rows=self.flat.rows,
+            changed=False,
+            replaced_rows=before.rows if before else 0,
+            replaced_source=before.source if before else None,
+            seconds=0.0,
+            layout=self.schema.layout.name,
+            server=str(self.schema.server),
+            columns_changed=None if before is None else columns_changed(before, self.flat),
+        )
 
 
 def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name: str) -> psycopg.Connection[Any]:
-    """Another connection for the month, which `era5 watch` and the server's own views tell by its name."""
+    """Open another connection for the month, named so that `era5 watch` and the server's own views show its purpose."""
     connection = warehouse.connect()
     connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
-    _take_time(connection, lock_timeout_seconds)
+    _prepare_session(connection, lock_timeout_seconds)
     return connection
 
 
-def _naming_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
-    """Who has the lock that was not to be had, which PostgreSQL does not say; any other error as it is."""
+def _name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
+    """Name the session that holds the lock, which PostgreSQL's error does not; return other errors unchanged."""
     if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
         return error
     return MonthLockedError(
         f"{month} cannot be loaded while its tables are locked by {holder_of_tables(connection)}",
-        remedy="The month is as it was. Wait until that session ends its transaction, or end it; then run this again.",
+        remedy="The month is unchanged. Wait until that session ends its transaction, or end it; then run this again.",
     )
 
 
@@ -197,13 +218,13 @@ def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int) -> tuple[str
     return (f"{flat.month}: loaded by {used} of {wanted} connections, because {why}",)
 
 
-def _take_time(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
-    """Lift the limits that a user or database may have on the time of a statement or transaction, as pg_dump does.
+def _prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
+    """Disable statement timeouts, set the lock timeout, and make commits wait for the disk.
 
-    But for locks, which somebody may hold for ever. Under a second, those that loads have of each other would count.
+    Users and databases may have timeouts for statements and transactions; pg_dump disables them too. The lock timeout
+    is at least a second, because loads hold short locks that delay each other.
 
-    And have commits wait for the disk, where they need not (`synchronous_commit = off` is advised for bulk loads): a
-    month that was called loaded is then never lost.
+    `synchronous_commit = off` is advised for bulk loads; with it, a month that was reported as loaded could be lost.
     """
     connection.execute(
         "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
@@ -219,7 +240,7 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
     if rows != flat.rows:
         raise WarehouseError(
             f"{flat.month}: the server took {rows} of {flat.rows} rows",
-            remedy="The month is as it was before. Is there a trigger or rule on weather? Run it again.",
+            remedy="The month is unchanged. Remove any trigger or rule on weather, then run this again.",
         )
 
 
@@ -229,16 +250,3 @@ def _require_no_real_data_lost(flat: FlatMonth, before: LedgerEntry) -> None:
             f"{flat.month}: the table holds real data (source {before.source}); generated sample data would replace it",
             remedy="Choose the source (--source files --files-dir DIR), another database, or --force if you mean it.",
         )
-
-
-def _result(schema: Schema, flat: FlatMonth, before: LedgerEntry | None, seconds: float, *, changed: bool) -> Loaded:
-    return Loaded(
-        rows=flat.rows,
-        changed=changed,
-        replaced_rows=before.rows if before else 0,
-        replaced_source=before.source if before else None,
-        seconds=seconds,
-        layout=schema.layout.name,
-        server=str(schema.server),
-        columns_changed=None if before is None else columns_changed(before, flat),
-    )

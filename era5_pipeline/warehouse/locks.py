@@ -1,4 +1,4 @@
-"""One load of a month at a time: an advisory lock a month, and who holds it."""
+"""One load of a month at a time: an advisory lock per month, and naming the session that holds a lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # "ERA5" in ASCII: the first key of every advisory lock of this project.
 LOCK_CLASS = 0x45524135
 
-# From the weakest on.
+# From the weakest to the strongest.
 _MODES = (
     *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
     *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
@@ -35,12 +35,13 @@ def month_lock(
     timeout_seconds: int,
     on_wait: Callable[[str], None],
 ) -> Iterator[None]:
-    """Hold the month's lock. It belongs to the session: it ends with the connection, however that ends.
+    """Hold the month's lock within the context; it also ends with the connection, however that ends.
 
-    Where another session holds it, `on_wait` is told who, and this one waits up to `timeout_seconds`.
+    If another session holds it, `on_wait` is called with a message that names that session, and this one waits up to
+    `timeout_seconds`.
 
     Raises:
-        MonthLockedError: naming the holder, if it did not finish in time.
+        MonthLockedError: naming the session that holds the lock, if it did not finish in time.
     """
     key = (LOCK_CLASS, month.number)
     row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", key).fetchone()
@@ -48,7 +49,7 @@ def month_lock(
         holder = _holder(connection, key)
         locked = MonthLockedError(
             f"{month} is being loaded by {holder}",
-            remedy="Wait until that load is done, or end it; then run this one again. The month is as it was.",
+            remedy="Wait until that load is done, or end it; then run this one again. The month is unchanged.",
         )
         if timeout_seconds == 0:
             raise locked
@@ -67,7 +68,7 @@ def month_lock(
 
 
 def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
-    # An advisory lock is one database's; pg_locks shows those of all.
+    # An advisory lock belongs to one database; pg_locks shows those of all databases.
     row = connection.execute(
         "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
         "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
@@ -79,9 +80,12 @@ def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
 
 
 def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
-    """Who, of other sessions, has a lock on `weather`, what it is made of or the ledger: the strongest, for longest."""
+    """Name the other session that locks `weather`, its partitions or chunks, or the ledger.
+
+    Of several, it is the one with the strongest lock, then the one with the oldest transaction.
+    """
     row = connection.execute(
-        # By catalogues alone: functions that look at the table would wait for it as well.
+        # Reads catalogues only: functions that open the table would wait for its lock too.
         "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('weather')::oid "
         "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
         "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
@@ -98,11 +102,11 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
 
 
 def describe_session(pid: int, user: str | None, address: str | None, since: datetime | None) -> str:
-    """Name a session, with what its server lets us know of it (of other users' sessions: not all)."""
+    """Name a session, with as much as the server shows (of other users' sessions it does not show everything)."""
     words = [f"session {pid}"]
     if user is not None:
         words.append(f"of {user}")
     if since is not None:
-        # Who has a start and no address came through a Unix socket.
+        # A session with a start and no address is connected through a Unix socket.
         words.append(f"from {address or 'the server itself'} (connected since {since:%Y-%m-%d %H:%M:%S} UTC)")
     return " ".join(words)

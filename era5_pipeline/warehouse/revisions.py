@@ -1,6 +1,6 @@
-"""Which months of the ledger are to be asked for anew, and which is the newest that can be asked for.
+"""Decide which months of the ledger to request again, and which is the newest month that can be requested.
 
-Here: deciding by dates and what the ledger says. Not here: how they are asked for (`era5_pipeline.updates`).
+Here: deciding by dates and ledger entries. Not here: how months are requested (`era5_pipeline.updates`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
 
 def newest_complete_month(now: datetime, available_after_days: int) -> Month:
-    """The newest month whose end lies at least so many days before `now`."""
+    """Find the newest month that ended at least `available_after_days` before `now`."""
     return Month.from_number(Month.of(now - timedelta(days=available_after_days)).number - 1)
 
 
 def needs_loading(entries: Iterable[LedgerEntry], month: Month) -> bool:
-    """Whether the table lacks the month, or some of it."""
+    """Whether the table lacks the month, or a part of it."""
     return not any(entry.month == month and entry.state == "loaded" for entry in entries)
 
 
 def months_to_revise(entries: Iterable[LedgerEntry], now: datetime, after_months: int) -> tuple[Month, ...]:
-    """Months in the table with preliminary hours that ended at least `after_months` calendar months before `now`."""
-    # A month that ended n months before the present one began is n + 1 numbers behind it.
+    """List months in the table with preliminary hours that ended at least `after_months` calendar months before `now`.
+
+    Only months of the services are listed: other sources have no newer data.
+    """
+    # A month that ended n months before the current month began has a number that is lower by n + 1.
     newest = Month.of(now).number - 1 - after_months
     return tuple(
         sorted(

@@ -1,4 +1,4 @@
-"""The project's objects in a database: made where they are missing, recognised where they are there."""
+"""Create the project's objects in a database where they are missing, and recognize the existing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.ledger import ensure_columns
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 
 if TYPE_CHECKING:
@@ -30,20 +29,20 @@ _TYPES = dict.fromkeys(COLUMNS, "real") | {"time": "timestamp with time zone", "
 
 @dataclass(frozen=True)
 class Schema:
-    """What a database has: its server, and the layout of its table."""
+    """The database's server, and the layout of its table."""
 
     server: Server
     layout: Layout
 
 
 def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
-    """Make the extension (where the server offers it), the ledger and the table, where they are missing.
+    """Create the extension (if the server offers it), the ledger and the table, unless they exist.
 
     Raises:
-        ServerUnsuitableError: if a privilege is missing, or a foreign table `weather` is in the way.
+        ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
     """
     with server_errors("setting up the database"):
-        # Two first loads at once: the second waits here, then finds everything made.
+        # Of two first loads at the same time, the second waits here, then finds everything created.
         connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
         try:
             return _ensure(connection)
@@ -53,10 +52,10 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
 
 
 def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
-    """The layout of the table `weather`, None where there is no such table. Creates nothing.
+    """Recognize the layout of the table `weather`; None if there is no such table. Creates nothing.
 
     Raises:
-        ServerUnsuitableError: if it is another table of that name.
+        ServerUnsuitableError: if it is a table of another project.
     """
     with server_errors("looking at the table weather"):
         if not _exists(connection, "weather"):
@@ -69,7 +68,6 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     server = describe_server(connection)
     if not _exists(connection, "era5.load_attempt"):
         connection.execute(read_sql("schema"))
-    ensure_columns(connection)
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     return Schema(server, _existing_layout(connection, server))
@@ -80,8 +78,8 @@ def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
-    """Create the extension where the server offers it and has preloaded it, unless there is a table already."""
-    # What is preloaded only administrators may ask; but a preloaded library has settings, which all may see.
+    """Create the extension if the server offers it and has preloaded it, unless the table exists already."""
+    # Only administrators may read shared_preload_libraries; the settings of a preloaded library are visible to all.
     row = connection.execute(
         "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' AND installed_version IS NULL "
         "AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
@@ -92,14 +90,14 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
         connection.execute("CREATE EXTENSION timescaledb")
     except psycopg.errors.InsufficientPrivilege as error:
         raise ServerUnsuitableError(
-            "the server offers TimescaleDB, and this user may not create the extension",
+            "the server offers TimescaleDB, but this user may not create the extension",
             remedy="Let an administrator run, in this database: CREATE EXTENSION timescaledb;",
         ) from error
 
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
     row = connection.execute(
-        # By catalogues alone: a table that somebody has locked is not waited for here.
+        # Reads catalogues only, so that it does not wait for a locked table.
         "SELECT relkind, "
         "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
         "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid), "
@@ -108,7 +106,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         "FROM pg_class c WHERE oid = 'weather'::regclass"
     ).fetchone()
     kind, is_by_time, columns = row if row is not None else ("", None, {})
-    _require_our_columns(columns or {})
+    _require_own_columns(columns or {})
     if kind == "p" and is_by_time:
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
@@ -126,12 +124,12 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
     )
 
 
-def _require_our_columns(held: dict[str, str]) -> None:
-    """Raise if it is another table of that name: its rows are not ours to replace."""
+def _require_own_columns(found: dict[str, str]) -> None:
+    """Raise if it is a table of another project, whose rows must not be replaced."""
     for column, kind in _TYPES.items():
-        if held.get(column) != kind:
+        if found.get(column) != kind:
             raise ServerUnsuitableError(
                 "this database has another table weather: its column "
-                + (f"{column} is {held[column]}, not {kind}" if column in held else f"{column} is missing"),
+                + (f"{column} is {found[column]}, not {kind}" if column in found else f"{column} is missing"),
                 remedy=_ANOTHER_TABLE,
             )

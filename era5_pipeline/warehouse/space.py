@@ -1,8 +1,8 @@
-"""What the table `weather` takes on the server's disk: in all, and each month of it.
+"""Disk space of the table `weather` on the server: the whole table, and each month.
 
-Here: asking the server, in a few queries however many chunks there are, and giving each month the chunks that it lies
-in. Partitions of plain PostgreSQL are chunks here too. Not here: files under `ERA5_HOME`, or the words for all this
-(`cli/status.py`).
+Here: asking the server, in a number of queries that does not depend on the number of chunks, and assigning chunks to
+months. Partitions of plain PostgreSQL are called chunks here too. Not here: files under `ERA5_HOME`, or showing the
+numbers (`cli/status.py`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# Measuring a chunk waits for whoever has locked it for themselves, as VACUUM FULL does for long.
+# Measuring a chunk waits for an exclusive lock on it, which VACUUM FULL holds for long.
 _LOCK_TIMEOUT = "2s"
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk or partition: from `start` to before `end`, in seconds since 1970, which may be infinite.
+    """A chunk or partition, from `start` to before `end` in seconds since 1970, which may be infinite.
 
-    Without them it is one that no month lies in. `bytes` are all: table, indexes, TOAST and columnstore.
+    Bounds of None mean a partition without a range of times, which holds no month. `bytes` includes indexes, TOAST and
+    columnstore.
     """
 
     start: float | None
@@ -42,9 +43,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class MonthSpace:
-    """What a month takes: its rows by the ledger, how many chunks it lies in, and their bytes.
+    """A month's rows according to the ledger, the number of chunks that hold it, and their bytes.
 
-    `bytes` is None where one of these chunks holds another month too, or where there is none.
+    `bytes` is None if one of these chunks holds another month too, or if there are no chunks.
     """
 
     rows: int
@@ -53,7 +54,7 @@ class MonthSpace:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """Bytes a row; None where it cannot be said."""
+        """Bytes per row; None if the month has no size of its own, or no rows."""
         return _bytes_per_row(self.bytes, self.rows)
 
     @property
@@ -64,11 +65,11 @@ class MonthSpace:
 
 @dataclass(frozen=True)
 class Space:
-    """What the table takes, with indexes, TOAST and columnstore; `layout` is None where there is no table.
+    """The disk space of the table, with indexes, TOAST and columnstore; `layout` is None if there is no table.
 
-    `rows` and `months` are those of the ledger. `bytes_before_columnstore` and `bytes_after_columnstore` are of the
-    chunks that were converted to the columnstore after they had been loaded: of rows that were compressed on their way
-    in, the server knows no size before; None where it knows of none.
+    `rows` and `months` come from the ledger. `bytes_before_columnstore` and `bytes_after_columnstore` are sizes of the
+    chunks that were converted to the columnstore after loading; None if there are none. Rows that were compressed while
+    they were loaded have no size before.
     """
 
     layout: str | None = None
@@ -82,16 +83,16 @@ class Space:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """Bytes a row; None where it cannot be said."""
+        """Bytes per row; None if there are no chunks or no rows."""
         return _bytes_per_row(self.bytes if self.chunks else None, self.rows)
 
 
 def read_space(connection: psycopg.Connection[Any]) -> Space:
-    """Measure the table. A user who may read the ledger may do this too; nothing is created.
+    """Measure the table. This needs no more privileges than reading the ledger, and creates nothing.
 
     Raises:
         MonthLockedError: if a chunk is locked, by an ALTER TABLE or VACUUM FULL, for more than two seconds.
-        ServerUnsuitableError: if `weather` is another table of that name.
+        ServerUnsuitableError: if `weather` is a table of another project.
         Era5Error: otherwise as `server_errors` says.
     """
     with server_errors("measuring the table weather"), connection.transaction():
@@ -102,13 +103,13 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
         query = "space_partitions" if layout.name == MonthPartitions.name else "space_chunks"
         chunks = [Chunk(*row) for row in connection.execute(read_sql(query))]
         in_columnstore = sum(chunk.in_columnstore for chunk in chunks)
-        before, after = _converted(connection) if in_columnstore else (None, None)
-        rows = _rows_of_ledger(connection)
+        before, after = _conversion_bytes(connection) if in_columnstore else (None, None)
+        rows = _ledger_rows(connection)
         return Space(
             layout=layout.name,
             chunks=len(chunks),
             chunks_in_columnstore=in_columnstore,
-            # A hypertable's own indexes take some pages, although no row is in them.
+            # The hypertable's own indexes have some pages, although they hold no row.
             bytes=_own_bytes(connection) + sum(chunk.bytes for chunk in chunks),
             rows=sum(rows.values()),
             bytes_before_columnstore=before,
@@ -118,7 +119,7 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
 
 
 def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month, MonthSpace]:
-    """Which chunks each of the months (with their rows) lies in, and what these take; in the order of months."""
+    """Assign chunks to the months in `rows` (rows by month) that they hold; the result is in the order of months."""
     months = sorted(rows)
     starts = [month.start.timestamp() for month in months]
     ends = [month.end.timestamp() for month in months]
@@ -145,9 +146,9 @@ def _own_bytes(connection: psycopg.Connection[Any]) -> int:
     return int(row[0]) if row is not None else 0
 
 
-def _converted(connection: psycopg.Connection[Any]) -> tuple[int | None, int | None]:
-    """Bytes before and after, of chunks that were converted to the columnstore when they had been loaded."""
-    # Since TimescaleDB 2.18 also called hypertable_columnstore_stats, which earlier versions have not.
+def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, int | None]:
+    """Bytes before and after the conversion of chunks that were converted to the columnstore after loading."""
+    # Since TimescaleDB 2.18 this is also called hypertable_columnstore_stats, a name that older versions lack.
     row = connection.execute(
         "SELECT before_compression_total_bytes, after_compression_total_bytes "
         "FROM hypertable_compression_stats('weather')"
@@ -155,7 +156,7 @@ def _converted(connection: psycopg.Connection[Any]) -> tuple[int | None, int | N
     return (None, None) if row is None else (row[0], row[1])
 
 
-def _rows_of_ledger(connection: psycopg.Connection[Any]) -> dict[Month, int]:
+def _ledger_rows(connection: psycopg.Connection[Any]) -> dict[Month, int]:
     if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
         return {}
     return {Month(day.year, day.month): rows for day, rows in connection.execute("SELECT month, rows FROM era5.ledger")}

@@ -1,4 +1,4 @@
-"""Whether the table holds the month as the flat file has it: rows, and for each column counts, range and checksum."""
+"""Compare the month in the table with its flat file: rows, and the count, range and checksum of each column."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
@@ -13,55 +14,68 @@ from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 if TYPE_CHECKING:
     import psycopg
 
+    from era5_pipeline.flat.differences import DifferenceKind, Number
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
+
+    # What is compared, and of which column; None: of whole rows.
+    Measure = tuple[DifferenceKind, str | None]
 
 # The greatest power of two that a bigint holds.
 _BIGINT_LIMIT = 2.0**62
 
 
-def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:
-    """Every difference between the table and the flat month, in words; none: they hold the same.
 
-    One scan of the month. The checksum is exact and does not depend on the order of rows (see `facts`).
+def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...]:
+    """Find every difference between the table and the flat month; an empty tuple means that they hold the same.
+
+    Scans the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`).
+
+    Raises:
+        Era5Error: as `server_errors` says.
     """
+    expected = _measures_of_file(flat)
     with server_errors(f"verifying {flat.month}"), warehouse.connect() as connection:
-        held = _aggregates(connection, flat)
-    expected: dict[str, Any] = {"rows": flat.rows, "sum of location_id": flat.location_id_sum}
-    for column in BY_COLUMN:
-        expected[f"values of {column}"] = 0
-    for facts in flat.columns:
-        expected[f"values of {facts.column}"] = facts.values
-        expected[f"minimum of {facts.column}"] = facts.minimum
-        expected[f"maximum of {facts.column}"] = facts.maximum
-        expected[f"checksum of {facts.column}"] = facts.checksum
+        actual = _measures_of_table(connection, flat)
     return tuple(
-        f"{what}: {held[what]} in the table, {value} in the file"
-        for what, value in expected.items()
-        if held[what] != value
+        Difference(kind, column, table=actual[kind, column], file=value)
+        for (kind, column), value in expected.items()
+        if actual[kind, column] != value
     )
 
 
-def _aggregates(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[str, Any]:
-    selected: dict[str, sql.Composable] = {
-        "rows": sql.SQL("count(*)"),
-        "sum of location_id": sql.SQL("coalesce(sum(location_id), 0)::bigint"),
+def _measures_of_file(flat: FlatMonth) -> dict[Measure, Number]:
+    measures: dict[Measure, Number] = {("rows", None): flat.rows, ("sum of location_id", None): flat.location_id_sum}
+    # Columns that the file lacks are NULL throughout.
+    measures |= {("values", column): 0 for column in BY_COLUMN}
+    for facts in flat.columns:
+        measures["values", facts.column] = facts.values
+        measures["minimum", facts.column] = facts.minimum
+        measures["maximum", facts.column] = facts.maximum
+        measures["checksum", facts.column] = facts.checksum
+    return measures
+
+
+def _measures_of_table(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[Measure, Number]:
+    aggregates: dict[Measure, sql.Composable] = {
+        ("rows", None): sql.SQL("count(*)"),
+        ("sum of location_id", None): sql.SQL("coalesce(sum(location_id), 0)::bigint"),
     }
     for name in BY_COLUMN:
-        selected[f"values of {name}"] = sql.SQL("count({})").format(sql.Identifier(name))
+        aggregates["values", name] = sql.SQL("count({})").format(sql.Identifier(name))
     for facts in flat.columns:
         column, scale = sql.Identifier(facts.column), BY_COLUMN[facts.column].checksum_scale
-        selected[f"minimum of {facts.column}"] = sql.SQL("min({})").format(column)
-        selected[f"maximum of {facts.column}"] = sql.SQL("max({})").format(column)
-        # NaN and what is too great for a bigint are left to minimum and maximum.
-        selected[f"checksum of {facts.column}"] = sql.SQL(
+        aggregates["minimum", facts.column] = sql.SQL("min({})").format(column)
+        aggregates["maximum", facts.column] = sql.SQL("max({})").format(column)
+        # NaN, and values too large for a bigint, are left out: they show in minimum and maximum.
+        aggregates["checksum", facts.column] = sql.SQL(
             "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(
-            sql.SQL(", ").join(selected.values()), WEATHER, month_where(flat.month)
+            sql.SQL(", ").join(aggregates.values()), WEATHER, month_where(flat.month)
         ),
         binary=True,
     ).fetchone()
-    return dict(zip(selected, row or (), strict=True))
+    return dict(zip(aggregates, row or (), strict=True))

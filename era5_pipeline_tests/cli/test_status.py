@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -215,22 +214,6 @@ def test_many_preliminary_months_are_not_all_named(
         "5 months preliminary (2024-01: from 2024-01-01T00, 2024-02: from 2024-02-01T00, "
         "2024-03: from 2024-03-01T00, and 2 more)" in here.run("status").out
     )
-
-
-def test_months_that_an_earlier_version_loaded(
-    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The hours are not known, the versions are."""
-    month_of = VersionedMonths(tmp_path_factory.mktemp("old"))
-    mixed = month_of({"t2m": ["0001"] * 10, "tp": ["0005"] * 10}, hours=10)
-    load_month(
-        Warehouse(database_url),
-        replace(mixed, columns=tuple(replace(facts, preliminary_hours=()) for facts in mixed.columns)),
-    )
-    here.set(ERA5_DATABASE_URL=database_url)
-    lines = lines_of(here.run("status").out)
-    assert any(" cds mixed temperature_2m" in line for line in lines)
-    assert "1 month mixed (2024-12)" in lines
 
 
 def test_json_says_what_a_month_takes(here: Here, filled_url: str) -> None:

@@ -153,7 +153,7 @@ def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) 
     entry = pipeline.entry("1940-01")
     assert entry is not None
     assert (entry.state, entry.rows, entry.hours) == ("loaded", 744 * 9, 744)
-    hours = {facts["column"]: facts["values"] // 9 for facts in entry.columns}
+    hours = {facts.column: facts.values // 9 for facts in entry.columns}
     assert (hours["temperature_2m"], hours["total_precipitation"], hours["snowfall"]) == (744, 737, 737)
 
 

@@ -18,6 +18,7 @@ from era5_pipeline.flat.checks import (
     raw_outcomes,
     table_outcomes,
 )
+from era5_pipeline.flat.differences import Difference
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline_tests import era5_files
@@ -192,13 +193,15 @@ def test_the_table(flat_months: FlatMonths) -> None:
     assert columns.passed
     assert rows.description == f"{flat.rows} rows in table and file"
     assert columns.description == "2 columns equal in count, range and checksum"
-    rows, columns = table_outcomes(flat, ("rows: 1 in the table, 2 in the file", "checksum of snowfall: 1 in ..."))
+    row_difference = Difference("rows", None, table=1, file=2)
+    column_difference = Difference("checksum", "snowfall", table=1, file=3)
+    rows, columns = table_outcomes(flat, (row_difference, column_difference))
     assert not rows.passed
     assert not columns.passed
     assert rows.description == "2023-07: rows: 1 in the table, 2 in the file"
-    assert columns.description == "2023-07: checksum of snowfall: 1 in ..."
+    assert columns.description == "2023-07: checksum of snowfall: 1 in the table, 3 in the file"
     assert "--force" in rows.remedy
-    rows, columns = table_outcomes(flat, ("sum of location_id: 1 in the table, 2 in the file",))
+    rows, columns = table_outcomes(flat, (Difference("sum of location_id", None, table=1, file=2),))
     assert (rows.passed, columns.passed) == (False, True)
-    rows, columns = table_outcomes(flat, ("values of snowfall: 1 in the table, 0 in the file",))
+    rows, columns = table_outcomes(flat, (Difference("values", "snowfall", table=1, file=0),))
     assert (rows.passed, columns.passed) == (True, False)

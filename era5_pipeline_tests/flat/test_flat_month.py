@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,17 +64,6 @@ def test_facts_come_back_from_json_as_they_were() -> None:
     assert flat.expver == {"temperature_2m": {"0001": 3, "0005": 2}}
     assert flat.preliminary_hours == {"temperature_2m": ("2023-07-01T03",)}
     assert flat.version == "mixed"
-
-
-def test_facts_of_an_earlier_version_have_no_digest() -> None:
-    value = json.loads(json.dumps(flat_month().to_json()))
-    for column in value["columns"]:
-        del column["digest"], column["preliminary_hours"]
-    flat = FlatMonth.from_json(value)
-    assert flat.columns == (replace(COLUMN, digest=None, preliminary_hours=()),)
-    assert flat.preliminary_hours == {}
-    assert flat.version == "mixed"
-    assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat
 
 
 def test_the_fingerprint_is_that_of_contents_and_request_and_not_of_names() -> None:

@@ -26,6 +26,7 @@ from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import MonthSpace, Space, read_space
+from era5_pipeline_tests.ledgers import column_facts
 from era5_pipeline_tests.samples import unpacked
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ def entry_of(month: str, names: str = ALL, **more: Any) -> LedgerEntry:
         source="cds",
         area=str(JAVA),
         expver=expver,
-        columns=tuple({"column": column, "values": values} for column in expver),
+        columns=tuple(column_facts(column, values=values) for column in expver),
         files=(),
         warnings=(),
         raw_bytes=values * len(expver) * 2,
         flat_bytes=values * 10,
         seconds={"raw": 1800.0, "flat": values / 1e6, "load": values / 5e5},
-        versions={},
+        software_versions={},
         fingerprint="f",
         loaded_at=NOW,
     )
@@ -297,7 +298,7 @@ def test_what_was_measured_comes_before_what_is_documented() -> None:
     [
         {"source": "sample"},
         {"state": "incomplete"},
-        {"columns": ({"column": "temperature_2m", "values": 1000},)},
+        {"columns": (column_facts("temperature_2m", values=1000),)},
         {"locations": 12},
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""Loads that can be stopped in the middle, and what a server can be asked about them."""
+"""Loads that can be paused or killed during COPY, readers beside them, and queries about both."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SECONDS = 20.0
 def wait_until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
         time.sleep(0.01)
 
 
 def ask(url: str, query: LiteralString, *parameters: object) -> Any:
-    """The first value of the first row."""
+    """Run a query and return the first value of the first row."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(query, parameters).fetchone()
         return row[0] if row else None
@@ -46,16 +46,17 @@ def rows_in(warehouse: Warehouse) -> int:
 
 
 def make_heap_hypertable(warehouse: Warehouse) -> None:
-    """On the Community edition: the table as it is where it was made before there was a columnstore."""
+    """Create the table as the Community edition has it if it was created without a columnstore."""
     with warehouse.connect() as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
         CalendarHypertable().create(connection)
 
 
 def copying_sessions(warehouse: Warehouse) -> list[int]:
-    """Who is in the middle of a COPY: the server has taken some of it (TimescaleDB counts no rows).
+    """List the pids of sessions in a COPY of which the server has accepted a part (TimescaleDB counts no rows).
 
-    Of a COPY into the columnstore the server tells no progress; but who waits for more has taken what was sent.
+    The server shows no progress of a COPY into the columnstore; but a session that waits for more rows has accepted
+    those that were sent.
     """
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         return [
@@ -69,36 +70,36 @@ def copying_sessions(warehouse: Warehouse) -> list[int]:
 
 
 class Load:
-    """A load in a thread of its own."""
+    """A load in its own thread; with `pause` it stops during COPY until `resume` is called."""
 
     def __init__(self, warehouse: Warehouse, flat: FlatMonth, *, pause: bool, **options: Any) -> None:
         self.said: list[str] = []
-        self._go_on = threading.Event()
+        self._resumed = threading.Event()
         self._paused = threading.Event()
         self._answer: Loaded | BaseException | None = None
 
         def listen(stage: Stage, done: int, total: int, unit: str) -> None:
             if stage == "load" and done < total:
                 self._paused.set()
-                assert self._go_on.wait(SECONDS)
+                assert self._resumed.wait(SECONDS)
 
         def run() -> None:
             try:
                 with listening(listen):
                     self._answer = load_month(warehouse, flat, on_wait=self.said.append, **options)
-            except BaseException as error:  # noqa: BLE001  # handed to whoever asks
+            except BaseException as error:  # noqa: BLE001  # raised by `result`
                 self._answer = error
 
         self._thread = threading.Thread(target=run)
         if not pause:
-            self._go_on.set()
+            self._resumed.set()
         self._thread.start()
         if pause:
             assert self._paused.wait(SECONDS), self._answer
             wait_until(lambda: bool(copying_sessions(warehouse)))
 
     def resume(self) -> None:
-        self._go_on.set()
+        self._resumed.set()
 
     def is_running(self) -> bool:
         return self._thread.is_alive()
@@ -114,7 +115,7 @@ class Load:
 
 @contextmanager
 def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **options: Any) -> Iterator[Load]:
-    """A load within; with `pause` it stands in the middle of its COPY until it is told to go on."""
+    """Run a load within the context; with `pause` it stops during COPY until it is resumed."""
     load = Load(warehouse, flat, pause=pause, **options)
     try:
         yield load
@@ -123,24 +124,24 @@ def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **opt
         load._thread.join(SECONDS)
 
 
-# Stands in the middle of its COPY until it is killed.
+# Stops during COPY until it is killed.
 _PROGRAM = """
 import json, os, sys, time
 from era5_pipeline.flat.flat_month import FlatMonth
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
-def stand(stage, done, total, unit):
-    print("stands", flush=True)
+def pause(stage, done, total, unit):
+    print("paused", flush=True)
     time.sleep(60)
-with listening(stand):
+with listening(pause):
     load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True)
 """
 
 
 @contextmanager
 def loading_process(warehouse: Warehouse, flat: FlatMonth) -> Iterator[subprocess.Popen[str]]:
-    """Another process, in the middle of its COPY."""
+    """Run a load in another process, paused during COPY."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         stdin=subprocess.PIPE,
@@ -153,8 +154,42 @@ def loading_process(warehouse: Warehouse, flat: FlatMonth) -> Iterator[subproces
             assert process.stdout
             json.dump(flat.to_json(), process.stdin)
             process.stdin.close()
-            assert process.stdout.readline() == "stands\n"
+            assert process.stdout.readline() == "paused\n"
             wait_until(lambda: bool(copying_sessions(warehouse)))
             yield process
         finally:
             process.kill()
+
+
+class Reader:
+    """Count the month's rows every 20 ms within the context; `counts` are in the order in which they were read."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.counts: list[int] = []
+        self.waits: list[float] = []
+        self.error: Exception | None = None
+        self._stop = threading.Event()
+        self._url = warehouse.url
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        wait_until(lambda: bool(self.counts))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                while not self._stop.wait(0.02):
+                    began = time.monotonic()
+                    row = connection.execute(
+                        "SELECT count(*) FROM weather WHERE time >= '2023-07-01Z' AND time < '2023-08-01Z'"
+                    ).fetchone()
+                    self.waits.append(time.monotonic() - began)
+                    self.counts.append(row[0] if row else -1)
+        except psycopg.Error as error:
+            self.error = error

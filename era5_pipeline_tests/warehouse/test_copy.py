@@ -1,4 +1,4 @@
-"""Flat files into a table: what COPY is told, and what a damaged file does."""
+"""Copying flat files into a table: rows, shares, progress, and damaged files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMATS: tuple[FlatFormat, ...] = ("parquet", "csv")
 
 @pytest.fixture
 def connection(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """To a database with a plain table, which is empty."""
+    """A connection to a database whose table weather is plain and empty."""
     with Warehouse(shared_database_url).connect() as connection:
         connection.execute("DROP TABLE IF EXISTS weather")
         create_weather(connection, sql.SQL(""))
@@ -62,25 +62,27 @@ def count(connection: psycopg.Connection[Any]) -> int:
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)
-def test_every_row_in_the_order_of_the_file(
+def test_rows_are_stored_in_the_order_of_the_file(
     connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, flat_format: FlatFormat
 ) -> None:
     flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"), missing=0.05, flat_format=flat_format)
     assert copy_flat(flat, connection) == flat.rows
     assert_holds(Warehouse(shared_database_url), flat)
-    # As they lie on disk: all hours of a location, then the next; the index depends on it.
+    # The order on disk is all hours of a location, then those of the next: the BRIN index depends on it.
     lying = connection.execute("SELECT location_id, time FROM weather ORDER BY ctid").fetchall()
     assert lying == sorted(lying)
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)
-def test_frozen_rows(connection: psycopg.Connection[Any], flat_months: FlatMonths, flat_format: FlatFormat) -> None:
+def test_rows_copied_with_freeze_are_frozen(
+    connection: psycopg.Connection[Any], flat_months: FlatMonths, flat_format: FlatFormat
+) -> None:
     flat = flat_months(flat_format=flat_format)
     with connection.transaction():
         connection.execute("TRUNCATE weather")
         copy_flat(flat, connection, freeze=True)
     connection.execute("ANALYZE weather")
-    # The file may have grown by more pages than rows are in.
+    # The file may have more pages than those that hold rows.
     row = connection.execute(
         "SELECT relallfrozen, (SELECT count(DISTINCT (ctid::text::point)[0]) FROM weather) "
         "FROM pg_class WHERE oid = 'weather'::regclass"
@@ -90,22 +92,22 @@ def test_frozen_rows(connection: psycopg.Connection[Any], flat_months: FlatMonth
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)
-def test_every_row_that_is_sent_is_told(
+def test_every_row_that_is_sent_is_reported(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, flat_format: FlatFormat
 ) -> None:
     flat = flat_months(points=(10, 20), names=("t2m",), flat_format=flat_format)
-    told: list[int] = []
-    copy_flat(flat, connection, on_rows=told.append)
-    assert len(told) > 2
-    assert min(told) >= 0
-    assert sum(told) == flat.rows
+    reported: list[int] = []
+    copy_flat(flat, connection, on_rows=reported.append)
+    assert len(reported) > 2
+    assert min(reported) >= 0
+    assert sum(reported) == flat.rows
 
 
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
-def test_shares_are_the_whole_month_and_nothing_twice(
+def test_shares_together_are_the_whole_month_without_duplicates(
     connection: psycopg.Connection[Any], large: FlatMonth, shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "_SHARE_ROWS", 10_000)  # else a test's month is too small to be shared out
+    monkeypatch.setattr(copying, "_SHARE_ROWS", 10_000)  # a test's month is too small otherwise
     spans = location_spans(large, shares)
     assert len(spans) == shares
     assert (spans[0].first, spans[-1].end) == (None, None)
@@ -120,7 +122,7 @@ def test_shares_are_the_whole_month_and_nothing_twice(
     )
 
 
-def test_small_months_and_csv_are_not_shared_out(flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_small_months_and_csv_files_are_not_divided_into_shares(flat_months: FlatMonths, large: FlatMonth) -> None:
     assert location_spans(flat_months(), 8) == (EVERYWHERE,)
     assert len(location_spans(large, 8)) == 2  # of 148,800 rows
     assert location_spans(flat_months(points=(10, 20), names=("t2m",), flat_format="csv"), 8) == (EVERYWHERE,)
@@ -130,8 +132,10 @@ TILES = st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 300), st.integer
 
 
 @given(tiles=TILES, shares=st.integers(2, 16))
-def test_tiles_that_lie_within_each_other_are_shared_out(tiles: list[tuple[int, int, int]], shares: int) -> None:
-    """Row groups whose locations overlap, in any order: every location is in exactly one share."""
+def test_overlapping_row_groups_are_divided_without_gap_or_overlap(
+    tiles: list[tuple[int, int, int]], shares: int
+) -> None:
+    """Every location is in exactly one share, for row groups in any order."""
     groups = np.array([(first, first + width, rows) for first, width, rows in tiles])
     spans = spans_of(groups, shares)
     assert 1 <= len(spans) <= shares
@@ -143,7 +147,7 @@ def test_tiles_that_lie_within_each_other_are_shared_out(tiles: list[tuple[int, 
     assert all(before < after for before, after in pairwise(border for border in borders if border is not None))
 
 
-def test_a_month_of_several_row_groups(
+def test_a_file_of_several_row_groups_is_copied_whole(
     connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, tmp_path: Path
 ) -> None:
     import pyarrow.parquet
@@ -156,7 +160,7 @@ def test_a_month_of_several_row_groups(
 
 
 @pytest.mark.parametrize("flat_format", FORMATS)
-def test_a_file_that_is_gone(
+def test_a_missing_file_is_reported_as_damaged(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, tmp_path: Path, flat_format: FlatFormat
 ) -> None:
     gone = replace(flat_months(flat_format=flat_format), path=tmp_path / "gone")
@@ -170,7 +174,7 @@ def test_a_file_that_is_gone(
     [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"<html>not found</html>"],
     ids=["empty", "cut", "0", "html"],
 )
-def test_a_file_that_is_no_parquet(
+def test_a_file_that_is_not_parquet_is_reported_as_damaged(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, tmp_path: Path, content: bytes
 ) -> None:
     harmed = replace(flat_months(), path=tmp_path / "harmed.parquet")
@@ -180,7 +184,7 @@ def test_a_file_that_is_no_parquet(
     assert count(connection) == 0
 
 
-def test_parquet_of_something_else(
+def test_parquet_with_other_columns_is_reported_as_damaged(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, tmp_path: Path
 ) -> None:
     import pyarrow as pa
@@ -193,7 +197,7 @@ def test_parquet_of_something_else(
 
 
 @pytest.mark.parametrize("line", ["nonsense", "2023-07-01T00:00:00Z,1,x,2,3,4,5,6,7,8", '"', "\x00"])
-def test_csv_that_the_server_refuses(
+def test_nothing_is_kept_of_a_csv_file_that_the_server_refuses(
     connection: psycopg.Connection[Any], flat_months: FlatMonths, tmp_path: Path, line: str
 ) -> None:
     flat: FlatMonth = flat_months(flat_format="csv")
@@ -204,8 +208,8 @@ def test_csv_that_the_server_refuses(
     assert count(connection) == 0
 
 
-def test_what_was_read_is_not_kept(flat_months: FlatMonths, tmp_path: Path) -> None:
-    """Of a file of many row groups no more is in memory than a few: a global month has 700 of them."""
+def test_row_groups_are_released_after_reading(flat_months: FlatMonths, tmp_path: Path) -> None:
+    """No more than a few row groups are in memory at a time: the file of a global month has 700."""
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -1,4 +1,4 @@
-"""Rows that a running load notes with its attempt."""
+"""Rows that a running load records in its attempt."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_SECONDS", 0.05)
 
 
-def begun(warehouse: Warehouse) -> int:
+def begin_attempt(warehouse: Warehouse) -> int:
     with warehouse.connect() as connection:
         ensure_schema(connection)
         return ledger.begin_attempt(connection, Month(2023, 7))
 
 
-def noted(warehouse: Warehouse) -> Any:
+def recorded_rows(warehouse: Warehouse) -> Any:
     return ask(warehouse.url, "SELECT rows FROM era5.load_attempt ORDER BY id DESC LIMIT 1")
 
 
-def test_rows_are_noted_while_the_load_goes_on(database_url: str) -> None:
+def test_rows_are_recorded_during_the_load(database_url: str) -> None:
     warehouse = Warehouse(database_url)
-    attempt = begun(warehouse)
+    attempt = begin_attempt(warehouse)
     threads = threading.active_count()
-    with Heartbeat(lambda _: warehouse.connect(), attempt) as beating:
-        assert noted(warehouse) is None
+    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
+        assert recorded_rows(warehouse) is None
         for rows in (10, 25):
-            beating.add(rows)
-        wait_until(lambda: noted(warehouse) == 35)
-        beating.add(5)
-        wait_until(lambda: noted(warehouse) == 40)
+            heart.add(rows)
+        wait_until(lambda: recorded_rows(warehouse) == 35)
+        heart.add(5)
+        wait_until(lambda: recorded_rows(warehouse) == 40)
     assert threading.active_count() == threads
-    assert noted(warehouse) == 40
+    assert recorded_rows(warehouse) == 40
 
 
-def test_an_attempt_that_has_ended_is_left_alone(database_url: str) -> None:
+def test_an_attempt_that_has_ended_is_not_changed(database_url: str) -> None:
     warehouse = Warehouse(database_url)
-    attempt = begun(warehouse)
-    with Heartbeat(lambda _: warehouse.connect(), attempt) as beating:
+    attempt = begin_attempt(warehouse)
+    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
         with warehouse.connect() as connection:
             ledger.end_attempt(connection, attempt, rows=7)
-        beating.add(1000)
+        heart.add(1000)
         time.sleep(0.3)
-    assert noted(warehouse) == 7
+    assert recorded_rows(warehouse) == 7
 
 
-def test_a_server_that_does_not_answer_delays_nothing() -> None:
+def test_a_server_that_does_not_answer_does_not_delay_the_load() -> None:
     asked = threading.Event()
     answer = threading.Event()
 
@@ -74,12 +74,12 @@ def test_a_server_that_does_not_answer_delays_nothing() -> None:
         hang(name)
 
     began = time.monotonic()
-    with Heartbeat(connect, 1) as beating:
-        beating.add(1)
+    with Heartbeat(connect, 1) as heart:
+        heart.add(1)
         assert asked.wait(5)
         before = time.monotonic()
         for _ in range(1000):
-            beating.add(1)
+            heart.add(1)
         assert time.monotonic() - before < 1
     assert time.monotonic() - began < 5
     answer.set()

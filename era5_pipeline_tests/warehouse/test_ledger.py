@@ -1,4 +1,4 @@
-"""What the ledger says of months and of attempts to load them."""
+"""The ledger's entries of months and of attempts to load them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from era5_pipeline import __version__
 from era5_pipeline.flat.flat_month import month_fingerprint
@@ -20,9 +18,9 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_entry, read_ledger
+from era5_pipeline.warehouse.ledger_entry import LedgerFile
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
@@ -49,9 +47,7 @@ def attempt_of(entry: LedgerEntry) -> Attempt:
     return entry.last_attempt
 
 
-def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
+def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "tp"), missing=0.01)
     flat = replace(
         flat,
@@ -66,34 +62,18 @@ def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
     assert entry.missing_hours == ()
     assert (entry.source, entry.area, entry.warnings) == ("files", "11/19/9/22", ("passed over: a.grib",))
     assert entry.expver == {"temperature_2m": {"0001": 744}, "total_precipitation": {"0001": 744}}
-    assert [facts["column"] for facts in entry.columns] == ["temperature_2m", "total_precipitation"]
-    assert entry.columns[0] == {
-        "column": "temperature_2m",
-        "values": flat.columns[0].values,
-        "minimum": flat.columns[0].minimum,
-        "maximum": flat.columns[0].maximum,
-        "mean": flat.columns[0].mean,
-        "checksum": flat.columns[0].checksum,
-        "hours": 744,
-        "locations": 6,
-        "expver": {"0001": 744},
-        "missing": flat.columns[0].missing,
-        "first_missing": flat.columns[0].first_missing,
-        "out_of_bounds": 0,
-        "first_out_of_bounds": None,
-        "preliminary_hours": [],
-        "digest": flat.columns[0].digest,
-    }
-    assert len(entry.columns[0]["digest"]) == 16
+    assert entry.columns == flat.columns
+    assert [facts.column for facts in entry.columns] == ["temperature_2m", "total_precipitation"]
+    assert len(entry.columns[0].digest) == 16
     (file,) = flat.raw.files
-    assert entry.files == ({"path": str(file.path), "sha256": file.sha256, "bytes": file.bytes},)
+    assert entry.files == (LedgerFile(str(file.path), file.bytes, file.sha256),)
     assert (entry.raw_bytes, entry.flat_bytes) == (file.bytes, flat.bytes)
     assert entry.seconds["raw"] == 1.5
     assert entry.seconds["flat"] == flat.seconds
     assert 0 < entry.seconds["load"] <= loaded.seconds
-    assert entry.versions["era5-pipeline"] == __version__
-    assert entry.versions["server"] == loaded.server
-    assert {name: entry.versions[name] for name in ("numpy", "pgpq")} == {
+    assert entry.software_versions["era5-pipeline"] == __version__
+    assert entry.software_versions["server"] == loaded.server
+    assert {name: entry.software_versions[name] for name in ("numpy", "pgpq")} == {
         name: version(name) for name in ("numpy", "pgpq")
     }
     assert entry.fingerprint == flat.fingerprint == month_fingerprint(flat.raw)
@@ -108,7 +88,17 @@ def test_a_month_is_described_by_its_files_and_what_was_made_of_them(
     assert attempt.started_at < attempt.finished_at
 
 
-def test_it_prints_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load_month(warehouse, flat_months(hours=24))
+    (entry,) = ledger(warehouse)
+    for name in ("columns", "files", "versions", "expver", "seconds"):
+        stored = ask(warehouse.url, f"SELECT {name} FROM era5.ledger")
+        assert json.dumps(entry.to_json()[name]) == json.dumps(stored)
+
+
+def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months(hours=24))
     (entry,) = ledger(warehouse)
     value = json.loads(json.dumps(entry.to_json()))
@@ -122,116 +112,11 @@ def test_it_prints_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> Non
     assert value["last_attempt"]["outcome"] == "loaded"
 
 
-# Ledgers of earlier versions
-
-
-def make_old(warehouse: Warehouse) -> None:
-    """Make the ledger what version 0.1.0 would have written of the same months."""
-    with warehouse.connect() as connection:
-        for column in LATER:
-            connection.execute(sql.SQL("ALTER TABLE era5.ledger DROP COLUMN {}").format(sql.Identifier(column)))
-        connection.execute(
-            "UPDATE era5.ledger SET columns = (SELECT jsonb_agg(f - 'digest' - 'preliminary_hours') "
-            "FROM jsonb_array_elements(columns) f)"
-        )
-
-
-LATER = ("preliminary_hours", "version", "checked_at", "revised_at", "revision")
-
-
-def columns_of_ledger(warehouse: Warehouse) -> list[str]:
-    found: list[str] = ask(
-        warehouse.url,
-        "SELECT array_agg(attname) FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass "
-        "AND attnum > 0 AND NOT attisdropped",
-    )
-    return found
-
-
-def test_an_older_ledger_is_read_as_it_is_and_upgraded_by_the_next_load(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
-    flat = flat_months()
-    load_month(warehouse, flat)
-    (new,) = ledger(warehouse)
-    make_old(warehouse)
-    expected = replace(
-        new,
-        columns=tuple(
-            {name: value for name, value in facts.items() if name not in ("digest", "preliminary_hours")}
-            for facts in new.columns
-        ),
-        checked_at=None,
-    )
-    assert ledger(warehouse) == [expected]
-    assert ledger(warehouse)[0].version == "final"
-    assert not set(columns_of_ledger(warehouse)) & set(LATER)
-    load_month(warehouse, flat_months("2023-08"))
-    assert ledger(warehouse)[0] == expected
-    assert set(columns_of_ledger(warehouse)) >= set(LATER)
-    held = "SELECT array_agg(version ORDER BY month) FROM era5.ledger"
-    assert ask(warehouse.url, held) == [None, "final"]
-    # The month of the earlier version is found unchanged, by its files.
-    assert not load_month(warehouse, flat).changed
-    assert ledger(warehouse)[0].checked_at is not None
-    assert_holds(warehouse, flat, flat_months("2023-08"))
-
-
-@pytest.mark.parametrize(
-    ("expver", "version"),
-    [({"0001": 744}, "final"), ({"0005": 744}, "preliminary"), ({"0001": 7, "0005": 737}, "mixed"), ({}, "unknown")],
-)
-def test_an_older_row_has_the_version_that_its_counts_say(
-    on_embedded: Warehouse, flat_months: FlatMonths, expver: dict[str, int], version: str
-) -> None:
-    flat = flat_months(points=(1, 1), names=("t2m",))
-    load_month(on_embedded, replace(flat, columns=(replace(flat.columns[0], expver=expver),)))
-    make_old(on_embedded)
-    (entry,) = ledger(on_embedded)
-    assert (entry.version, entry.preliminary_hours) == (version, {})
-    assert entry.is_preliminary == (version in ("preliminary", "mixed"))
-
-
-def test_two_first_loads_upgrade_a_ledger_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    load_month(warehouse, flat_months())
-    make_old(warehouse)
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with psycopg.connect(warehouse.url) as reader:
-        reader.execute("SELECT FROM era5.ledger")
-        with (
-            loading(warehouse, flat_months("2023-08")) as one,
-            loading(warehouse, flat_months("2023-09")) as other,
-        ):
-            wait_until(lambda: ask(warehouse.url, waiting) == 2)
-            reader.rollback()
-            assert (one.result().changed, other.result().changed) == (True, True)
-    assert [str(entry.month) for entry in ledger(warehouse)] == ["2023-07", "2023-08", "2023-09"]
-
-
-def test_who_may_not_upgrade_a_ledger_is_told_so(
-    on_embedded: Warehouse, flat_months: FlatMonths, server_url: str
-) -> None:
-    flat = flat_months()
-    load_month(on_embedded, flat)
-    make_old(on_embedded)
-    with fresh_role(server_url) as role:
-        with on_embedded.connect() as connection:
-            connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
-            connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA era5 TO {role}")
-        theirs = Warehouse(with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@"))
-        assert ledger(theirs)[0].rows == flat.rows
-        with pytest.raises(ServerUnsuitableError, match="setting up the database: permission denied") as refused:
-            load_month(theirs, flat)
-        assert "a user that owns the database" in refused.value.remedy
-        with on_embedded.connect() as connection:
-            connection.execute(f"DROP OWNED BY {role}")
-
-
-def test_a_database_without_a_ledger_has_no_months(warehouse: Warehouse) -> None:
+def test_a_database_without_a_ledger_has_no_entries(warehouse: Warehouse) -> None:
     assert ledger(warehouse) == []
 
 
-def test_months_come_in_order(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+def test_entries_are_ordered_by_month(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
     for month in ("2023-07", "1999-12", "2023-06"):
         load_month(on_embedded, flat_months(month, points=(1, 1)))
     assert [str(entry.month) for entry in ledger(on_embedded)] == ["1999-12", "2023-06", "2023-07"]
@@ -242,7 +127,7 @@ def test_months_come_in_order(on_embedded: Warehouse, flat_months: FlatMonths) -
         assert read_entry(connection, Month(1999, 11)) is None
 
 
-def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
+def test_a_month_that_was_never_loaded_is_loading_failed_or_interrupted(on_embedded: Warehouse) -> None:
     with on_embedded.connect() as connection:
         ensure_schema(connection)
         begin_attempt(connection, JULY)
@@ -259,8 +144,8 @@ def test_a_month_that_was_only_tried(on_embedded: Warehouse) -> None:
     assert (entry.state, attempt_of(entry).finished_at) == ("failed", None)
 
 
-def test_a_load_in_progress_is_seen_by_everyone(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
-    """Of another user's sessions, the server tells the number alone."""
+def test_a_running_load_is_visible_to_other_users(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
+    """Of another user's sessions, the server shows the pid alone."""
     with loading(on_embedded, large, pause=True), fresh_role(server_url) as role:
         with on_embedded.connect() as connection:
             connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
@@ -272,7 +157,7 @@ def test_a_load_in_progress_is_seen_by_everyone(on_embedded: Warehouse, large: F
             connection.execute(f"DROP OWNED BY {role}")
 
 
-def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) -> None:
+def test_reading_the_ledger_without_privilege_is_refused(on_embedded: Warehouse, server_url: str) -> None:
     with on_embedded.connect() as connection:
         ensure_schema(connection)
     with fresh_role(server_url) as role:
@@ -281,7 +166,7 @@ def test_a_ledger_that_may_not_be_read(on_embedded: Warehouse, server_url: str) 
             ledger(Warehouse(url))
 
 
-def test_no_password_gets_into_the_ledger(database_url: str, flat_months: FlatMonths) -> None:
+def test_the_ledger_never_contains_the_password(database_url: str, flat_months: FlatMonths) -> None:
     warehouse = Warehouse(database_url.replace("//postgres@", "//postgres:hunter2@"))
     load_month(warehouse, flat_months())
     with pytest.raises(WarehouseError) as failed:
@@ -293,11 +178,11 @@ def test_no_password_gets_into_the_ledger(database_url: str, flat_months: FlatMo
         assert "hunter2" not in text
 
 
-def test_files_may_have_any_name(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
-    """Linux lets a name be bytes that are no text."""
+def test_file_names_that_are_not_unicode_are_escaped(on_embedded: Warehouse, flat_months: FlatMonths) -> None:
+    """Linux allows names of bytes that are no Unicode."""
     flat = flat_months(points=(1, 1))
     odd = replace(flat.raw.files[0], path=Path("/data/M\udce4rz 'quoted\" ünï.nc"))
     load_month(on_embedded, replace(flat, raw=replace(flat.raw, files=(odd,), warnings=("passed over: M\udce4rz",))))
     (entry,) = ledger(on_embedded)
-    assert entry.files[0]["path"] == "/data/M\\udce4rz 'quoted\" ünï.nc"
+    assert entry.files[0].path == "/data/M\\udce4rz 'quoted\" ünï.nc"
     assert entry.warnings == ("passed over: M\\udce4rz",)

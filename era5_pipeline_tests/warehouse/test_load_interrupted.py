@@ -1,4 +1,4 @@
-"""Loads that are cut off, and loads and readers at the same time, for real, on every layout."""
+"""Interrupted loads, concurrent loads, and readers during loads, on every layout."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from era5_pipeline.model.errors import BadFileError, TransientError
@@ -25,7 +23,15 @@ from era5_pipeline.postgres.embedded.server_processes import first_number
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
-from era5_pipeline_tests.warehouse.loads import ask, copying_sessions, loading, loading_process, rows_in, wait_until
+from era5_pipeline_tests.warehouse.loads import (
+    Reader,
+    ask,
+    copying_sessions,
+    loading,
+    loading_process,
+    rows_in,
+    wait_until,
+)
 from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states, versions_of_rows
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 SECONDS_OF_A_SMALL_LOAD = 5.0
 
 
-def tables_aside(warehouse: Warehouse) -> int:
+def staging_tables(warehouse: Warehouse) -> int:
     return int(
         ask(
             warehouse.url,
@@ -46,7 +52,7 @@ def tables_aside(warehouse: Warehouse) -> int:
     )
 
 
-def test_after_kill_9_in_mid_copy_the_month_is_as_before(
+def test_kill_9_during_copy_leaves_the_month_unchanged(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     old = flat_months(points=(1, 2))
@@ -63,10 +69,12 @@ def test_after_kill_9_in_mid_copy_the_month_is_as_before(
     assert load_month(warehouse, large).changed
     assert rows_in(warehouse) == large.rows
     assert last_attempt(warehouse, "2023-07") == ("loaded", None)
-    assert tables_aside(warehouse) == 0
+    assert staging_tables(warehouse) == 0
 
 
-def test_a_cut_connection_is_transient(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_a_cut_connection_is_a_transient_error_and_leaves_the_month_unchanged(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
     old = flat_months(points=(1, 2))
     load_month(warehouse, old)
     before = versions_of_rows(warehouse)
@@ -80,10 +88,10 @@ def test_a_cut_connection_is_transient(warehouse: Warehouse, flat_months: FlatMo
     assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
     assert load_month(warehouse, large).changed
     assert rows_in(warehouse) == large.rows
-    assert tables_aside(warehouse) == 0
+    assert staging_tables(warehouse) == 0
 
 
-def test_a_month_that_was_not_there_is_not_there(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_an_interrupted_first_load_leaves_no_rows(warehouse: Warehouse, large: FlatMonth) -> None:
     with loading(warehouse, large, pause=True) as load:
         assert rows_in(warehouse) == 0
         assert states(warehouse) == {"2023-07": "loading"}
@@ -96,7 +104,7 @@ def test_a_month_that_was_not_there_is_not_there(warehouse: Warehouse, large: Fl
     assert states(warehouse) == {"2023-07": "failed"}
 
 
-def test_a_server_that_stops_at_once(
+def test_an_immediate_stop_of_the_server_leaves_the_month_unchanged(
     embedded: EmbeddedServer, database_url: str, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     warehouse, old = Warehouse(database_url), flat_months(points=(1, 2))
@@ -104,7 +112,7 @@ def test_a_server_that_stops_at_once(
     with loading(warehouse, large, pause=True) as load:
         postmaster = first_number(embedded.data_folder / "postmaster.pid")
         assert postmaster is not None
-        os.kill(postmaster, signal.SIGQUIT)  # "immediate": as in a power failure, next comes crash recovery
+        os.kill(postmaster, signal.SIGQUIT)  # stop mode "immediate": the next start recovers as after a power failure
         wait_until(lambda: not embedded.is_running())
         load.resume()
         with pytest.raises(TransientError, match=r"loading 2023-07: .*\n.*The connection to the server was lost"):
@@ -114,13 +122,13 @@ def test_a_server_that_stops_at_once(
         assert last_attempt(warehouse, "2023-07") == ("interrupted", None)
         assert load_month(warehouse, large).changed
         assert rows_in(warehouse) == large.rows
-        assert tables_aside(warehouse) == 0
+        assert staging_tables(warehouse) == 0
 
 
-def test_a_file_that_ends_in_the_middle(
+def test_a_flat_file_damaged_in_the_middle_leaves_the_month_unchanged(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth, tmp_path: Path
 ) -> None:
-    """The other end fails: our own disk."""
+    """The loader's side fails, not the server."""
     old = flat_months(points=(1, 2))
     load_month(warehouse, old)
     before = versions_of_rows(warehouse)
@@ -134,10 +142,12 @@ def test_a_file_that_ends_in_the_middle(
     assert outcome == "failed"
     assert error is not None
     assert "is damaged" in error
-    assert tables_aside(warehouse) == 0
+    assert staging_tables(warehouse) == 0
 
 
-def test_ctrl_c_in_mid_copy(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_ctrl_c_during_copy_leaves_the_month_unchanged(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
     old = flat_months(points=(1, 2))
     load_month(warehouse, old)
     before = versions_of_rows(warehouse)
@@ -149,10 +159,10 @@ def test_ctrl_c_in_mid_copy(warehouse: Warehouse, flat_months: FlatMonths, large
         load_month(warehouse, large)
     assert versions_of_rows(warehouse) == before
     wait_until(lambda: last_attempt(warehouse, "2023-07") == ("interrupted", None))
-    assert tables_aside(warehouse) == 0
+    assert staging_tables(warehouse) == 0
 
 
-# A small disk for a tablespace, in a mount namespace of its own, which goes with the process.
+# A tablespace on a small disk, in a mount namespace of its own that ends with the process.
 FULL_DISK = """
 import json, os, shutil, sys
 from pathlib import Path
@@ -185,11 +195,13 @@ with server.lease() as url:
         with warehouse.connect() as connection:
             attempt = read_ledger(connection)[0].last_attempt
         print(json.dumps([type(error).__name__, error.message, error.remedy, attempt.outcome, attempt.error]))
-    assert load_month(warehouse, small, force=True).changed  # the room was given back
+    assert load_month(warehouse, small, force=True).changed  # the space was freed
 """
 
 
-def test_a_servers_full_disk(flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_a_full_disk_of_the_server_is_reported_and_leaves_the_month_unchanged(
+    flat_months: FlatMonths, large: FlatMonth
+) -> None:
     home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
     disk = home / "disk"
     disk.mkdir()
@@ -220,7 +232,7 @@ def test_a_servers_full_disk(flat_months: FlatMonths, large: FlatMonth) -> None:
     assert "No month is left half replaced. Free space on the database server's disk" in remedy
 
 
-def test_two_loads_of_one_month(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_the_second_load_of_a_month_waits_and_finds_it_unchanged(warehouse: Warehouse, large: FlatMonth) -> None:
     with loading(warehouse, large, pause=True) as first:
         (pid,) = copying_sessions(warehouse)
         with loading(warehouse, large) as second:
@@ -234,10 +246,10 @@ def test_two_loads_of_one_month(warehouse: Warehouse, large: FlatMonth) -> None:
     assert ask(warehouse.url, "SELECT count(*) FROM era5.load_attempt") == 1
 
 
-def test_two_months_at_once_do_not_wait_for_each_other(
+def test_loads_of_adjacent_months_do_not_wait_for_each_other(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
-    # The neighbours share chunks where these are of 31 days.
+    # Adjacent months share chunks of 31 days.
     before, after = flat_months("2023-06"), flat_months("2023-08")
     with loading(warehouse, large, pause=True) as load:
         for flat in (before, after):
@@ -253,8 +265,8 @@ def test_two_months_at_once_do_not_wait_for_each_other(
     assert set(states(warehouse).values()) == {"loaded"}
 
 
-def test_two_first_loads_at_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    """Nothing is there yet: extension, schema and table are made once."""
+def test_concurrent_first_loads_create_the_schema_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Extension, schema and table are created once, although all loads find none."""
     flats = [flat_months(month) for month in ("2023-06", "2023-07", "2023-08", "2023-10")]
     loads = []
     for flat in flats:
@@ -266,42 +278,6 @@ def test_two_first_loads_at_once(warehouse: Warehouse, flat_months: FlatMonths) 
     assert_holds(warehouse, *flats)
 
 
-class Reader:
-    """Counts the month's rows every 20 ms, as long as it is told to."""
-
-    def __init__(self, warehouse: Warehouse) -> None:
-        self.counts: set[int] = set()
-        self.waits: list[float] = []
-        self.error: Exception | None = None
-        self._stop = False
-        self._warehouse = warehouse
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Reader:
-        self._thread.start()
-        wait_until(lambda: bool(self.waits))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            with psycopg.connect(self._warehouse.url, autocommit=True) as connection:
-                while not self._stop:
-                    began = time.monotonic()
-                    row = connection.execute(
-                        "SELECT count(*) FROM weather WHERE time >= '2023-07-01Z' AND time < '2023-08-01Z'"
-                    ).fetchone()
-                    self.waits.append(time.monotonic() - began)
-                    assert row is not None
-                    self.counts.add(row[0])
-                    time.sleep(0.02)
-        except psycopg.Error as error:
-            self.error = error
-
-
 def test_readers_see_the_old_month_or_the_new_one(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
@@ -310,8 +286,7 @@ def test_readers_see_the_old_month_or_the_new_one(
     with Reader(warehouse) as reader:
         for flat in (large, small, large, small):
             load_month(warehouse, flat)
-        loads: Any = reader.counts.copy()
     assert reader.error is None
-    assert loads <= {small.rows, large.rows}
-    assert small.rows in loads
+    assert set(reader.counts) <= {small.rows, large.rows}
+    assert small.rows in reader.counts
     assert max(reader.waits) < 2.0

@@ -1,4 +1,4 @@
-"""What a load promises, on every layout that there is a server for."""
+"""What a load guarantees, on every layout for which a server is available."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def last_attempt(warehouse: Warehouse, month: str) -> tuple[str, str | None]:
 
 
 def versions_of_rows(warehouse: Warehouse) -> list[tuple[str, ...]]:
-    """Where each row lies, and which transaction wrote it: the same as long as nobody touches it."""
+    """Where each row is stored, and which transaction wrote it: unchanged as long as the row is."""
     with warehouse.connect() as connection:
-        # The columnstore has no rows to tell of, but batches, in tables of their own.
+        # The columnstore has batches, in tables of their own, instead of rows.
         batches = connection.execute(
             "SELECT attrelid::regclass::text FROM pg_attribute WHERE attname = '_ts_meta_count'"
         )
@@ -60,7 +60,7 @@ def versions_of_rows(warehouse: Warehouse) -> list[tuple[str, ...]]:
         return sorted(versions)
 
 
-def test_a_real_point_series_as_csv_is_in_the_table(warehouse: Warehouse, point_series: Path, tmp_path: Path) -> None:
+def test_a_real_point_series_in_csv_is_loaded(warehouse: Warehouse, point_series: Path, tmp_path: Path) -> None:
     (series,) = (point_series / "bremen-2024-2026-csv-zip").glob("*.zip")
     flats = [flatten([series], month, tmp_path) for month in ("2024-02", "2026-03")]  # the last month is a part of one
     for flat in flats:
@@ -68,9 +68,7 @@ def test_a_real_point_series_as_csv_is_in_the_table(warehouse: Warehouse, point_
     assert_holds(warehouse, *flats)
 
 
-def test_every_row_and_column_of_the_file_is_in_the_table(
-    warehouse: Warehouse, host: Host, flat_months: FlatMonths
-) -> None:
+def test_every_row_and_column_of_the_file_is_loaded(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"))
     loaded = load_month(warehouse, flat)
     assert_holds(warehouse, flat)
@@ -80,7 +78,7 @@ def test_every_row_and_column_of_the_file_is_in_the_table(
     assert 0 < loaded.seconds < 60
 
 
-def test_csv_and_parquet_load_the_same(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_csv_and_parquet_load_the_same_rows(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     of = {"names": ("t2m", "tcc", "sf"), "missing": 0.01}
     parquet, csv = (flat_months(**of, flat_format=kind) for kind in ("parquet", "csv"))  # type: ignore[arg-type]
     assert rows_of_file(csv) == rows_of_file(parquet)
@@ -90,7 +88,7 @@ def test_csv_and_parquet_load_the_same(warehouse: Warehouse, flat_months: FlatMo
     assert not load_month(warehouse, parquet).changed
 
 
-def test_what_the_files_lack_is_null(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_missing_columns_and_values_are_null(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "sf"), missing=0.1)
     load_month(warehouse, flat)
     assert_holds(warehouse, flat)
@@ -100,7 +98,7 @@ def test_what_the_files_lack_is_null(warehouse: Warehouse, flat_months: FlatMont
     assert ask(warehouse.url, "SELECT count(*) FROM weather WHERE temperature_2m = 'NaN'") == 0
 
 
-def test_loading_twice_is_loading_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_loading_the_same_month_again_changes_nothing(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
     load_month(warehouse, flat)
     before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
@@ -134,7 +132,7 @@ def test_force_loads_the_same_rows_again(warehouse: Warehouse, flat_months: Flat
 
 def test_other_files_replace_a_month_as_a_whole(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     old = flat_months()
-    # Fewer rows, another area (one point of which is in both), other columns.
+    # Fewer rows, another area (with one point in common), other columns.
     new = flat_months(points=(1, 2), north=10.25, west=20.5, names=("u10",), seed=2)
     load_month(warehouse, old)
     loaded = load_month(warehouse, new)
@@ -145,10 +143,10 @@ def test_other_files_replace_a_month_as_a_whole(warehouse: Warehouse, flat_month
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)], ids=str)
-def test_neighbours_stay_untouched(
+def test_adjacent_months_are_not_changed(
     warehouse: Warehouse, host: Host, flat_months: FlatMonths, order: tuple[int, ...]
 ) -> None:
-    # 31-day chunks are shared by neighbouring months; the last hour of one is next to the first of the other.
+    # Adjacent months share 31-day chunks, and the last hour of one is next to the first hour of the other.
     flats = [flat_months(month) for month in ("2023-12", "2024-01", "2024-02")]
     for number in order:
         load_month(warehouse, flats[number])
@@ -159,13 +157,13 @@ def test_neighbours_stay_untouched(
     assert_holds(warehouse, flats[0], middle, flats[2])
     kept = outside & set(versions_of_rows(warehouse))
     untouched = (flats[0], flats[2])
-    batches = host.layout == "columnstore"  # one a location
+    batches = host.layout == "columnstore"  # one per location
     assert len(kept) == sum(flat.locations if batches else flat.rows for flat in untouched)
     assert states(warehouse) == {"2023-12": "loaded", "2024-01": "loaded", "2024-02": "loaded"}
 
 
-def test_the_first_month_of_era5(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    """Accumulations begin at 07:00; and before 1970, times are negative."""
+def test_january_1940_is_loaded(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Accumulations begin at 07:00; times before 1970 are negative."""
     flat = flat_months("1940-01")
     load_month(warehouse, flat)
     assert_holds(warehouse, flat)
@@ -173,7 +171,7 @@ def test_the_first_month_of_era5(warehouse: Warehouse, flat_months: FlatMonths) 
 
 
 @pytest.mark.parametrize(("month", "hours"), [("2024-02", 696), ("2023-02", 672), ("2000-12", 744)])
-def test_a_month_has_all_its_hours(warehouse: Warehouse, flat_months: FlatMonths, month: str, hours: int) -> None:
+def test_a_month_has_every_hour(warehouse: Warehouse, flat_months: FlatMonths, month: str, hours: int) -> None:
     flat = flat_months(month, points=(1, 1))
     load_month(warehouse, flat)
     rows = rows_of_table(warehouse)
@@ -182,22 +180,24 @@ def test_a_month_has_all_its_hours(warehouse: Warehouse, flat_months: FlatMonths
     assert rows_of_table(warehouse, Month.parse(month)) == rows
 
 
-def test_an_incomplete_month_is_called_so(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_an_incomplete_month_has_state_incomplete_until_it_is_complete(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
     flat = flat_months(hours=168)
     load_month(warehouse, flat)
     assert_holds(warehouse, flat)
     entry = entry_of(warehouse, "2023-07")
     assert (entry.state, entry.hours, entry.hours_expected) == ("incomplete", 168, 744)
     assert entry.missing_hours == ("2023-07-08T00 to 2023-07-31T23",)
-    # Then it is complete.
+    # The complete month replaces it.
     whole = flat_months()
     load_month(warehouse, whole)
     assert_holds(warehouse, whole)
     assert states(warehouse) == {"2023-07": "loaded"}
 
 
-def test_months_of_a_year_lie_side_by_side(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    """Ones that share 31-day chunks, and one far from them."""
+def test_months_are_loaded_in_any_order(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """Months that share 31-day chunks, and one far from them."""
     flats = [flat_months(month, points=(1, 1)) for month in ("1998-05", "1998-07", "1998-06", "2020-02")]
     for flat in flats:
         load_month(warehouse, flat)
@@ -208,7 +208,7 @@ def sampled(flat: FlatMonth) -> FlatMonth:
     return replace(flat, raw=replace(flat.raw, source="sample"))
 
 
-def test_generated_data_never_replaces_real_data_unasked(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_generated_data_replaces_real_data_only_with_force(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     real, generated = flat_months(), sampled(flat_months(seed=2))
     load_month(warehouse, generated)
     replaced = load_month(warehouse, real)
@@ -218,7 +218,7 @@ def test_generated_data_never_replaces_real_data_unasked(warehouse: Warehouse, f
     assert_holds(warehouse, real)
     load_month(warehouse, generated, force=True)
     assert_holds(warehouse, generated)
-    # Where there is only generated data, other generated data may replace it.
+    # Generated data may replace generated data.
     load_month(warehouse, sampled(flat_months(seed=3)))
 
 
@@ -241,7 +241,7 @@ def test_rows_and_ledger_are_committed_together(warehouse: Warehouse, flat_month
     assert versions_of_rows(warehouse) == before
     assert replace(entry_of(warehouse, "2023-07"), last_attempt=entry.last_attempt) == entry
     assert last_attempt(warehouse, "2023-07") == ("failed", "loading 2023-07: the ledger is closed")
-    # A month that is not there yet, likewise.
+    # The same holds for the first load of a month.
     with pytest.raises(WarehouseError, match="the ledger is closed"):
         load_month(warehouse, flat_months("2023-08"))
     assert_holds(warehouse, old)
@@ -253,7 +253,7 @@ def test_rows_and_ledger_are_committed_together(warehouse: Warehouse, flat_month
     assert last_attempt(warehouse, "2023-07") == ("loaded", None)
 
 
-def test_rows_that_the_server_drops_are_missed(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_load_of_fewer_rows_than_the_file_has_fails(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
     short = replace(flat, rows=flat.rows + 1)
     with pytest.raises(WarehouseError, match=f"the server took {flat.rows} of {short.rows} rows"):
@@ -262,7 +262,7 @@ def test_rows_that_the_server_drops_are_missed(warehouse: Warehouse, flat_months
     assert states(warehouse) == {"2023-07": "failed"}
 
 
-def test_limits_on_time_are_for_others(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_timeouts_of_the_database_do_not_apply_to_loads(warehouse: Warehouse, large: FlatMonth) -> None:
     with warehouse.connect() as connection:
         for setting in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
             name = psycopg.sql.Identifier(connection.info.dbname)

@@ -1,4 +1,4 @@
-"""One load of a month at a time: who waits, for whom, and how long."""
+"""One load of a month at a time: which session waits, for which one, and how long."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def never(text: str) -> None:
 
 @pytest.fixture
 def held(on_embedded: Warehouse) -> Iterator[psycopg.Connection]:
-    """A session that holds July."""
+    """A session that holds the lock of July 2023."""
     with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
         yield connection
 
 
-def test_a_held_month_is_refused_with_its_holder(held: psycopg.Connection, on_embedded: Warehouse) -> None:
+def test_a_locked_month_is_refused_and_the_holder_is_named(held: psycopg.Connection, on_embedded: Warehouse) -> None:
     expected = (
         rf"^2023-07 is being loaded by session {held.info.backend_pid} of postgres from the server itself "
         r"\(connected since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\)\n"
@@ -48,12 +48,12 @@ def test_a_held_month_is_refused_with_its_holder(held: psycopg.Connection, on_em
     with on_embedded.connect() as connection:
         with pytest.raises(MonthLockedError, match=expected):
             month_lock(connection, JULY, timeout_seconds=0, on_wait=never).__enter__()
-        # Other months are free, and the session is of use.
+        # Other months are not locked, and the session can go on.
         with month_lock(connection, Month(2023, 8), timeout_seconds=0, on_wait=never):
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_waiting_has_an_end(held: psycopg.Connection, on_embedded: Warehouse) -> None:
+def test_waiting_ends_after_the_timeout(held: psycopg.Connection, on_embedded: Warehouse) -> None:
     said: list[str] = []
     began = time.monotonic()
     with on_embedded.connect() as connection:
@@ -65,7 +65,7 @@ def test_waiting_has_an_end(held: psycopg.Connection, on_embedded: Warehouse) ->
     assert said[0].endswith(": waiting up to 1 s")
 
 
-def test_it_is_released_at_the_end_and_with_the_session(on_embedded: Warehouse) -> None:
+def test_the_lock_is_released_at_the_end_of_context_or_session(on_embedded: Warehouse) -> None:
     for _ in range(2):
         with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
             pass
@@ -78,7 +78,7 @@ def test_it_is_released_at_the_end_and_with_the_session(on_embedded: Warehouse) 
         pass
 
 
-def test_whoever_waits_is_next(on_embedded: Warehouse) -> None:
+def test_a_waiting_session_gets_the_lock_next(on_embedded: Warehouse) -> None:
     waiting, done = threading.Event(), []
 
     def wait() -> None:
@@ -102,9 +102,7 @@ def test_whoever_waits_is_next(on_embedded: Warehouse) -> None:
     assert done == [1]
 
 
-def test_the_same_month_of_another_database_is_another(
-    held: psycopg.Connection, on_embedded: Warehouse, server_url: str
-) -> None:
+def test_each_database_has_its_own_locks(held: psycopg.Connection, on_embedded: Warehouse, server_url: str) -> None:
     with fresh_database(server_url) as url:
         other = Warehouse(url)
         with (
@@ -117,7 +115,7 @@ def test_the_same_month_of_another_database_is_another(
                 month_lock(second, JULY, timeout_seconds=0, on_wait=never).__enter__()
 
 
-def test_an_ordinary_user_learns_the_holders_number(
+def test_an_ordinary_user_sees_the_pid_of_the_holder(
     held: psycopg.Connection, on_embedded: Warehouse, server_url: str
 ) -> None:
     with fresh_role(server_url) as role:

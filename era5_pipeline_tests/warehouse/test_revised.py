@@ -1,4 +1,4 @@
-"""Months that are loaded again: preliminary data that become final, and what the ledger says of it."""
+"""Months that are loaded again: preliminary data that become final, and what the ledger records."""
 
 from __future__ import annotations
 
@@ -43,19 +43,14 @@ def only_entry(warehouse: Warehouse) -> LedgerEntry:
 
 
 def boundary(hours: int) -> dict[str, list[str]]:
-    """The month in which final data end: accumulations have seven final hours more."""
+    """Versions by variable in the month in which final data end: accumulations have seven final hours more."""
     return {"t2m": [PRELIMINARY] * hours, "tp": [FINAL] * 7 + [PRELIMINARY] * (hours - 7)}
-
-
-def without_digests(flat: FlatMonth) -> FlatMonth:
-    """As flattened by an earlier version."""
-    return replace(flat, columns=tuple(replace(f, digest=None, preliminary_hours=()) for f in flat.columns))
 
 
 # On every layout
 
 
-def test_final_data_of_the_same_values_leave_the_rows_and_tell_the_ledger(
+def test_final_data_with_the_same_values_change_the_ledger_alone(
     warehouse: Warehouse, month_of: VersionedMonths
 ) -> None:
     preliminary, final = month_of(PRELIMINARY), month_of(FINAL)
@@ -76,7 +71,7 @@ def test_final_data_of_the_same_values_leave_the_rows_and_tell_the_ledger(
     entry = only_entry(warehouse)
     assert (entry.version, entry.preliminary_hours, entry.state) == ("final", {}, "loaded")
     assert entry.expver == {column: {"0001": 744} for column in BOTH}
-    assert [file["sha256"] for file in entry.files] == [file.sha256 for file in final.raw.files]
+    assert [file.sha256 for file in entry.files] == [file.sha256 for file in final.raw.files]
     assert entry.fingerprint == final.fingerprint
     assert before.loaded_at is not None
     assert entry.loaded_at == before.loaded_at
@@ -96,7 +91,7 @@ def test_final_data_of_the_same_values_leave_the_rows_and_tell_the_ledger(
     assert only_entry(warehouse).revised_at == entry.revised_at
 
 
-def test_final_data_of_other_values_replace_the_rows_and_name_the_column(
+def test_final_data_with_other_values_replace_the_rows_and_name_the_changed_column(
     warehouse: Warehouse, month_of: VersionedMonths
 ) -> None:
     preliminary, final = month_of(PRELIMINARY), month_of(FINAL, change={"tp": 1e-7})
@@ -118,8 +113,8 @@ def test_final_data_of_other_values_replace_the_rows_and_name_the_column(
     assert entry.revision["files_before"] == [file.sha256 for file in preliminary.raw.files]
 
 
-def test_a_step_too_small_for_the_checksum_is_a_change(warehouse: Warehouse, month_of: VersionedMonths) -> None:
-    """Below 2**-20, two months may have the same checksum: by that alone they would be called the same."""
+def test_a_change_too_small_for_the_checksum_is_found(warehouse: Warehouse, month_of: VersionedMonths) -> None:
+    """Two months with differences below 2**-20 can have the same checksum: the digest tells them apart."""
     one, other = month_of(names=("tcc",)), month_of(names=("tcc",), change={"tcc": 6e-8})
     assert [facts.checksum for facts in one.columns] == [facts.checksum for facts in other.columns]
     load_month(warehouse, one)
@@ -127,7 +122,7 @@ def test_a_step_too_small_for_the_checksum_is_a_change(warehouse: Warehouse, mon
     assert_holds(warehouse, other)
 
 
-def test_a_month_that_is_partly_final_is_revised_again_when_it_is_all_final(
+def test_a_partly_final_month_is_revised_again_when_all_of_it_is_final(
     warehouse: Warehouse, month_of: VersionedMonths
 ) -> None:
     load_month(warehouse, month_of(PRELIMINARY))
@@ -148,7 +143,7 @@ def test_a_month_that_is_partly_final_is_revised_again_when_it_is_all_final(
     assert entry.loaded_at == mixed.loaded_at
 
 
-# What is the same, and what is not
+# Same and other content
 
 
 @pytest.mark.parametrize(
@@ -165,7 +160,7 @@ def test_a_month_that_is_partly_final_is_revised_again_when_it_is_all_final(
     ],
     ids=str,
 )
-def test_other_content_is_copied(on_embedded: Warehouse, month_of: VersionedMonths, other: dict[str, Any]) -> None:
+def test_other_content_is_loaded(on_embedded: Warehouse, month_of: VersionedMonths, other: dict[str, Any]) -> None:
     one = month_of(hours=10)
     two = month_of(**{"hours": 10, **other})
     load_month(on_embedded, one)
@@ -177,13 +172,15 @@ def test_other_content_is_copied(on_embedded: Warehouse, month_of: VersionedMont
     assert (entry.revised_at, entry.revision) == (None, None)
 
 
-def test_columns_that_came_or_went_have_changed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_added_and_removed_columns_count_as_changed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     load_month(on_embedded, month_of(names=("t2m", "tp")))
     loaded = load_month(on_embedded, month_of(names=("t2m", "sf")))
     assert loaded.columns_changed == ("snowfall", "total_precipitation")
 
 
-def test_another_request_for_the_same_rows_is_noted(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_another_request_with_the_same_rows_is_recorded_in_the_ledger(
+    on_embedded: Warehouse, month_of: VersionedMonths
+) -> None:
     flat = month_of()
     load_month(on_embedded, flat)
     narrower = replace(flat, raw=replace(flat.raw, area="10.5/20/10.25/20.5", source="arco"))
@@ -193,13 +190,13 @@ def test_another_request_for_the_same_rows_is_noted(on_embedded: Warehouse, mont
     assert_holds(on_embedded, flat)
 
 
-def test_csv_confirms_parquet(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_a_month_loaded_from_parquet_can_be_confirmed_by_csv(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
     final = month_of(FINAL)
     assert load_month(on_embedded, replace(final, format="csv", path=final.path.with_suffix(".csv"))).confirmed
 
 
-def test_force_copies_what_is_the_same(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_force_loads_the_same_content_again(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
     rows = versions_of_rows(on_embedded)
     loaded = load_month(on_embedded, month_of(FINAL), force=True)
@@ -212,27 +209,7 @@ def test_force_copies_what_is_the_same(on_embedded: Warehouse, month_of: Version
     assert entry.revision["columns_unchanged"] == BOTH
 
 
-def test_what_has_no_digest_is_copied_and_nothing_is_claimed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
-    """Months that an earlier version loaded or flattened."""
-    preliminary, final = month_of(PRELIMINARY), month_of(FINAL)
-    load_month(on_embedded, without_digests(preliminary))
-    assert only_entry(on_embedded).version == "preliminary"
-    loaded = load_month(on_embedded, final)
-    assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, None)
-    entry = only_entry(on_embedded)
-    assert entry.revised_at is not None
-    assert entry.revision is not None
-    assert (entry.revision["columns_changed"], entry.revision["columns_unchanged"]) == (None, None)
-    assert entry.revision["preliminary_hours_before"] == {}
-    # And the other way round.
-    assert not load_month(on_embedded, without_digests(month_of(FINAL))).confirmed
-    # Of the same files it is the same, digests or not.
-    same = load_month(on_embedded, without_digests(final), force=True)
-    assert same.columns_changed is None
-    assert load_month(on_embedded, final).columns_changed == ()
-
-
-def test_sample_of_the_same_values_does_not_pass_for_real_data(
+def test_generated_data_with_the_same_values_do_not_confirm_real_data(
     on_embedded: Warehouse, month_of: VersionedMonths
 ) -> None:
     real, generated = month_of(), month_of(source="sample")
@@ -243,18 +220,20 @@ def test_sample_of_the_same_values_does_not_pass_for_real_data(
     assert only_entry(on_embedded) == before
 
 
-def test_a_table_that_somebody_changed_is_noticed_after_a_confirmation(
+def test_verify_after_a_confirmation_finds_rows_changed_by_others(
     on_embedded: Warehouse, month_of: VersionedMonths
 ) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
     ask(on_embedded.url, "UPDATE weather SET temperature_2m = temperature_2m + 1 RETURNING 1")
     final = month_of(FINAL)
     assert load_month(on_embedded, final).confirmed
-    assert any("temperature_2m" in difference for difference in verify_month(on_embedded, final))
+    assert any(difference.column == "temperature_2m" for difference in verify_month(on_embedded, final))
 
 
-def test_a_confirmation_waits_its_turn(on_embedded: Warehouse, month_of: VersionedMonths, large: FlatMonth) -> None:
-    """The month's lock is that of any load: another may just be replacing the rows."""
+def test_a_confirmation_waits_for_the_months_lock(
+    on_embedded: Warehouse, month_of: VersionedMonths, large: FlatMonth
+) -> None:
+    """A confirmation takes the month's lock like any load: another load may be replacing the rows."""
     load_month(on_embedded, large)
     with loading(on_embedded, large, pause=True, force=True) as load:
         other_files = replace(large, raw=replace(large.raw, files=()))
@@ -265,7 +244,7 @@ def test_a_confirmation_waits_its_turn(on_embedded: Warehouse, month_of: Version
     assert load_month(on_embedded, other_files).confirmed
 
 
-def test_a_confirmation_that_fails_leaves_the_ledger_and_is_noted(
+def test_a_failed_confirmation_leaves_the_entry_and_is_recorded_as_an_attempt(
     on_embedded: Warehouse, month_of: VersionedMonths
 ) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
@@ -281,7 +260,7 @@ def test_a_confirmation_that_fails_leaves_the_ledger_and_is_noted(
 
 
 def revised(warehouse: Warehouse, *flats: FlatMonth) -> bool:
-    """Whether the last of these loads made its entry a revised one."""
+    """Whether the last of these loads was recorded as a revision."""
     for flat in flats:
         before = only_entry(warehouse).revised_at if flat is not flats[0] else None
         load_month(warehouse, flat)
@@ -319,7 +298,7 @@ def revised(warehouse: Warehouse, *flats: FlatMonth) -> bool:
     ],
     ids=str,
 )
-def test_what_is_a_revision(
+def test_which_loads_are_revisions(
     on_embedded: Warehouse, month_of: VersionedMonths, old: dict[str, Any], new: dict[str, Any], *, expected: bool
 ) -> None:
     flats = [month_of(**{"version": PRELIMINARY, "hours": 20, **kind}) for kind in (old, new)]
@@ -329,7 +308,7 @@ def test_what_is_a_revision(
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_revised_month_stays_so_as_long_as_its_content_does(
+def test_a_month_stays_revised_until_its_content_changes(
     on_embedded: Warehouse, month_of: VersionedMonths, *, force: bool
 ) -> None:
     for version in (PRELIMINARY, FINAL):
@@ -347,7 +326,7 @@ def test_a_revised_month_stays_so_as_long_as_its_content_does(
     assert (entry.revised_at, entry.revision) == (None, None)
 
 
-def test_comparing_is_of_the_entry_alone(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_has_same_content_compares_counts_too(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     flat = month_of(hours=20)
     load_month(on_embedded, flat)
     entry = only_entry(on_embedded)

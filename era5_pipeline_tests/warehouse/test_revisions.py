@@ -1,4 +1,4 @@
-"""Which months are due, by dates: year ends, leap years, and what the ledger says."""
+"""Which months to load or revise, by dates (year ends, leap years) and ledger entries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from era5_pipeline_tests.ledgers import entry
 
 PRELIMINARY = dict.fromkeys(BY_COLUMN, ("2024-12-01T00",))
 months = st.builds(Month, st.integers(1941, 2040), st.integers(1, 12))
-instants = st.datetimes(datetime(1942, 1, 1), datetime(2045, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001  # they get UTC
+instants = st.datetimes(datetime(1942, 1, 1), datetime(2045, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001  # st.datetimes adds UTC
 
 
 def added(time: datetime, count: int) -> datetime:
-    """So many calendar months later, counted one by one; `time` is the first of a month."""
+    """Add calendar months, counted one by one; `time` is the first of a month."""
     for _ in range(count):
         time += timedelta(days=monthrange(time.year, time.month)[1])
     return time
@@ -40,7 +40,9 @@ def test_a_month_is_revised_once_its_end_lies_far_enough_back(month: Month, now:
 
 
 @given(st.lists(months, unique=True, max_size=8), instants, st.integers(0, 12))
-def test_they_come_in_order_and_waiting_longer_leaves_fewer(held: list[Month], now: datetime, after: int) -> None:
+def test_months_to_revise_are_ordered_and_fewer_with_a_longer_delay(
+    held: list[Month], now: datetime, after: int
+) -> None:
     entries = [entry(month, preliminary=PRELIMINARY) for month in held]
     found = months_to_revise(entries, now, after)
     assert list(found) == sorted(found)
@@ -53,25 +55,22 @@ JUNE = Month(2026, 6)
 
 
 @pytest.mark.parametrize(("source", "due"), [("cds", True), ("arco", True), ("files", False), ("sample", False)])
-def test_only_what_can_be_asked_for_anew(source: str, *, due: bool) -> None:
+def test_only_months_of_the_services_are_revised(source: str, *, due: bool) -> None:
     assert bool(months_to_revise([entry(JUNE, source=source, preliminary=PRELIMINARY)], NOW, 3)) == due
 
 
-def test_final_months_and_those_not_in_the_table_are_left_alone() -> None:
+def test_final_months_and_months_not_in_the_table_are_not_revised() -> None:
     assert months_to_revise([entry(JUNE)], NOW, 3) == ()
     assert months_to_revise([entry(JUNE, state="failed", rows=0, preliminary=PRELIMINARY)], NOW, 3) == ()
     assert months_to_revise([], NOW, 3) == ()
 
 
-def test_one_hour_of_one_variable_is_enough() -> None:
+def test_one_preliminary_hour_of_one_variable_is_enough() -> None:
     assert months_to_revise([entry(JUNE, preliminary={"snowfall": ("2026-06-30T23",)})], NOW, 3) == (JUNE,)
 
 
-def test_months_of_an_earlier_version_count_by_their_versions() -> None:
-    """Whose ledger does not name the hours."""
-    old = replace(entry(JUNE, preliminary=PRELIMINARY), preliminary_hours={})
-    assert months_to_revise([old], NOW, 3) == (JUNE,)
-    unknown = replace(old, expver={column: {"unknown": 720} for column in BY_COLUMN})
+def test_a_month_of_unknown_version_is_not_revised() -> None:
+    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in BY_COLUMN})
     assert months_to_revise([unknown], NOW, 3) == ()
 
 
@@ -86,7 +85,7 @@ def test_the_newest_complete_month_has_ended_and_the_next_has_not(now: datetime,
     assert Month.from_number(newest.number + 1).end + timedelta(days=days) > now
 
 
-def test_a_month_needs_loading_until_it_is_whole() -> None:
+def test_a_month_needs_loading_until_it_is_complete() -> None:
     may = Month(2026, 5)
     for held in ([], [entry(may)], [entry(JUNE, state="failed", rows=0)], [entry(JUNE, state="loading", rows=0)]):
         assert needs_loading(held, JUNE)

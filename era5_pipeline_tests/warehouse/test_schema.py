@@ -1,4 +1,4 @@
-"""What a database gets, what it may have already, and who may use it."""
+"""What is created in a database, what it may contain already, and which users may load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def own(warehouse: Warehouse, role: str) -> None:
-    """Let the role own the database."""
+    """Make the role the owner of the database."""
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         connection.execute(
             sql.SQL("ALTER DATABASE {} OWNER TO {}").format(
@@ -53,7 +53,7 @@ def schemas_of(warehouse: Warehouse, table: str) -> list[str]:
         ]
 
 
-def test_it_is_made_once(warehouse: Warehouse) -> None:
+def test_the_schema_is_created_once(warehouse: Warehouse) -> None:
     with warehouse.connect() as connection:
         first = ensure_schema(connection)
         connection.execute("INSERT INTO era5.load_attempt (month) VALUES ('2023-07-01')")
@@ -68,14 +68,14 @@ def test_it_is_made_once(warehouse: Warehouse) -> None:
         assert connection.execute(locks).fetchone() == (0,)
 
 
-def test_many_at_once(warehouse: Warehouse) -> None:
+def test_concurrent_sessions_create_the_schema_once(warehouse: Warehouse) -> None:
     made: list[Any] = []
 
     def make() -> None:
         try:
             with warehouse.connect() as connection:
                 made.append(ensure_schema(connection).layout.name)
-        except BaseException as error:  # noqa: BLE001  # it is looked at
+        except BaseException as error:  # noqa: BLE001  # the test asserts on it
             made.append(error)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
@@ -87,7 +87,7 @@ def test_many_at_once(warehouse: Warehouse) -> None:
     assert len(set(made)) == 1
 
 
-# Tables of others
+# Tables of other projects
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_many_at_once(warehouse: Warehouse) -> None:
     ],
     ids=["other columns", "other types", "plain", "partitioned by location", "view"],
 )
-def test_a_foreign_table_is_left_alone(
+def test_a_table_of_another_project_is_refused_and_not_changed(
     warehouse: Warehouse, flat_months: FlatMonths, table: LiteralString, problem: str
 ) -> None:
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
@@ -124,7 +124,9 @@ def test_a_foreign_table_is_left_alone(
     assert rows_in(warehouse) == (1 if "VIEW" in table else 0)
 
 
-def test_a_foreign_hypertable_is_left_alone(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_a_hypertable_of_another_project_is_refused_and_not_changed(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
     if host.license is None:
         return
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
@@ -137,10 +139,10 @@ def test_a_foreign_hypertable_is_left_alone(warehouse: Warehouse, host: Host, fl
     assert rows_in(warehouse) == 1
 
 
-def test_partitions_are_kept_where_timescaledb_comes_later(
+def test_partitions_are_kept_if_timescaledb_is_added_later(
     warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
-    """And where someone wants partitions although there is TimescaleDB."""
+    """Also if somebody wants partitions although TimescaleDB is available."""
     with warehouse.connect() as connection:
         MonthPartitions().create(connection)
     assert load_month(warehouse, flat_months()).layout == "partitions"
@@ -151,7 +153,7 @@ def test_partitions_are_kept_where_timescaledb_comes_later(
     assert_holds(warehouse, flat_months(seed=2))
 
 
-def test_a_table_in_a_schema_of_ones_own(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_the_table_may_be_in_any_schema(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "Climate Data"')
         connection.execute(
@@ -168,7 +170,7 @@ def test_a_table_in_a_schema_of_ones_own(warehouse: Warehouse, flat_months: Flat
 # Users
 
 
-def test_an_ordinary_owner_of_a_database_can_load(
+def test_the_owner_of_a_database_can_load(
     warehouse: Warehouse, host: Host, host_url: str, flat_months: FlatMonths
 ) -> None:
     with fresh_role(host_url) as role:
@@ -182,8 +184,8 @@ def test_an_ordinary_owner_of_a_database_can_load(
         release(warehouse, role)
 
 
-def test_a_user_called_era5(database_url: str, server_url: str, flat_months: FlatMonths) -> None:
-    """Whose search path begins with the schema of the ledger."""
+def test_a_user_named_era5_can_load(database_url: str, server_url: str, flat_months: FlatMonths) -> None:
+    """This user's default search path begins with the ledger's schema."""
     warehouse = Warehouse(database_url)
     with fresh_role(server_url, name="era5") as role:
         own(warehouse, role)
@@ -203,7 +205,7 @@ def release(warehouse: Warehouse, role: str) -> None:
         connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
 
 
-def test_a_user_who_may_do_nothing(warehouse: Warehouse, host_url: str, flat_months: FlatMonths) -> None:
+def test_a_user_without_privileges_is_refused(warehouse: Warehouse, host_url: str, flat_months: FlatMonths) -> None:
     with fresh_role(host_url) as role:
         theirs = Warehouse(as_role(warehouse.url, role))
         with pytest.raises(ServerUnsuitableError, match=r"(permission denied|may not create the extension)") as refused:
@@ -215,7 +217,7 @@ def test_a_user_who_may_do_nothing(warehouse: Warehouse, host_url: str, flat_mon
     assert_holds(warehouse, flat_months())
 
 
-def test_a_read_only_server(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_read_only_server_is_refused(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     database = sql.Identifier(database_of(warehouse.url))
 
     def execute(statement: LiteralString) -> None:
@@ -223,7 +225,7 @@ def test_a_read_only_server(warehouse: Warehouse, flat_months: FlatMonths) -> No
             connection.execute("SET default_transaction_read_only = off")
             connection.execute(sql.SQL(statement).format(database))
 
-    for _ in range(2):  # without the table, and with it
+    for _ in range(2):  # before the table exists, and after
         execute("ALTER DATABASE {} SET default_transaction_read_only = on")
         with pytest.raises(ServerUnsuitableError, match=r"read-only transaction\n.*read-only \(a standby\?\)"):
             load_month(warehouse, flat_months(seed=2))
@@ -232,7 +234,7 @@ def test_a_read_only_server(warehouse: Warehouse, flat_months: FlatMonths) -> No
     assert_holds(warehouse, flat_months())
 
 
-# The function for users
+# The SQL function era5.location_id
 
 
 @pytest.fixture(scope="module")
@@ -255,10 +257,10 @@ def location_id(connection: psycopg.Connection[Any], latitude: float, longitude:
 @example(360, 1440)
 @example(-360, -719)
 @example(-120, 121)
-def test_location_id_is_that_of_the_grid(
+def test_location_id_in_sql_is_that_of_the_grid(
     located: psycopg.Connection[Any], latitude_steps: int, longitude_steps: int
 ) -> None:
-    """-180, 180 and 540 are one meridian, 0 and 360 another."""
+    """Longitudes may be any multiple: -180, 180 and 540 are the same meridian, as are 0 and 360."""
     latitude, longitude = latitude_steps / 4, longitude_steps / 4
     expected = grid.nearest_location(latitude, longitude).location_id
     assert location_id(located, latitude, longitude) == expected
@@ -271,7 +273,7 @@ def test_location_id_is_that_of_the_grid(
 @example(-0.125, -180.0)
 @example(89.875, 359.875)
 @example(0.0, -179.875)
-def test_location_id_of_any_place_is_the_nearest(
+def test_location_id_in_sql_is_that_of_the_nearest_grid_point(
     located: psycopg.Connection[Any], latitude: float, longitude: float
 ) -> None:
     assert location_id(located, latitude, longitude) == grid.nearest_location(latitude, longitude).location_id

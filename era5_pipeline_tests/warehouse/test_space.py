@@ -1,4 +1,4 @@
-"""What the table takes on disk, against what the files of its relations measure; and who lies in which chunk."""
+"""The table's disk space compared with the sizes of its files; and which months are in which chunk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 JULY = Month(2023, 7)
 
-# A table's own file, that of its TOAST, and those of the indexes of both, with the maps of free space and visibility.
+# Files of tables, of their TOAST tables and of the indexes of both, with their free space and visibility maps.
 _FILES_OF_TABLES = """
 WITH tables AS (SELECT oid, reltoastrelid FROM pg_class WHERE oid = ANY (%s::regclass[])),
 relations AS (
@@ -48,20 +48,20 @@ def files_of(warehouse: Warehouse, *tables: str) -> int:
 
 
 def columnstore_tables(warehouse: Warehouse) -> list[str]:
-    """The tables that TimescaleDB keeps beside the chunks."""
+    """List the tables with the compressed batches, which TimescaleDB keeps beside the chunks."""
     with warehouse.connect() as connection:
         return [
             name
             for (name,) in connection.execute(
                 "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' "
-                # The older and the newer way of naming them.
+                # The older and the newer naming scheme.
                 "AND relname ~ '^compress_hyper_.*_chunk$|^_hyper_.*_chunk_compressed$'"
             )
         ]
 
 
 def months_by_table(warehouse: Warehouse) -> dict[str, set[Month]]:
-    """Which months' rows each partition or chunk holds, by the rows."""
+    """Find by the rows which months each partition or chunk holds."""
     with warehouse.connect() as connection:
         rows = connection.execute(
             "SELECT tableoid::regclass::text, extract(year FROM time)::int, extract(month FROM time)::int FROM weather "
@@ -74,9 +74,9 @@ def months_by_table(warehouse: Warehouse) -> dict[str, set[Month]]:
 
 
 def measured(warehouse: Warehouse) -> Space:
-    """The table's space, which is what its rows and files tell."""
+    """Measure the table, and compare the result with its rows and files."""
     with psycopg.connect(warehouse.url) as connection:
-        # Autovacuum, which changes sizes, stays away.
+        # Keeps autovacuum, which changes sizes, away.
         connection.execute("LOCK TABLE weather IN SHARE UPDATE EXCLUSIVE MODE")
         space = space_of(warehouse)
         _assert_measured(warehouse, space)
@@ -105,7 +105,7 @@ def _assert_measured(warehouse: Warehouse, space: Space) -> None:
     assert space.bytes_per_row == space.bytes / space.rows
 
 
-def test_bytes_are_those_of_the_files(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_bytes_are_the_sizes_of_the_files_on_disk(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
     flats = [flat_months(month) for month in ("2024-07", "2023-05", "2023-06")]
     layouts = {load_month(warehouse, flat).layout for flat in [*flats, flat_months("2023-07", points=(10, 20))]}
     space = measured(warehouse)
@@ -119,13 +119,13 @@ def test_bytes_are_those_of_the_files(warehouse: Warehouse, host: Host, flat_mon
         assert space.chunks == 4
         assert all(month.chunks == 1 and not month.is_sharing for month in space.months.values())
         assert july.bytes_per_row is not None
-        # A row is 77 bytes of heap; the columnstore takes a few of them.
+        # A row takes 77 bytes in the heap, and a few in the columnstore.
         assert 1 < july.bytes_per_row < 90
     if host.license is not None:
         assert space.bytes == ask(warehouse.url, "SELECT hypertable_size('weather')")
 
 
-def test_a_replaced_month_is_measured_anew(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_replaced_month_is_measured_again(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months("2023-07", points=(10, 20)))
     before = space_of(warehouse)
     load_month(warehouse, flat_months("2023-07", points=(10, 20), seed=2), force=True)
@@ -137,7 +137,7 @@ def test_a_replaced_month_is_measured_anew(warehouse: Warehouse, flat_months: Fl
     assert smaller.months[JULY].rows == 744 * 6
 
 
-def test_an_empty_database_takes_nothing_and_stays_empty(warehouse: Warehouse) -> None:
+def test_measuring_an_empty_database_finds_and_creates_nothing(warehouse: Warehouse) -> None:
     assert space_of(warehouse) == Space()
     assert space_of(warehouse).bytes_per_row is None
     with warehouse.connect() as connection:
@@ -149,7 +149,7 @@ def test_an_empty_database_takes_nothing_and_stays_empty(warehouse: Warehouse) -
     assert found == (None, None, None)
 
 
-def test_a_table_without_rows(warehouse: Warehouse, host: Host) -> None:
+def test_a_table_without_rows_is_measured(warehouse: Warehouse, host: Host) -> None:
     with warehouse.connect() as connection:
         layout = ensure_schema(connection).layout
         again = existing_layout(connection)
@@ -159,10 +159,10 @@ def test_a_table_without_rows(warehouse: Warehouse, host: Host) -> None:
     assert (space.layout, space.chunks, space.rows, dict(space.months)) == (layout.name, 0, 0, {})
     assert space.bytes == files_of(warehouse, "weather")
     assert space.bytes_per_row is None
-    assert (space.bytes > 0) == (host.layout == "hypertable")  # a hypertable's index has pages of its own
+    assert (space.bytes > 0) == (host.layout == "hypertable")  # a hypertable's own index has pages without rows
 
 
-def test_a_table_without_a_ledger(database_url: str, flat_months: FlatMonths) -> None:
+def test_a_table_without_a_ledger_is_measured(database_url: str, flat_months: FlatMonths) -> None:
     warehouse = Warehouse(database_url)
     load_month(warehouse, flat_months())
     with warehouse.connect() as connection:
@@ -172,7 +172,7 @@ def test_a_table_without_a_ledger(database_url: str, flat_months: FlatMonths) ->
     assert space.bytes == files_of(warehouse, "weather_2023_07")
 
 
-def test_another_table_weather_is_not_measured(database_url: str) -> None:
+def test_a_table_of_another_project_is_not_measured(database_url: str) -> None:
     warehouse = Warehouse(database_url)
     with warehouse.connect() as connection:
         connection.execute("CREATE TABLE weather (city text)")
@@ -180,7 +180,9 @@ def test_another_table_weather_is_not_measured(database_url: str) -> None:
         space_of(warehouse)
 
 
-def test_who_may_only_read_the_ledger_gets_the_same_answer(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_reading_the_ledger_is_the_only_privilege_needed_to_measure(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
     load_month(warehouse, flat_months())
     with fresh_role(warehouse.url) as role:
         with warehouse.connect() as connection:
@@ -215,7 +217,7 @@ def test_the_number_of_queries_does_not_grow_with_the_chunks(warehouse: Warehous
     assert queries() == of_one
 
 
-def test_a_table_that_is_locked_is_not_waited_for(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_measuring_a_locked_table_fails_soon(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months())
     with warehouse.connect() as connection:
         before = ask(warehouse.url, "SHOW lock_timeout")
@@ -234,7 +236,7 @@ def test_a_table_that_is_locked_is_not_waited_for(warehouse: Warehouse, flat_mon
 @pytest.mark.parametrize(
     "setting", ["DateStyle = 'German, DMY'", "DateStyle = 'Postgres, MDY'", "TimeZone = 'Asia/Jakarta'"]
 )
-def test_bounds_are_read_whatever_way_dates_are_written(
+def test_bounds_of_partitions_are_read_in_every_date_style(
     database_url: str, flat_months: FlatMonths, setting: str
 ) -> None:
     warehouse = Warehouse(database_url)
@@ -246,7 +248,7 @@ def test_bounds_are_read_whatever_way_dates_are_written(
         assert read_space(connection) == expected
 
 
-def test_partitions_of_ones_own_count_and_are_no_months(database_url: str, flat_months: FlatMonths) -> None:
+def test_partitions_made_by_others_count_but_are_no_months(database_url: str, flat_months: FlatMonths) -> None:
     warehouse = Warehouse(database_url)
     load_month(warehouse, flat_months())
     july = space_of(warehouse).months[JULY]
@@ -268,7 +270,9 @@ def test_partitions_of_ones_own_count_and_are_no_months(database_url: str, flat_
 # Community edition
 
 
-def test_chunks_in_the_columnstore(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_chunks_converted_after_loading_have_sizes_before_and_after(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
     if host.license != "timescale":
         return
     make_heap_hypertable(warehouse)
@@ -296,7 +300,7 @@ def test_chunks_in_the_columnstore(warehouse: Warehouse, host: Host, flat_months
     assert july.bytes < heap[name] / 3
 
 
-def test_rows_that_were_compressed_on_their_way_in_have_no_size_before(
+def test_rows_compressed_while_loading_have_no_size_before(
     warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
     with warehouse.connect() as connection:
@@ -319,14 +323,14 @@ def test_rows_that_were_compressed_on_their_way_in_have_no_size_before(
     assert (space.chunks, space.chunks_in_columnstore) == (2, 2)
     assert (space.bytes_before_columnstore, space.bytes_after_columnstore) == (None, None)
     assert all(month.bytes_per_row is not None and month.bytes_per_row < 30 for month in space.months.values())
-    # Its rows lie beside their successors until that room is used again.
+    # The replaced rows stay beside the new ones until their space is used again.
     load_month(compressing, flat_months("2023-07", points=(10, 20), seed=2))
     replaced = measured(warehouse)
     assert replaced.months[Month(2023, 6)] == space.months[Month(2023, 6)]
     assert replaced.rows == space.rows
 
 
-# Who lies in which chunk
+# Which months are in which chunk
 
 _MONTHS = st.integers(0, 40).map(lambda number: Month(2000 + number // 12, number % 12 + 1))
 _ROWS = st.dictionaries(_MONTHS, st.integers(0, 10**9), max_size=8)
@@ -336,7 +340,7 @@ _BOUNDS = st.lists(st.one_of(_HOURS_FROM_2000, st.sampled_from((-math.inf, math.
 
 @st.composite
 def _chunks(draw: st.DrawFn) -> list[Chunk]:
-    """Chunks side by side, some missing between, in any order; maybe one without bounds."""
+    """Chunks that do not overlap, with gaps, in any order; perhaps one without bounds."""
     bounds = [Month(2000, 1).start.timestamp() + 3600 * hour for hour in sorted(draw(_BOUNDS))]
     sizes = st.integers(0, 10**12)
     made = [Chunk(start, end, draw(sizes), draw(st.booleans())) for start, end in pairwise(bounds)]
@@ -347,7 +351,7 @@ def _chunks(draw: st.DrawFn) -> list[Chunk]:
 
 
 @given(_chunks(), _ROWS)
-def test_a_month_lies_in_the_chunks_that_hold_an_hour_of_it(chunks: list[Chunk], rows: dict[Month, int]) -> None:
+def test_a_month_is_assigned_the_chunks_that_hold_an_hour_of_it(chunks: list[Chunk], rows: dict[Month, int]) -> None:
     def holds(chunk: Chunk, month: Month) -> bool:
         hours = range(int(month.start.timestamp()), int(month.end.timestamp()), 3600)
         return chunk.start is not None and chunk.end is not None and any(chunk.start <= h < chunk.end for h in hours)
@@ -363,7 +367,7 @@ def test_a_month_lies_in_the_chunks_that_hold_an_hour_of_it(chunks: list[Chunk],
     assert list(shared_out) == sorted(rows)
 
 
-def test_bytes_per_row_need_rows_and_bytes() -> None:
+def test_bytes_per_row_is_none_without_rows_or_bytes() -> None:
     assert MonthSpace(rows=10, chunks=1, bytes=770).bytes_per_row == 77.0
     assert MonthSpace(rows=0, chunks=1, bytes=770).bytes_per_row is None
     assert MonthSpace(rows=10, chunks=1, bytes=None).bytes_per_row is None

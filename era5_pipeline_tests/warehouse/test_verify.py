@@ -1,4 +1,4 @@
-"""Whether the table holds what the file has: every kind of difference, made by SQL."""
+"""Comparing the table with the file: every kind of difference, made by SQL."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, LiteralString
 
 import pytest
 
+from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.errors import WarehouseError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
@@ -19,7 +20,7 @@ NOON = "time = '2023-07-15 12:00Z'"
 ONE_ROW: LiteralString = f"{NOON} AND location_id = (SELECT min(location_id) FROM weather WHERE {NOON})"
 
 
-def test_a_loaded_month_is_as_its_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_loaded_month_does_not_differ_from_its_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     for flat in (
         flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf")),
         flat_months("2024-02", missing=0.1, flat_format="csv"),
@@ -62,11 +63,9 @@ def test_a_loaded_month_is_as_its_file(shared_warehouse: Warehouse, flat_months:
         pytest.param(
             "UPDATE weather SET total_precipitation = NULL WHERE " + ONE_ROW,
             {"values of total_precipitation", "checksum of total_precipitation"},
-            id="a value less",
+            id="a removed value",
         ),
-        pytest.param(
-            "UPDATE weather SET snowfall = 0 WHERE " + ONE_ROW, {"values of snowfall"}, id="a value from nowhere"
-        ),
+        pytest.param("UPDATE weather SET snowfall = 0 WHERE " + ONE_ROW, {"values of snowfall"}, id="an added value"),
         pytest.param(
             "UPDATE weather SET location_id = location_id + 1 WHERE " + ONE_ROW,
             {"sum of location_id"},
@@ -76,7 +75,7 @@ def test_a_loaded_month_is_as_its_file(shared_warehouse: Warehouse, flat_months:
         pytest.param(
             "INSERT INTO weather SELECT * FROM weather WHERE " + ONE_ROW,
             {"rows", "sum of location_id"},
-            id="a row twice",
+            id="a duplicate row",
         ),
         pytest.param(
             "WITH gone AS (DELETE FROM weather WHERE " + ONE_ROW + " RETURNING location_id) "
@@ -87,7 +86,7 @@ def test_a_loaded_month_is_as_its_file(shared_warehouse: Warehouse, flat_months:
         pytest.param("DELETE FROM weather", {"rows", "sum of location_id", "minimum of temperature_2m"}, id="no row"),
     ],
 )
-def test_a_difference_is_found(
+def test_changes_in_the_table_are_found(
     shared_warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
 ) -> None:
     flat, neighbour = flat_months(points=(1, 2)), flat_months("2023-08", points=(1, 2))
@@ -96,18 +95,25 @@ def test_a_difference_is_found(
     with shared_warehouse.connect() as connection:
         connection.execute(change)
     differences = verify_month(shared_warehouse, flat)
-    assert found <= {text.partition(":")[0] for text in differences}
-    assert all(" in the table, " in text and text.endswith(" in the file") for text in differences)
+    texts = [str(difference) for difference in differences]
+    assert found <= {text.partition(":")[0] for text in texts}
+    assert all(" in the table, " in text and text.endswith(" in the file") for text in texts)
 
 
-def test_words_name_both_sides(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_difference_has_the_numbers_of_table_and_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
     load_month(shared_warehouse, flat, force=True)
-    assert verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1)) == (
-        f"rows: {flat.rows} in the table, {flat.rows - 1} in the file",
+    (difference,) = verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1))
+    assert difference == Difference("rows", None, table=flat.rows, file=flat.rows - 1)
+    assert str(difference) == f"rows: {flat.rows} in the table, {flat.rows - 1} in the file"
+    first = replace(flat.columns[0], checksum=flat.columns[0].checksum + 1)
+    (difference,) = verify_month(shared_warehouse, replace(flat, columns=(first, *flat.columns[1:])))
+    assert (difference.kind, difference.column, difference.file) == ("checksum", "temperature_2m", first.checksum)
+    assert str(difference) == (
+        f"checksum of temperature_2m: {first.checksum - 1} in the table, {first.checksum} in the file"
     )
 
 
-def test_without_a_table(database_url: str, flat_months: FlatMonths) -> None:
+def test_verifying_without_a_table_is_an_error(database_url: str, flat_months: FlatMonths) -> None:
     with pytest.raises(WarehouseError, match='verifying 2023-07: relation "weather" does not exist'):
         verify_month(Warehouse(database_url), flat_months())

@@ -1,4 +1,4 @@
-"""One month by several connections: as whole, and as safe, as by one."""
+"""One month loaded by several connections is as complete, and as safe, as by one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
-from era5_pipeline_tests.warehouse.loads import ask, rows_in
-from era5_pipeline_tests.warehouse.test_load_interrupted import Reader, tables_aside
+from era5_pipeline_tests.warehouse.loads import Reader, ask, rows_in
+from era5_pipeline_tests.warehouse.test_load_interrupted import staging_tables
 from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def partitions(database_url: str) -> Warehouse:
     return Warehouse(database_url)
 
 
-def test_a_month_is_whole_and_the_result_says_by_how_many(
+def test_several_connections_load_the_whole_month_or_a_note_says_why_not(
     warehouse: Warehouse, host: Host, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     neighbour = flat_months("2023-08")
@@ -46,20 +46,20 @@ def test_a_month_is_whole_and_the_result_says_by_how_many(
         assert note.startswith("2023-07: loaded by one connection, not 2: in a hypertable")
 
 
-def test_shared_and_whole_months_take_each_others_place(
+def test_months_loaded_by_one_and_by_two_connections_replace_each_other(
     partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     small = flat_months(points=(1, 2))
     for flat, workers, used in ((large, 2, 2), (small, 2, 1), (large, 1, 1), (large, 2, 2), (large, 2, 2)):
         assert load_month(partitions, flat, workers=workers, force=True).workers == used
         assert_holds(partitions, flat)
-        assert tables_aside(partitions) == 0
+        assert staging_tables(partitions) == 0
     with partitions.connect() as connection:
         left = connection.execute("SELECT relid::text FROM pg_partition_tree('weather') ORDER BY 1").fetchall()
         assert left == [("weather",), ("weather_2023_07",), ("weather_2023_07_1",), ("weather_2023_07_2",)]
         checks = connection.execute("SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'c'").fetchall()
         assert [name for (name,) in checks if name.startswith("weather")] == []
-        # Each share is frozen, analyzed and indexed, and its index belongs to the table's.
+        # Each share is frozen, analyzed and indexed, and its index is a partition of the table's index.
         rows = connection.execute(
             "SELECT c.relname, c.reltuples::int > 0, c.relallvisible > 0, count(*) "
             "FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid JOIN pg_class x ON x.oid = i.indexrelid "
@@ -69,7 +69,7 @@ def test_shared_and_whole_months_take_each_others_place(
         assert rows == [("weather_2023_07_1", True, True, 1), ("weather_2023_07_2", True, True, 1)]
 
 
-def test_a_location_is_looked_for_in_its_share_alone(partitions: Warehouse, large: FlatMonth) -> None:
+def test_a_query_for_a_location_reads_only_its_share(partitions: Warehouse, large: FlatMonth) -> None:
     load_month(partitions, large, workers=2)
     location = ask(partitions.url, "SELECT max(location_id) FROM weather")
     with partitions.connect() as connection:
@@ -88,10 +88,12 @@ def test_readers_see_the_old_month_or_the_new_one(
         for flat in (large, small, large):
             load_month(partitions, flat, workers=2)
     assert reader.error is None
-    assert reader.counts <= {small.rows, large.rows}
+    assert set(reader.counts) <= {small.rows, large.rows}
 
 
-def test_one_cut_connection_ends_all(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_one_cut_connection_stops_all_connections(
+    partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
     old = flat_months(points=(1, 2))
     load_month(partitions, old)
     cut = threading.Event()
@@ -109,12 +111,12 @@ def test_one_cut_connection_ends_all(partitions: Warehouse, flat_months: FlatMon
         load_month(partitions, large, workers=2)
     assert_holds(partitions, old)
     assert last_attempt(partitions, "2023-07")[0] == "failed"
-    assert tables_aside(partitions) == 0
+    assert staging_tables(partitions) == 0
     assert load_month(partitions, large, workers=2).workers == 2
     assert rows_in(partitions) == large.rows
 
 
-def test_ctrl_c_ends_all(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
+def test_ctrl_c_stops_all_connections(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
     load_month(partitions, flat_months())
 
     def interrupt(stage: Stage, done: int, total: int, unit: str) -> None:
@@ -123,12 +125,12 @@ def test_ctrl_c_ends_all(partitions: Warehouse, flat_months: FlatMonths, large: 
     with listening(interrupt), pytest.raises(KeyboardInterrupt):
         load_month(partitions, large, workers=2)
     assert_holds(partitions, flat_months())
-    assert tables_aside(partitions) == 0
+    assert staging_tables(partitions) == 0
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'era5 2023-07%%' AND datname = %s"
     assert ask(partitions.url, sessions, ask(partitions.url, "SELECT current_database()")) == 0
 
 
-def test_what_a_killed_load_left_aside_is_removed(partitions: Warehouse, large: FlatMonth) -> None:
+def test_staging_tables_of_a_killed_load_are_dropped(partitions: Warehouse, large: FlatMonth) -> None:
     load_month(partitions, large)
     with partitions.connect() as connection:
         for name in ("weather_2023_07_1", "weather_2023_07_12", "weather_2023_071"):

@@ -1,4 +1,4 @@
-"""Flat months of a version of ERA5, of a source's choice: preliminary and final ones, with equal or other values."""
+"""Flat months of any version of ERA5 (preliminary, final or mixed) and source, with equal or other values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINAL, PRELIMINARY = "0001", "0005"
 
 
 class VersionedMonths:
-    """Makes flat months, each out of files of its own."""
+    """Make flat months, each from its own files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,7 +40,11 @@ class VersionedMonths:
         missing: float = 0.0,
         area: str | None = None,
     ) -> FlatMonth:
-        """Of 2 x 3 points; `version` of all hours, or one an hour by name; `change` is added to one value, by name."""
+        """Make a month of 2 x 3 points.
+
+        `version` is that of all hours, or one per hour by short name of the variable; `change` is added to one value,
+        by short name.
+        """
         home = self._folder / str(self._made)
         self._made += 1
         count = hours or Month.parse(month).hours
@@ -57,7 +61,7 @@ class VersionedMonths:
             of.fields[name][count // 2, 1, 1] += (change or {}).get(name, 0.0)
             paths += era5_files.write(home, of, stem=name)
             with netCDF4.Dataset(paths[-1], "a") as dataset:
-                # As a service does, so that the same data are another file each time.
+                # As the services do: the same data are a different file each time.
                 dataset.setncattr("history", f"asked for the {self._made}th time")
         with era5_files.without_pictures():
             flat = era5_files.flatten(paths, month, home)

@@ -20,7 +20,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def layout_for(server: Server) -> Layout:
-    """The layout for a new table on this server."""
+    """Choose the layout of a new table on this server."""
     if server.timescaledb is None:
         return LAYOUTS[MonthPartitions.name]
     if server.license == "timescale":

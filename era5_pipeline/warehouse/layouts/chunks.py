@@ -1,7 +1,7 @@
-"""The chunks of the hypertable `weather`: which there are, and making a month's beforehand.
+"""The chunks of the hypertable `weather`: listing them, and creating those of a month before it is loaded.
 
-Beforehand, because a load whose rows make a chunk holds a lock on the hypertable until its commit: every other load
-that needs a chunk of its own waits for it.
+They are created before the load, because a load whose rows create a chunk holds a lock on the hypertable until its
+commit, and every other load that needs a new chunk waits for that lock.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ _HOUR = timedelta(hours=1)
 
 
 def chunks_of(connection: psycopg.Connection[Any], month: Month) -> list[sql.Identifier]:
-    """The chunks that hold, or would hold, hours of the month; earliest first."""
+    """List the chunks whose ranges include hours of the month, earliest first."""
     return _chunks_between(connection, month.start, month.end)
 
 
 def tables_of(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> list[sql.Identifier]:
-    """What to vacuum for a chunk: itself, and the table of its batches, which versions before 2.28 leave out."""
-    is_before = connection.execute(
+    """List the tables to vacuum for a chunk: itself, and the table of its compressed batches.
+
+    Before TimescaleDB 2.28, VACUUM of a chunk leaves out that table.
+    """
+    is_older = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = '_timescaledb_catalog.chunk'::regclass "
         "AND attname = 'compressed_chunk_id' AND NOT attisdropped"
     ).fetchone()
-    if is_before is None:
+    if is_older is None:
         return [chunk]
     batches = connection.execute(
         "SELECT b.schema_name, b.table_name FROM _timescaledb_catalog.chunk c "
@@ -46,10 +49,10 @@ def tables_of(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> lis
 
 
 def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Make a chunk for exactly the month: the Community edition alone can.
+    """Create a chunk for exactly the month, which only the Community edition can.
 
-    Where a chunk that is not the month's alone is in the way (made under the Apache edition, or by rows from
-    elsewhere), what it leaves free of the month gets chunks as there.
+    If a chunk already covers a part of the month (created under the Apache edition, or by rows that others inserted),
+    the rest of the month gets chunks by rows.
     """
     if chunks_of(connection, month):
         make_chunks_by_rows(connection, month)
@@ -61,16 +64,17 @@ def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> No
 
 
 def make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Make the chunks by two rows, which come and go in one transaction: all that the Apache edition offers.
+    """Create the month's chunks by inserting and deleting two rows in one transaction.
 
-    A month is no longer than a chunk, so its first and last hour are in all chunks that it touches.
+    The Apache edition offers no other way. A month is no longer than a chunk, so that its first and its last hour are
+    in all chunks that it touches.
     """
     ends = (month.start, month.end - _HOUR)
     if all(_chunks_between(connection, time, time + _HOUR) for time in ends):
         return
     with connection.transaction():
         for time in ends:
-            # No location: what makes these rows known from all others in the month.
+            # These rows have no location, which tells them from all others of the month.
             connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
         connection.execute(
             sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))

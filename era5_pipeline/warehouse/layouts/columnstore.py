@@ -1,12 +1,12 @@
-"""TimescaleDB's columnstore, which the Community edition has: a month in a quarter of the space, as quick to read.
+"""TimescaleDB's columnstore, in the Community edition: a month takes a quarter of the space and is as fast to read.
 
-A chunk for each calendar month; in it one batch a location (`segmentby`), its hours in order (`orderby`). Rows come
-location-major, so since 2.21 COPY can write batches directly (direct compress): measured at 18.3 bytes a row and 1.9
-million rows/s, against 76.7 bytes and 2.1 million in the heap, and 1.0 million where heap rows are compressed
-afterwards, which is what remains for older versions.
+There is one chunk for each calendar month, in it one batch per location (`segmentby`), with its hours in order
+(`orderby`). Flat files are location-major, so that since TimescaleDB 2.21 COPY can write batches directly (direct
+compress): measured at 18.3 bytes per row and 1.9 million rows/s, against 76.7 bytes and 2.1 million rows/s in the heap.
+Older versions compress the heap rows afterwards, at 1.0 million rows/s.
 
-A month is replaced by DELETE and COPY in one transaction, for which readers never wait. Deleted batches are given back
-afterwards.
+A month is replaced by DELETE and COPY in one transaction, for which readers never wait. The space of deleted batches is
+freed afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, tables_of
-from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete_and_copy, make_room
+from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete_and_copy, vacuum_failed_loads
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,39 +29,40 @@ if TYPE_CHECKING:
 
 _SEGMENT_BY = "location_id,latitude,longitude"
 _ORDER_BY = "time"
-# The names of these settings changed in 2.18; the old ones are deprecated since.
+# The names of these settings changed in TimescaleDB 2.18; the old ones are deprecated since then.
 _COLUMNSTORE_VERSION = (2, 18)
 
 _OLD_NAMES = ("compress", "compress_segmentby", "compress_orderby")
 
 _DIRECT_SETTINGS = {
     "enable_direct_compress_copy": "on",
-    # Sorting again what is sorted would cost a third of the rate; unsorted, each batch would hold one row.
+    # The rows are sorted: sorting them again would cost a third of the rate, and declared as unsorted, each batch would
+    # hold one row.
     "enable_direct_compress_copy_client_sorted": "on",
 }
 _LOAD_SETTINGS = {
-    # A chunk that months share may have batches of both: the DELETE then unpacks them.
+    # A chunk shared by two months may have batches with rows of both, which the DELETE decompresses. 0: no limit.
     "max_tuples_decompressed_per_dml_transaction": "0",
 }
 
-# VACUUM FULL keeps the month's readers waiting: 0.4 s for 85 MB of which half was free. What is larger is left to be
-# used again by the month's next replacement.
-_COMPACTED_AT_ONCE_BYTES = 128 * (1 << 20)
-_COMPACT_WAITS_MS = 200
+# VACUUM FULL keeps the month's readers waiting: 0.4 s for 85 MB of which half was free. The free space of larger chunks
+# stays for the month's next replacement.
+_MAX_COMPACTED_BYTES = 128 * (1 << 20)
+_COMPACT_LOCK_MS = 200
 
 
 @dataclass(frozen=True)
 class Columnstore:
-    """A compressed chunk for each calendar month; `direct`: COPY compresses, where the server's version can."""
+    """A compressed chunk for each calendar month; with `direct`, COPY compresses if the server's version can."""
 
     direct: bool = True
 
     name: ClassVar[str] = "columnstore"
-    # Each connection would commit its share by itself: readers would see parts of the month.
+    # Each connection would commit its share separately, and readers would see parts of the month.
     shares_months: ClassVar[bool] = False
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the hypertable. No index: each compressed chunk has one of its own on what it is segmented by."""
+        """Create the hypertable. It needs no index: each compressed chunk has one on its `segmentby` columns."""
         new = _version(connection) >= _COLUMNSTORE_VERSION
         names = ("enable_columnstore", "segmentby", "orderby") if new else _OLD_NAMES
         with connection.transaction():
@@ -74,13 +75,13 @@ class Columnstore:
             )
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """DELETE what is there, COPY what comes: straight into batches where the server can."""
+        """DELETE the old rows and COPY the new ones, directly into batches if the server can."""
         month = replacement.month
         make_calendar_chunk(connection, month)
-        make_room(connection, month)
+        vacuum_failed_loads(connection, month)
         with connection.transaction():
             for name, value in (_LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {})).items():
-                # Those that this version has.
+                # Only the settings that this version has.
                 connection.execute(
                     "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, f"timescaledb.{name}")
                 )
@@ -89,8 +90,8 @@ class Columnstore:
         return rows
 
     def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """Compress what is not compressed yet, analyze, and give back the space of what was replaced."""
-        said = []
+        """Compress rows that are not compressed yet, vacuum, analyze, and free the space of replaced rows."""
+        notes = []
         for chunk in chunks_of(connection, month):
             name = chunk.as_string(connection)
             if _has_heap(connection, name):
@@ -99,11 +100,11 @@ class Columnstore:
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
             if replaced and not _compact(connection, chunk):
                 tables = ", ".join(table.as_string(connection) for table in tables_of(connection, chunk))
-                said.append(
-                    f"{month}: the space of the replaced rows is kept for its next replacement; to give it back, when "
+                notes.append(
+                    f"{month}: the space of the replaced rows is kept for its next replacement; to free it, when "
                     f"readers of the month can wait: VACUUM FULL {tables};"
                 )
-        return tuple(said)
+        return tuple(notes)
 
 
 def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
@@ -112,23 +113,23 @@ def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
 
 
 def _has_heap(connection: psycopg.Connection[Any], chunk: str) -> bool:
-    """Whether the chunk has rows outside its compressed part: of a version without direct compress, or of others."""
+    """Whether the chunk has uncompressed rows: from a version without direct compress, or inserted by others."""
     return connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (chunk,)).fetchone() == (True,)
 
 
 def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool:
-    """Give the chunk's free space back, if readers need not wait long for that; gives whether it was done."""
+    """Free the chunk's unused space if readers need not wait long for that; return whether it was done."""
     row = connection.execute(
         "SELECT total_bytes FROM chunks_detailed_size('weather') "
         "WHERE format('%%I.%%I', chunk_schema, chunk_name)::regclass = %s::regclass",
         (chunk.as_string(connection),),
     ).fetchone()
-    if row is None or row[0] > _COMPACTED_AT_ONCE_BYTES:
+    if row is None or row[0] > _MAX_COMPACTED_BYTES:
         return False
     (before,) = connection.execute("SHOW lock_timeout").fetchone() or ("0",)
     try:
-        # Whoever asks after us waits behind us: not for long where someone before us does not end.
-        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_COMPACT_WAITS_MS}ms",))
+        # While this waits for the lock, every later reader waits behind it: so it gives up soon.
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_COMPACT_LOCK_MS}ms",))
         for table in tables_of(connection, chunk):
             connection.execute(sql.SQL("VACUUM FULL {}").format(table))
     except pg.LockNotAvailable:

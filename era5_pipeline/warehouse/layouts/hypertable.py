@@ -1,12 +1,12 @@
-"""TimescaleDB, rows as rows: a hypertable of heap chunks, which is all that the Apache edition has.
+"""TimescaleDB without columnstore: a hypertable of heap chunks, the only kind that the Apache edition has.
 
-Chunk intervals are fixed widths there, so chunks are of 31 days. Measured with a month of 10,000 locations, loading and
-reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7 and 5.2; 85
-years are 1,000 chunks instead of 31,000. On the Community edition, a table that was made without a columnstore gets a
-chunk for exactly each calendar month.
+The Apache edition's chunk intervals have a fixed width: 31 days here. Measured with a month of 10,000 locations,
+loading it and reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7
+and 5.2; 85 years are 1,000 chunks instead of 31,000. On the Community edition, a table that was created without a
+columnstore gets one chunk for each calendar month.
 
-A month is replaced by DELETE and COPY in one transaction: readers see the old rows until commit, and wait for no lock
-but that of the VACUUM afterwards, for milliseconds, where it gives room back.
+A month is replaced by DELETE and COPY in one transaction. Readers see the old rows until the commit, and wait for no
+lock except that of the VACUUM afterwards, which takes it for milliseconds to return free space.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     """Create `weather` as a hypertable without an index.
 
-    The interval is for rows that come without a chunk made for them.
+    The interval applies to rows for which no chunk was created beforehand.
     """
     create_weather(connection, sql.SQL(""))
     connection.execute(
@@ -47,17 +47,17 @@ def create_hypertable(connection: psycopg.Connection[Any]) -> None:
 
 
 def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-    """Within a transaction: DELETE what is there, COPY what comes; gives the rows copied."""
+    """Within a transaction, DELETE the old rows and COPY the new ones; return the number of rows copied."""
     connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(replacement.month)))
-    # FREEZE is refused on hypertables.
+    # Hypertables refuse FREEZE.
     return replacement.copy(connection, WEATHER, freeze=False)
 
 
-def make_room(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Turn what failed loads left in the month's chunks into room for the next one.
+def vacuum_failed_loads(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Make the space of rows that failed loads left in the month's chunks available again.
 
-    A chunk that another session vacuums or analyzes is left to it. Cutting off free pages at the end would wait, for
-    five seconds, for other months' loads into the same chunk.
+    Chunks that another session vacuums or analyzes are skipped. Truncating free pages at the end is off: it would wait
+    five seconds for other months' loads into the same chunk.
     """
     for chunk in chunks_of(connection, month):
         for table in tables_of(connection, chunk):
@@ -74,10 +74,10 @@ class _HeapHypertable:
             create_location_index(connection, WEATHER)
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """DELETE what is there, COPY what comes."""
+        """DELETE the old rows and COPY the new ones in one transaction."""
         month = replacement.month
         self._make_chunks(connection, month)
-        make_room(connection, month)
+        vacuum_failed_loads(connection, month)
         with connection.transaction():
             rows = delete_and_copy(connection, replacement)
             _index_new_pages(connection, month)
@@ -85,21 +85,20 @@ class _HeapHypertable:
         return rows
 
     def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """Vacuum and analyze the month's chunks: deleted rows become room for the next replacement."""
-        del (
-            replaced
-        )  # a first load's rows are worth a VACUUM as well: readers then need not look whether they are visible
+        """Vacuum and analyze the month's chunks: the next replacement reuses the space of deleted rows."""
+        # Also after a first load: VACUUM marks the rows as visible to all, which saves readers from checking each one.
+        del replaced
         for chunk in chunks_of(connection, month):
             connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(chunk))
         return ()
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        """Create the month's chunks beforehand, in a short transaction of their own."""
+        """Create the month's chunks in a short transaction of their own, before the load."""
         raise NotImplementedError
 
 
 class ChunkedHypertable(_HeapHypertable):
-    """Apache edition: chunks of 31 days, which neighbouring months share."""
+    """Apache edition: chunks of 31 days, which adjacent months share."""
 
     name: ClassVar[str] = "hypertable"
 
@@ -108,7 +107,7 @@ class ChunkedHypertable(_HeapHypertable):
 
 
 class CalendarHypertable(_HeapHypertable):
-    """Community edition, a table without a columnstore: a chunk for each calendar month."""
+    """Community edition, a table without a columnstore: one chunk for each calendar month."""
 
     name: ClassVar[str] = "calendar hypertable"
 
@@ -117,9 +116,10 @@ class CalendarHypertable(_HeapHypertable):
 
 
 def _index_new_pages(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Put the pages of this transaction into the BRIN indexes now; VACUUM would, but only after the commit.
+    """Add the pages of this transaction to the BRIN indexes before the commit.
 
-    In between, a location's query would read every new page: half a second for a month of 5 million rows.
+    VACUUM would do so only after the commit. Until then, a query for one location would read every new page: half a
+    second for a month of 5 million rows.
     """
     for chunk in chunks_of(connection, month):
         connection.execute(

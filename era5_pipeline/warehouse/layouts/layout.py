@@ -1,4 +1,4 @@
-"""How the table `weather` is cut by time and how a month of it is replaced: one interface, one class a layout."""
+"""What every layout of the table `weather` offers: creating the table, and replacing a month of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEATHER = sql.Identifier("weather")
 
 @dataclass(frozen=True)
 class LocationSpan:
-    """Locations from `first` to before `end`; None: no border there."""
+    """Locations from `first` to before `end`; None means no bound."""
 
     first: int | None = None
     end: int | None = None
@@ -32,7 +32,7 @@ EVERYWHERE = LocationSpan()
 
 
 class CopyInto(Protocol):
-    """The flat month, to be copied into a table."""
+    """A flat month that can be copied into a table."""
 
     def __call__(
         self,
@@ -42,79 +42,89 @@ class CopyInto(Protocol):
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """Copy the rows of these locations; gives how many the server took."""
+        """Copy the rows of these locations; return how many the server accepted."""
         ...
 
 
 @dataclass(frozen=True)
+class Shares:
+    """The shares of a month that several connections load, one span each.
+
+    `connect` opens a connection with the name given; `stop` makes all copies under way fail, once one has failed.
+    """
+
+    spans: tuple[LocationSpan, ...]
+    connect: Callable[[str], psycopg.Connection[Any]]
+    stop: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
 class Replacement:
-    """What is to take a month's place.
+    """The new contents of a month, and how to put them in place.
 
-    `finish` is called with the rows copied, in the very transaction that readers see the new rows by: what it writes
-    is there with them, and what it raises undoes them. Where readers are in the way, `on_wait` is told whose session it
-    is, and the load waits up to `patience_seconds`.
+    `finish` is called with the number of rows copied, in the transaction that makes the new rows visible: what it
+    writes is committed with them, and what it raises rolls them back. If other sessions lock the table, `on_wait` is
+    called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
-    `spans` share the month out, one a connection: a layout that `shares_months` opens the others by `connect` (which is
-    told what to call them), and tells `stop` where one fails, so that the others end. Other layouts have one span.
+    `shares` is None where one connection loads the month, as on every layout without `shares_months`.
     """
 
     month: Month
     copy: CopyInto
-    finish: Callable[[int], None]
-    on_wait: Callable[[str], None]
-    patience_seconds: float
-    spans: tuple[LocationSpan, ...]
-    connect: Callable[[str], psycopg.Connection[Any]]
-    stop: Callable[[], None]
+    finish: Callable[[int], None] = lambda rows: None
+    on_wait: Callable[[str], None] = lambda message: None
+    lock_timeout_seconds: float = 60.0
+    shares: Shares | None = None
 
 
 class Layout(Protocol):
-    """What a kind of server offers for `weather`."""
+    """How the table is divided by time, and how a month of it is replaced, on one kind of server."""
 
     name: ClassVar[str]
-    # Whether several connections can load one month, which is then still replaced in one transaction.
+    # Whether several connections can load one month that is still replaced in one transaction.
     shares_months: ClassVar[bool]
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the table, which does not exist yet."""
+        """Create the table, which must not exist yet."""
         ...
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Put what is copied in the month's place; gives the rows copied.
+        """Replace the month by the rows copied; return their number.
 
-        Until it is committed as a whole, readers see what was there; if it fails, they go on seeing that. Loads of
-        other months, at the same time, do not wait for each other's rows.
+        Until the commit, and if anything fails, readers see the old contents. Loads of other months at the same time do
+        not wait for each other's rows.
 
         Raises:
-            MonthLockedError: if readers were in the way for too long.
-            psycopg.Error: whatever the server says.
+            MonthLockedError: if readers held the table for too long.
+            psycopg.Error: any other error of the server.
         """
         ...
 
     def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """After commit: statistics, and the space of what was replaced; gives what the user should know."""
+        """After the commit, update statistics and free the space of replaced rows; return notes for the user."""
         ...
 
 
 def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Composable) -> None:
-    """Create the table itself, with what the layout says about its partitioning."""
+    """Create the table itself, with the layout's partitioning clause."""
     connection.execute(weather_table(partitioning))
 
 
 def weather_table(partitioning: sql.Composable) -> sql.Composed:
-    """The statement that creates the table, with a column for each variable."""
+    """Compose the statement that creates the table, with a column for each variable."""
     columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in VARIABLES]
     return sql.SQL(read_sql("weather")).format(variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning)
 
 
 def create_location_index(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
-    """Index locations by BRIN: rows are location-major, so that 131 kB find a location's month in under a millisecond.
+    """Create a BRIN index on locations.
 
-    16 pages a range hold about 1,700 rows: two or three locations of a month.
+    Rows are location-major, so an index of 131 kB finds a location's month in under a millisecond. A range of 16 pages
+    holds about 1,700 rows: two or three locations of a month.
     """
     connection.execute(sql.SQL("CREATE INDEX ON {} USING brin (location_id) WITH (pages_per_range = 16)").format(table))
 
 
 def month_where(month: Month) -> sql.Composed:
-    """The month's rows, as a condition with literals (a planner that sees them leaves other months out)."""
+    """The condition for the month's rows, with literals, so that the planner can exclude other months."""
     return sql.SQL("time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))

@@ -1,9 +1,8 @@
-"""Plain PostgreSQL: a partition a month, loaded aside and attached in the old one's place.
+"""Plain PostgreSQL: one partition per month, loaded in a staging table and attached in place of the old one.
 
-The new partition is filled aside (`aside`), by several connections if asked. That is committed, and the rows are on
-disk, before readers are asked to wait: that they do for the few milliseconds in which the two partitions change places,
-and for no more than `_READERS_WAIT_SECONDS` at a time where a reader holds the table and the exchange has to be tried
-again.
+The staging table (see `staging`) is filled, by several connections if asked, and committed before any reader has to
+wait. Readers wait for the few milliseconds of the exchange. If a reader holds the table, the exchange is tried again
+and again, and other readers wait for no more than `_EXCHANGE_LOCK_SECONDS` at a time.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from psycopg import sql
 from era5_pipeline.model.errors import MonthLockedError, WarehouseError
 from era5_pipeline.warehouse.layouts.layout import WEATHER, create_location_index, create_weather
 from era5_pipeline.warehouse.layouts.staging import (
-    drop_borders,
-    fill_aside,
-    move_aside_to,
+    drop_bounds,
+    drop_staging,
+    fill_staging,
+    move_staging_to,
     partition_of,
-    remove_aside,
 )
 from era5_pipeline.warehouse.locks import holder_of_tables
 
@@ -33,66 +32,58 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Replacement
 
-# Whoever asks for the table after us waits behind us: so we wait for those before us a little at a time, and let the
-# others pass in between.
-_READERS_WAIT_SECONDS = 0.5
+# While the exchange waits for the lock on the table, every later reader waits behind it: so it waits briefly, and lets
+# them pass in between.
+_EXCHANGE_LOCK_SECONDS = 0.5
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 
 class MonthPartitions:
-    """A partition a month."""
+    """One partition per month."""
 
     name: ClassVar[str] = "partitions"
     shares_months: ClassVar[bool] = True
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the partitioned table and its index, which every partition then gets."""
+        """Create the partitioned table and its index, which every partition inherits."""
         with connection.transaction():
             create_weather(connection, sql.SQL("PARTITION BY RANGE (time)"))
             create_location_index(connection, WEATHER)
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Load aside, in the ledger's schema; then let the two change places."""
-        remove_aside(connection, replacement.month)
+        """Fill the staging table, then exchange it for the month's partition."""
+        drop_staging(connection, replacement.month)
         try:
-            rows = fill_aside(connection, replacement)
-            _exchange_patiently(connection, replacement, rows)
+            rows = fill_staging(connection, replacement)
+            _exchange_with_retries(connection, replacement, rows)
         except BaseException:
             with suppress(psycopg.Error):
-                remove_aside(connection, replacement.month)
+                drop_staging(connection, replacement.month)
             raise
         return rows
 
     def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """Nothing is left to do: the rows are frozen and analyzed, and the old partition's space was given back."""
+        """Do nothing: the rows are frozen and analyzed already, and dropping the old partition freed its space."""
         del connection, month, replaced
         return ()
 
 
-def _exchange_patiently(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> None:
-    month, patience = replacement.month, replacement.patience_seconds
-    deadline = time.monotonic() + patience
+def _exchange_with_retries(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> None:
+    month, timeout = replacement.month, replacement.lock_timeout_seconds
+    deadline = time.monotonic() + timeout
     for pause in _pauses():
-        try:
-            with connection.transaction():
-                connection.execute(
-                    "SELECT set_config('lock_timeout', %s, true)", (f"{round(_READERS_WAIT_SECONDS * 1000)}ms",)
-                )
-                _exchange(connection, month)
-                replacement.finish(rows)
-        except pg.LockNotAvailable:
-            reader = holder_of_tables(connection)
-        else:
+        reader = _try_exchange(connection, replacement, rows)
+        if reader is None:
             return
         if time.monotonic() + pause > deadline:
             raise MonthLockedError(
                 f"{month} cannot be replaced while the table weather is in use by {reader}",
                 remedy="Wait until that session ends its transaction, or end it; then run this again. "
-                "The month is as it was.",
+                "The month is unchanged.",
             )
         if pause == _PAUSES_SECONDS[0]:
             replacement.on_wait(
-                f"{month} is ready, and the table weather in use by {reader}: waiting up to {patience:g} s"
+                f"{month} is ready, but the table weather is in use by {reader}: waiting up to {timeout:g} s"
             )
         time.sleep(pause)
 
@@ -103,10 +94,38 @@ def _pauses() -> Iterator[float]:
         yield _PAUSES_SECONDS[-1]
 
 
+def _try_exchange(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> str | None:
+    """Exchange staging table and partition in one transaction; return the session that prevents it, None if done."""
+    try:
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('lock_timeout', %s, true)", (f"{round(_EXCHANGE_LOCK_SECONDS * 1000)}ms",)
+            )
+            _exchange(connection, replacement.month)
+            replacement.finish(rows)
+    except pg.LockNotAvailable:
+        return holder_of_tables(connection)
+    return None
+
+
 def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
-    partition = partition_of(month)
     schema = _schema_of_weather(connection)
-    within = sql.Identifier(schema, partition)
+    _drop_partition(connection, month, schema)
+    move_staging_to(connection, month, schema)
+    connection.execute(
+        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            WEATHER,
+            sql.Identifier(schema, partition_of(month)),
+            sql.Literal(month.start),
+            sql.Literal(month.end),
+        )
+    )
+    drop_bounds(connection, month, schema)
+
+
+def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
+    """Drop the month's partition if there is one; raise if a table of its name is no partition of weather."""
+    partition = partition_of(month)
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'weather'::regclass) "
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
@@ -114,18 +133,11 @@ def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
     ).fetchone()
     if found == (False,):
         raise WarehouseError(
-            f"{month}: a table {partition} that is no partition of weather is in the way",
-            remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; (the month is as it was before).",
+            f"{month} cannot be loaded: there is a table {partition} that is no partition of weather",
+            remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; then run this again. The month is unchanged.",
         )
     if found is not None:
-        connection.execute(sql.SQL("DROP TABLE {}").format(within))
-    move_aside_to(connection, month, schema)
-    connection.execute(
-        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-            WEATHER, within, sql.Literal(month.start), sql.Literal(month.end)
-        )
-    )
-    drop_borders(connection, month, schema)
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, partition)))
 
 
 def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:

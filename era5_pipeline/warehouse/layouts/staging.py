@@ -1,9 +1,9 @@
-"""A month filled aside, in the ledger's schema, where no reader looks: as one table, or in shares of the locations.
+"""Staging tables: a month is loaded in the ledger's schema, where no reader looks, as one table or in several shares.
 
-COPY FREEZE applies in the transaction that empties the table: with `wal_level=minimal` it writes no WAL, and its rows
-never need vacuuming. Several connections cannot do that to one table. So each fills a table of its own, with its index,
-and the tables become partitions by `location_id` of the month: what takes time happens side by side, what readers could
-see does not.
+COPY FREEZE works only in the transaction that empties the table: with `wal_level=minimal` it writes no WAL, and its
+rows never need vacuuming. Several connections cannot do that to one table. So each fills a table of its own, with its
+index, and these tables become partitions of the month by `location_id`: the slow part runs in parallel, and readers see
+the month as a whole.
 """
 
 from __future__ import annotations
@@ -27,84 +27,70 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.layouts.layout import Replacement
+    from era5_pipeline.warehouse.layouts.layout import Replacement, Shares
 
 _SCHEMA = "era5"
-# What spares ATTACH PARTITION a scan of all rows; gone once the month is in its place.
-_BORDERS = "borders"
+# The suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once the month is in place.
+_BOUNDS = "bounds"
 
 
 def partition_of(month: Month) -> str:
-    """The name of the month's partition, `weather_2023_07`; its shares are called `weather_2023_07_1` and so on."""
+    """Name the month's partition, such as `weather_2023_07`; its shares are `weather_2023_07_1` and so on."""
     return f"weather_{month.year:04d}_{month.month:02d}"
 
 
-def remove_aside(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Drop what a load left aside that was killed between filling and exchanging."""
+def drop_staging(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Drop the month's staging tables, which a load leaves behind if it is killed before it attaches them."""
     rows = connection.execute(
         "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND c.relname ~ %s",
         (_SCHEMA, f"^{partition_of(month)}(_[0-9]+)?$"),
     ).fetchall()
     for (name,) in rows:
-        # Shares go with their month.
+        # Dropping the month drops its shares.
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(_SCHEMA, name)))
 
 
-def fill_aside(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-    """Fill the month aside and commit it; gives the rows copied."""
+def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+    """Copy the month into staging tables and commit them; return the number of rows."""
     month = replacement.month
-    if len(replacement.spans) == 1:
+    if replacement.shares is None:
         _create_table(connection, month, partition_of(month), EVERYWHERE)
         return _fill(connection, replacement, partition_of(month), EVERYWHERE)
-    shares = {f"{partition_of(month)}_{n}": span for n, span in enumerate(replacement.spans, start=1)}
-    for name, span in shares.items():
+    spans = {f"{partition_of(month)}_{n}": span for n, span in enumerate(replacement.shares.spans, start=1)}
+    for name, span in spans.items():
         _create_table(connection, month, name, span)
-    rows = _fill_shares(replacement, shares)
-    whole = sql.Identifier(_SCHEMA, partition_of(month))
-    with connection.transaction():
-        connection.execute(
-            sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
-        )
-        create_location_index(connection, whole)
-        for name, span in shares.items():
-            connection.execute(
-                sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-                    whole,
-                    sql.Identifier(_SCHEMA, name),
-                    sql.SQL("MINVALUE") if span.first is None else sql.Literal(span.first),
-                    sql.SQL("MAXVALUE") if span.end is None else sql.Literal(span.end),
-                )
-            )
+    rows = _fill_shares(replacement, replacement.shares, spans)
+    _join_shares(connection, month, spans)
     return rows
 
 
-def move_aside_to(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
-    """Within a transaction: move the month, and its shares if it has any, into `schema`."""
+def move_staging_to(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
+    """Within a transaction, move the month, and its shares if it has any, into `schema`."""
     for name in _members(connection, _SCHEMA, month):
         connection.execute(
             sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(_SCHEMA, name), sql.Identifier(schema))
         )
 
 
-def drop_borders(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
-    """Within a transaction: drop the constraints that only attaching needed."""
+def drop_bounds(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
+    """Within a transaction, drop the constraints that only ATTACH PARTITION needed."""
     names = _members(connection, schema, month)
     for name in names[1:] or names:
         connection.execute(
             sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(
-                sql.Identifier(schema, name), sql.Identifier(f"{name}_{_BORDERS}")
+                sql.Identifier(schema, name), sql.Identifier(f"{name}_{_BOUNDS}")
             )
         )
 
 
 def _members(connection: psycopg.Connection[Any], schema: str, month: Month) -> list[str]:
-    """The month's table, then its shares."""
+    """List the month's table, then its shares."""
     rows = connection.execute(
         "SELECT relname FROM pg_partition_tree(%s::regclass) t JOIN pg_class c ON c.oid = t.relid ORDER BY level, 1",
         (sql.Identifier(schema, partition_of(month)).as_string(connection),),
     ).fetchall()
-    # A table that is no partition, and has none, is no tree either.
+    # The tree of a table that neither is a partition nor has partitions is empty.
     return [name for (name,) in rows] or [partition_of(month)]
 
 
@@ -113,13 +99,13 @@ def _like_weather() -> sql.Composable:
 
 
 def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, span: LocationSpan) -> None:
-    # A statement of its own: LIKE locks weather until the end of its transaction, and whoever replaces another month
-    # would wait for that, with all readers behind.
+    # In a transaction of its own: LIKE locks weather until the transaction ends. Replacing another month would wait for
+    # that lock, and all readers behind it.
     connection.execute(
         sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
             sql.Identifier(_SCHEMA, name),
             _like_weather(),
-            sql.Identifier(f"{name}_{_BORDERS}"),
+            sql.Identifier(f"{name}_{_BOUNDS}"),
             sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
         )
     )
@@ -138,22 +124,43 @@ def _span_where(span: LocationSpan) -> Iterable[sql.Composable]:
 def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: str, span: LocationSpan) -> int:
     table = sql.Identifier(_SCHEMA, name)
     with connection.transaction():
-        connection.execute(sql.SQL("TRUNCATE {}").format(table))  # what FREEZE asks for
+        connection.execute(sql.SQL("TRUNCATE {}").format(table))  # FREEZE requires it in the same transaction
         rows = replacement.copy(connection, table, freeze=True, span=span)
         create_location_index(connection, table)
         connection.execute(sql.SQL("ANALYZE {}").format(table))
     return rows
 
 
-def _fill_shares(replacement: Replacement, shares: dict[str, LocationSpan]) -> int:
+def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[str, LocationSpan]) -> int:
+    """Fill the staging tables, one per span by name, from one connection each; return the number of rows."""
+
     def fill(number: int, name: str, span: LocationSpan) -> int:
-        with replacement.connect(f"worker {number}") as connection:
+        with shares.connect(f"worker {number}") as connection:
             return _fill(connection, replacement, name, span)
 
-    with ThreadPoolExecutor(max_workers=len(shares)) as pool:
-        filling = [pool.submit(fill, number, *share) for number, share in enumerate(shares.items(), start=1)]
+    with ThreadPoolExecutor(max_workers=len(spans)) as pool:
+        fills = [pool.submit(fill, number, *table) for number, table in enumerate(spans.items(), start=1)]
         try:
-            return sum(share.result() for share in as_completed(filling))
+            return sum(one.result() for one in as_completed(fills))
         except BaseException:
-            replacement.stop()
+            shares.stop()
             raise
+
+
+def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[str, LocationSpan]) -> None:
+    """Make the filled tables partitions of one staging table of the month."""
+    whole = sql.Identifier(_SCHEMA, partition_of(month))
+    with connection.transaction():
+        connection.execute(
+            sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
+        )
+        create_location_index(connection, whole)
+        for name, span in spans.items():
+            connection.execute(
+                sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+                    whole,
+                    sql.Identifier(_SCHEMA, name),
+                    sql.SQL("MINVALUE") if span.first is None else sql.Literal(span.first),
+                    sql.SQL("MAXVALUE") if span.end is None else sql.Literal(span.end),
+                )
+            )

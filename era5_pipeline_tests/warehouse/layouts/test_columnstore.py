@@ -1,4 +1,4 @@
-"""The columnstore of TimescaleDB's Community edition: runs where a server of it is given (see `servers`)."""
+"""The columnstore of TimescaleDB's Community edition; runs if a server of that edition is given (see `servers`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
-# With what `SHOW timescaledb.license` says; elsewhere there is no columnstore to test.
-BYTES_A_ROW = 20
+MAX_BYTES_PER_ROW = 20
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +33,7 @@ def _community(host: Host) -> None:
 
 
 def sizes(warehouse: Warehouse) -> tuple[int, int]:
-    """Bytes of the chunks themselves, and of all that belongs to them."""
+    """Bytes of the chunks' heaps, and of the whole hypertable."""
     with warehouse.connect() as connection:
         row = connection.execute(
             "SELECT sum(pg_relation_size(format('%I.%I', chunk_schema, chunk_name)::regclass))::bigint, "
@@ -49,21 +48,21 @@ def compressed_chunks(warehouse: Warehouse) -> int:
 
 
 def without_direct_compress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As before version 2.21."""
+    """Load as on TimescaleDB before 2.21."""
     monkeypatch.setitem(LAYOUTS, columnstore.Columnstore.name, columnstore.Columnstore(direct=False))
 
 
-def test_a_month_goes_straight_into_batches(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_direct_compress_writes_one_batch_per_location(warehouse: Warehouse, large: FlatMonth) -> None:
     loaded = load_month(warehouse, large)
     assert (loaded.layout, loaded.notes) == ("columnstore", ())
     heap, whole = sizes(warehouse)
     assert heap == 0  # never written as rows
-    assert whole / large.rows < BYTES_A_ROW
+    assert whole / large.rows < MAX_BYTES_PER_ROW
     assert compressed_chunks(warehouse) == 1
     batches = "SELECT attrelid::regclass::text FROM pg_attribute WHERE attname = '_ts_meta_count'"
     table = ask(warehouse.url, batches)
     with psycopg.connect(warehouse.url) as connection:
-        # One batch a location, with its whole month: what makes it small and quick.
+        # One batch per location, with its whole month: this makes the table small and queries fast.
         counts = connection.execute(f"SELECT DISTINCT _ts_meta_count, count(*) FROM {table} GROUP BY 1").fetchall()
     assert counts == [(744, large.locations)]
 
@@ -75,7 +74,7 @@ def test_without_direct_compress_a_month_is_compressed_afterwards(
     load_month(warehouse, large)
     heap, whole = sizes(warehouse)
     assert heap == 0
-    assert whole / large.rows < BYTES_A_ROW
+    assert whole / large.rows < MAX_BYTES_PER_ROW
     assert compressed_chunks(warehouse) == 1
     assert_holds(warehouse, large)
     for flat in (flat_months(seed=2), large):
@@ -84,17 +83,17 @@ def test_without_direct_compress_a_month_is_compressed_afterwards(
         assert sizes(warehouse)[0] == 0
 
 
-def test_the_space_of_a_replaced_month_is_given_back(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_the_space_of_a_replaced_month_is_freed(warehouse: Warehouse, large: FlatMonth) -> None:
     load_month(warehouse, large)
     once = sizes(warehouse)[1]
     assert load_month(warehouse, large, force=True).notes == ()
     assert sizes(warehouse)[1] <= 1.1 * once
 
 
-def test_a_large_months_space_is_kept_for_it_and_that_is_said(
+def test_the_space_of_a_large_replaced_month_is_kept_and_a_note_says_how_to_free_it(
     warehouse: Warehouse, large: FlatMonth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columnstore, "_COMPACTED_AT_ONCE_BYTES", 0)  # every month is large
+    monkeypatch.setattr(columnstore, "_MAX_COMPACTED_BYTES", 0)  # every month counts as large
     load_month(warehouse, large)
     once = sizes(warehouse)[1]
     for _ in range(3):
@@ -102,12 +101,12 @@ def test_a_large_months_space_is_kept_for_it_and_that_is_said(
     assert sizes(warehouse)[1] < 2.5 * once
     command = note[note.index("VACUUM FULL") :]
     with warehouse.connect() as connection:
-        connection.execute(command)  # what the user is told works
+        connection.execute(command)  # the note's command works
     assert sizes(warehouse)[1] <= 1.1 * once
     assert_holds(warehouse, large)
 
 
-def test_a_reader_that_stays_keeps_the_space_and_nobody_waits(
+def test_a_reader_that_stays_does_not_delay_a_load_whose_space_is_then_kept(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     load_month(warehouse, flat_months())
@@ -120,7 +119,7 @@ def test_a_reader_that_stays_keeps_the_space_and_nobody_waits(
     assert_holds(warehouse, large)
 
 
-def test_failed_loads_do_not_pile_up(warehouse: Warehouse, large: FlatMonth, tmp_path: Path) -> None:
+def test_failed_loads_do_not_accumulate_space(warehouse: Warehouse, large: FlatMonth, tmp_path: Path) -> None:
     load_month(warehouse, large)
     once = sizes(warehouse)[1]
     harmed = tmp_path / large.path.name
@@ -133,8 +132,8 @@ def test_failed_loads_do_not_pile_up(warehouse: Warehouse, large: FlatMonth, tmp
     assert sizes(warehouse)[1] < 2.5 * once
 
 
-def test_a_table_without_a_columnstore_stays_one(warehouse: Warehouse, large: FlatMonth) -> None:
-    """As made under the Apache edition, before the server got the other one."""
+def test_a_table_without_a_columnstore_is_not_converted(warehouse: Warehouse, large: FlatMonth) -> None:
+    """A table that was created under the Apache edition, before the server's edition changed."""
     make_heap_hypertable(warehouse)
     with warehouse.connect() as connection:
         assert ensure_schema(connection).layout.name == "calendar hypertable"
@@ -146,8 +145,10 @@ def test_a_table_without_a_columnstore_stays_one(warehouse: Warehouse, large: Fl
     assert ask(warehouse.url, indexes) == 1
 
 
-def test_a_table_can_be_given_a_columnstore(warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
-    """What the documents advise after a change of edition: months that are loaded from then on go into it."""
+def test_a_table_can_be_converted_to_a_columnstore(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    """As docs advise after a change of edition: months loaded from then on are in the columnstore."""
     earlier = flat_months("2023-06")
     make_heap_hypertable(warehouse)
     load_month(warehouse, earlier)

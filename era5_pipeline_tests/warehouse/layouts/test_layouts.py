@@ -1,4 +1,4 @@
-"""How the table is cut by time, and what that does for readers."""
+"""How the table is divided by time, and what that means for readers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def partitions(database_url: str) -> Warehouse:
 
 
 def plan_of(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
-    """Every node of the plan."""
+    """List every node of the query's plan."""
 
     def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield plan
@@ -45,7 +45,7 @@ def plan_of(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
 
 
 def chunks(warehouse: Warehouse) -> list[tuple[str, str]]:
-    """From when to when each chunk is."""
+    """List the start and end of each chunk."""
     with psycopg.connect(warehouse.url, options="-c TimeZone=UTC") as connection:
         return [
             (f"{start:%Y-%m-%d}", f"{end:%Y-%m-%d}")
@@ -55,7 +55,7 @@ def chunks(warehouse: Warehouse) -> list[tuple[str, str]]:
         ]
 
 
-def test_a_locations_month_is_found_by_the_index(
+def test_a_query_for_a_location_and_month_uses_the_index(
     warehouse: Warehouse, host: Host, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     load_month(warehouse, flat_months("2023-06"))
@@ -68,7 +68,7 @@ def test_a_locations_month_is_found_by_the_index(
     )
     kinds = {node["Node Type"] for node in nodes}
     if host.layout == "columnstore":
-        # A test's few batches fit on one page, which is read at once; a global month's are found by their index.
+        # A test's few batches fit on one page, which is scanned; those of a global month are found by their index.
         assert any(
             f"location_id = {location}" in str(node.get("Filter")) for node in nodes if "_compressed" in str(node)
         )
@@ -85,16 +85,18 @@ def test_a_locations_month_is_found_by_the_index(
     assert ask(warehouse.url, kind, list(indexes)) == "brin"
 
 
-def test_only_the_months_asked_for_are_scanned(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_only_the_requested_months_are_scanned(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
     for month in ("2023-05", "2023-06", "2023-07", "2023-08", "2024-07"):
         load_month(warehouse, flat_months(month, points=(1, 1)))
     nodes = plan_of(warehouse, "SELECT count(*) FROM weather WHERE time >= '2023-06-01Z' AND time < '2023-07-01Z'")
     scanned = {node["Relation Name"] for node in nodes if "Relation Name" in node}
-    # Of the columnstore: a chunk, and where its batches are.
+    # In the columnstore: a chunk, and the table of its batches.
     assert len(scanned) <= (1 if host.layout == "partitions" else 2)
 
 
-def test_the_layout_is_what_the_edition_offers(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_partitions_and_chunks_have_the_layouts_ranges(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
     for month in ("2024-02", "2023-12", "2024-01"):
         load_month(warehouse, flat_months(month, points=(1, 1)))
     if host.layout == "partitions":
@@ -112,7 +114,7 @@ def test_the_layout_is_what_the_edition_offers(warehouse: Warehouse, host: Host,
         assert all(before[1] == after[0] for before, after in pairwise(found))
 
 
-# Partitions: what the exchange of two tables leaves, and whom it keeps waiting.
+# Partitions: the result of exchanging two tables, and who waits for it.
 
 
 def test_a_partition_is_frozen_analyzed_and_indexed_once(partitions: Warehouse, flat_months: FlatMonths) -> None:
@@ -142,7 +144,7 @@ def test_a_partition_is_frozen_analyzed_and_indexed_once(partitions: Warehouse, 
     ]
 
 
-def test_what_a_killed_load_left_aside_is_removed(partitions: Warehouse, flat_months: FlatMonths) -> None:
+def test_staging_tables_of_a_killed_load_are_dropped(partitions: Warehouse, flat_months: FlatMonths) -> None:
     load_month(partitions, flat_months())
     with partitions.connect() as connection:
         connection.execute("CREATE TABLE era5.weather_2023_07 (half integer)")
@@ -151,7 +153,7 @@ def test_what_a_killed_load_left_aside_is_removed(partitions: Warehouse, flat_mo
     assert ask(partitions.url, "SELECT to_regclass('era5.weather_2023_07')") is None
 
 
-def test_columns_of_ones_own_stay(partitions: Warehouse, flat_months: FlatMonths) -> None:
+def test_columns_added_by_others_are_kept(partitions: Warehouse, flat_months: FlatMonths) -> None:
     load_month(partitions, flat_months(names=("u10", "v10")))
     with partitions.connect() as connection:
         connection.execute(
@@ -164,18 +166,18 @@ def test_columns_of_ones_own_stay(partitions: Warehouse, flat_months: FlatMonths
     assert ask(partitions.url, "SELECT count(*) FROM weather WHERE speed > 0") == flat_months().rows
 
 
-def test_a_month_that_was_taken_out_is_not_dropped(partitions: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_detached_partition_is_not_dropped(partitions: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
     load_month(partitions, flat)
     with partitions.connect() as connection:
         connection.execute("ALTER TABLE weather DETACH PARTITION weather_2023_07")
-    with pytest.raises(WarehouseError, match="a table weather_2023_07 that is no partition of weather is in the way"):
+    with pytest.raises(WarehouseError, match="there is a table weather_2023_07 that is no partition of weather"):
         load_month(partitions, flat, force=True)
     assert ask(partitions.url, "SELECT count(*) FROM weather_2023_07") == flat.rows
     assert rows_in(partitions) == 0
 
 
-def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_long_reader_delays_a_replacement_but_no_other_reader(partitions: Warehouse, flat_months: FlatMonths) -> None:
     old, new = flat_months(), flat_months(seed=2, points=(1, 1))
     load_month(partitions, old)
     with psycopg.connect(partitions.url) as reader:
@@ -183,7 +185,7 @@ def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Ware
         with loading(partitions, new) as load:
             wait_until(lambda: bool(load.said))
             pid = reader.info.backend_pid
-            assert f"2023-07 is ready, and the table weather in use by session {pid} of postgres" in load.said[0]
+            assert f"2023-07 is ready, but the table weather is in use by session {pid} of postgres" in load.said[0]
             waits = []
             for _ in range(14):
                 began = time.monotonic()
@@ -191,7 +193,7 @@ def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Ware
                 waits.append(time.monotonic() - began)
                 time.sleep(0.05)
             assert max(waits) < 1.0
-            # A month that is not there yet takes nobody's place: it need not wait.
+            # The first load of a month replaces nothing, and does not wait.
             assert load_month(partitions, flat_months("2023-08")).changed
             assert load.is_running()
             reader.commit()
@@ -200,7 +202,7 @@ def test_a_long_reader_delays_a_replacement_and_no_other_reader(partitions: Ware
     assert_holds(partitions, new, flat_months("2023-08"))
 
 
-def test_a_reader_that_never_ends_is_named(partitions: Warehouse, flat_months: FlatMonths) -> None:
+def test_a_reader_that_never_ends_is_named_in_the_error(partitions: Warehouse, flat_months: FlatMonths) -> None:
     load_month(partitions, flat_months())
     with psycopg.connect(partitions.url) as reader:
         reader.execute("SELECT * FROM weather_2023_07 LIMIT 1")
@@ -229,8 +231,10 @@ def test_long_readers_never_delay_a_hypertable(warehouse: Warehouse, host: Host,
     assert_holds(warehouse, new)
 
 
-def test_chunks_that_cross_months_are_used(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
-    """As on a server that once ran the Apache edition, or got rows from elsewhere."""
+def test_existing_chunks_that_overlap_months_are_used(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
+    """As on a server that once ran the Apache edition, or into which others inserted rows."""
     if host.layout == "partitions":
         return
     load_month(warehouse, flat_months("2020-01"))
@@ -245,8 +249,8 @@ def test_chunks_that_cross_months_are_used(warehouse: Warehouse, host: Host, fla
     assert_holds(warehouse, flats[0], flats[1], flat_months("2023-07", seed=2, points=(1, 1)), flat_months("2020-01"))
 
 
-def test_deleted_rows_become_room(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
-    """Replaced again and again, a month takes no more than twice its room."""
+def test_space_of_deleted_rows_is_reused(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+    """A month that is replaced repeatedly takes no more than 2.5 times its space."""
     flat = flat_months(points=(3, 5))
     sizes = []
     size = "SELECT hypertable_size('weather')" if host.license else "SELECT pg_total_relation_size('weather_2023_07')"
@@ -256,11 +260,11 @@ def test_deleted_rows_become_room(warehouse: Warehouse, host: Host, flat_months:
     assert max(sizes) < 2.5 * sizes[0]
 
 
-def test_names_of_partitions(flat_months: FlatMonths) -> None:
+def test_partitions_are_named_by_month(flat_months: FlatMonths) -> None:
     assert partition_of(flat_months("1940-01").month) == "weather_1940_01"
 
 
-def test_every_server_has_a_layout(warehouse: Warehouse, host: Host) -> None:
+def test_the_layout_of_a_new_table_is_that_for_the_server(warehouse: Warehouse, host: Host) -> None:
     with warehouse.connect() as connection:
         schema = ensure_schema(connection)
         assert schema.layout is layout_for(schema.server)
