@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _BIGINT_LIMIT = 2.0**62
 
 
-
 def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...]:
     """Find every difference between the table and the flat month; an empty tuple means that they hold the same.
 
