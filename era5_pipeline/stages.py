@@ -23,7 +23,8 @@ from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.read import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.arco.arco_source import ArcoSource
-from era5_pipeline.sources.cds.cds_source import CdsSource, Manners
+from era5_pipeline.sources.cds.cds_source import CdsSource
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.files.files_source import FilesSource
 from era5_pipeline.sources.sample.sample_source import SampleSource
 from era5_pipeline.sources.source import RawMonth, Request, Source
@@ -93,8 +94,9 @@ def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Sourc
     if settings.source_name == "arco":
         return ArcoSource(settings.arco_url, settings.home / "raw" / "arco", request, refetch=settings.refetch, say=say)
     if settings.source_name == "cds":
-        manners = Manners(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
-        return CdsSource(settings.home / "raw" / "cds", request, refetch=settings.refetch, manners=manners, say=say)
+        retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+        folder = settings.home / "raw" / "cds"
+        return CdsSource(folder, request, refetch=settings.refetch, retry_settings=retries, say=say)
     return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
 
 
@@ -118,7 +120,7 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     with _noted_if_damaged(source, raw), scratch_folder(settings.home) as scratch:
         inventory = take_inventory(raw, scratch)
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
-    source.judged(raw, whole=is_whole(inventory))
+    source.record_completeness(raw, is_complete=is_whole(inventory))
     seconds = time.monotonic() - started
     # What was here already took what it took when it came: later loads are planned by that.
     before = read_json(_manifest(settings, month))
@@ -169,10 +171,10 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
                 draw=_preview,
             )
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
-        source.distrust(raw)
+        source.invalidate(raw)
     elif source is not None and any(facts.missing for facts in flat.columns):
         # A service may announce hours before their values are there.
-        source.judged(raw, whole=False)
+        source.record_completeness(raw, is_complete=False)
     return FlatResult(
         flat=flat,
         outcomes=flat_outcomes(flat, allow_incomplete=settings.allow_incomplete),
@@ -267,7 +269,7 @@ def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
     except BadFileError as error:
         if source is None or source.name not in ASKED_ANEW:
             raise
-        source.distrust(raw)
+        source.invalidate(raw)
         remedy = "Run the month again, from era5/raw on: it is fetched anew."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 

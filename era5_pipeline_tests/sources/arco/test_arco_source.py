@@ -216,7 +216,7 @@ def test_a_run_that_was_cut_off_goes_on_with_the_next_day(store: ArcoStore, tmp_
         ("refuse", ".*/.zmetadata", "status 503"),
         ("refuse", ".*/time/0", "status 503"),
         ("cut", CHUNKS, "the connection was cut off"),
-        ("garble", CHUNKS, "what came cannot be decoded"),
+        ("garble", CHUNKS, "the data cannot be decoded"),
         ("stall", CHUNKS, "no answer in time"),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_server_that_is_down_is_down_for_other_months_too(tmp_path: Path) -> N
     with pytest.raises(SourceError, match=r"2020-02: http://127.0.0.1:9/store cannot be read") as caught:
         source("http://127.0.0.1:9/store", tmp_path, sleep=slept.append).fetch(MONTH)
     assert caught.value.exit_code == SourceError.exit_code
-    assert "Is the network there?" in caught.value.remedy
+    assert "Check the network" in caught.value.remedy
     assert len(slept) == 5
 
 
@@ -358,7 +358,7 @@ def test_a_whole_month_is_known_without_its_files_and_without_the_store(tmp_path
     raw = chosen.fetch(MONTH)
     held = inventory(raw, tmp_path)
     assert held.hours.size == MONTH.hours
-    chosen.judged(raw, whole=True)
+    chosen.record_completeness(raw, is_complete=True)
 
     shutil.rmtree(own.folder)
     assert chosen.known(MONTH) == raw
@@ -371,7 +371,7 @@ def test_a_whole_month_is_known_without_its_files_and_without_the_store(tmp_path
     other_area = source(own.folder, tmp_path / "raw", "temperature_2m", area=Area(-6.0, 106.0, -6.25, 106.5))
     assert other_area.known(MONTH) is None
     assert source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).known(MONTH) is None
-    chosen.judged(raw, whole=False)
+    chosen.record_completeness(raw, is_complete=False)
     assert chosen.known(MONTH) is None
 
 
@@ -459,7 +459,7 @@ def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: P
     )
     said: list[str] = []
     run_raw(settings, MONTH, said.append)
-    assert said == ["2020-02-01: the store has no values of 2m_temperature at some hours of the day"]
+    assert said == ["2020-02-01: the store lacks values of 2m_temperature at some hours of the day"]
     strict = settings.model_copy(update={"allow_incomplete": False})
     flat = run_flat(strict, MONTH)
     (failed,) = (outcome for outcome in flat.outcomes if not outcome.passed)
@@ -481,7 +481,7 @@ def test_hours_without_a_chunk_are_missing_whatever_the_fill_value(tmp_path: Pat
     metadata.write_text(json.dumps(value))
     said: list[str] = []
     raw = source(own.folder, tmp_path / "raw", "total_precipitation", say=said.append).fetch(MONTH)
-    assert "no values of total_precipitation" in said[0]
+    assert "lacks values of total_precipitation" in said[0]
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         rain = np.ma.filled(dataset["tp"][:], np.nan)
     assert np.isfinite(rain[:20]).all()
@@ -496,7 +496,7 @@ def test_a_month_that_is_not_there_yet(store: ArcoStore, tmp_path: Path) -> None
 def test_a_store_that_begins_later(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
     own.promise("2020-01-31", start="1959-01-01")
-    with pytest.raises(NoDataError, match="begins with 1959-01-01"):
+    with pytest.raises(NoDataError, match="begins on 1959-01-01"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(Month(1958, 12))
 
 
@@ -513,7 +513,7 @@ def test_accumulations_of_1940_begin_at_seven(store: ArcoStore, tmp_path: Path) 
 
 def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(SourceError, match="is no Zarr store"):
+    with pytest.raises(SourceError, match="is not a Zarr store"):
         source(tmp_path / "nothing", tmp_path / "raw").fetch(MONTH)
 
 
@@ -523,7 +523,7 @@ def test_a_store_without_its_consolidated_metadata(tmp_path: Path, text: str | N
     (own.folder / ".zmetadata").unlink()
     if text is not None:
         (own.folder / ".zmetadata").write_text(text)
-    with pytest.raises(SourceError, match="is no Zarr store with consolidated metadata"):
+    with pytest.raises(SourceError, match="is not a Zarr store with consolidated metadata"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
@@ -544,7 +544,7 @@ def test_a_store_on_a_coarser_grid(tmp_path: Path) -> None:
 
 
 def test_an_address_where_there_is_none(web: Web, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is no Zarr store"):
+    with pytest.raises(SourceError, match="is not a Zarr store"):
         source(f"{web.url}/elsewhere", tmp_path).fetch(MONTH)
 
 
@@ -559,7 +559,7 @@ def test_a_store_without_its_attributes(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
     own.promise("2020-02-01")
     own.forget("valid_time_stop")
-    with pytest.raises(SourceError, match=r"not laid out as ARCO-ERA5.*valid_time_stop"):
+    with pytest.raises(SourceError, match=r"not have the layout of ARCO-ERA5.*valid_time_stop"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 

@@ -75,8 +75,8 @@ def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("url: 0f3a7f8e\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: ftp://me:0f3a7f8e@cds.example.org\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: https://cds.example.org/api\nkey: 12345:0f3a7f8e\n", "old Climate Data Store"),
-        ("url: https://cds.example.org/api\nkey: a key with blanks\n", "is not one"),
-        ("url: https://cds.example.org/api\nkey:\n", "is not one"),
+        ("url: https://cds.example.org/api\nkey: a key with blanks\n", "is invalid"),
+        ("url: https://cds.example.org/api\nkey:\n", "is invalid"),
         ("url: https://cds.climate.copernicus.eu/api/v2\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: https://cds.example.org:port/api\nkey: 0f3a7f8e\n", "is not that of"),
         ("url: https://[::1/api\nkey: 0f3a7f8e\n", "is not that of"),
@@ -84,7 +84,7 @@ def test_nothing_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("url: http://10.0.0.1/api\nkey: 0f3a7f8e\n", "plain http"),
         ("url: http://127.0.0.1.example.org/api\nkey: 0f3a7f8e\n", "plain http"),
         ("url: cds.example.org\nkey: 0f3a7f8e\n", "is not that of"),
-        ("url: https://cds.example.org/api\nkey: 0f3a7f8e\nverify: perhaps\n", "cannot be meant"),
+        ("url: https://cds.example.org/api\nkey: 0f3a7f8e\nverify: perhaps\n", "invalid line"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_key(rc: Path, text: str | None, says: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.sources.files.catalogue import Catalogue, Entry
+from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline_tests.era5_files import CURRENT, hours_from, into_zip, left_behind, weather, write, write_netcdf
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     return write_netcdf(tmp_path / "era5.nc", weather(hours_from("2023-06-30T22", 4), names=["t2m", "tp"]))
 
 
-def entry_of(home: Path, path: Path, *, with_digest: bool = False) -> Entry:
+def entry_of(home: Path, path: Path, *, with_digest: bool = False) -> CatalogueEntry:
     entry = Catalogue(home).entry(path, with_digest=with_digest)
     assert entry is not None
     assert left_behind(home) == []
@@ -105,7 +105,7 @@ def test_entries_come_back_from_json_as_they_were(home: Path, tmp_path: Path) ->
     bad = write_netcdf(tmp_path / "bad.nc", weather(JULY, latitudes=[10.1]))
     made = entry_of(home, bad)
     assert made.problems[0].months == ("2023-07",)
-    assert entry_of(home, bad) == made == Entry.from_json(json.loads(json.dumps(made.to_json())))
+    assert entry_of(home, bad) == made == CatalogueEntry.from_json(json.loads(json.dumps(made.to_json())))
 
 
 @pytest.mark.parametrize("name", ["notes.md", "download.py", "era5.csv", "request.json", "era5.nc.part"])

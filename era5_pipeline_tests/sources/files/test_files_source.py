@@ -168,20 +168,20 @@ def test_a_file_under_another_name_is_the_same_month(folder: Path) -> None:
 
 
 def test_without_a_folder_or_with_one_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="without a folder"):
+    with pytest.raises(UsageError, match="needs a folder"):
         FilesSource((), tmp_path)
     with pytest.raises(UsageError, match="nowhere does not exist"):
         FilesSource((tmp_path / "nowhere",), tmp_path)
 
 
 def test_a_month_that_is_not_there_says_which_are(folder: Path) -> None:
-    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has anything of it") as raised:
+    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has data of it") as raised:
         source_of(folder).fetch(Month(2024, 1))
     assert raised.value.remedy == "The files there hold 2023-06 to 2023-07."
 
 
 def test_a_variable_that_is_not_there_is_named(folder: Path) -> None:
-    with pytest.raises(NoDataError, match="has anything of snowfall of it"):
+    with pytest.raises(NoDataError, match="has data of snowfall"):
         source_of(folder, Request((find_variable("sf"),))).fetch(JULY)
 
 
