@@ -1,4 +1,4 @@
-"""The server of a module, and a source that asks it."""
+"""Fixtures: a test server for each module, and a source that uses it."""
 
 from __future__ import annotations
 

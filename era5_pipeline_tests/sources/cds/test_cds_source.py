@@ -1,4 +1,4 @@
-"""The source against a server that speaks the service's protocol, through the real client."""
+"""The source `cds` on a test server with the service's protocol, through the real client."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inventory(raw: RawMonth, home: Path) -> Inventory:
         return take_inventory(raw, scratch)
 
 
-def test_a_month_comes_as_one_request(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_a_month_is_one_request(cds: SourceUnderTest, tmp_path: Path) -> None:
     raw = cds.fetch()
     assert len(cds.server.submissions) == 1
     (file,) = raw.files
@@ -58,14 +58,14 @@ def test_a_month_comes_as_one_request(cds: SourceUnderTest, tmp_path: Path) -> N
     assert cds.leftovers == []
 
 
-def test_one_kind_of_variable_comes_as_netcdf(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_variables_of_one_step_type_come_as_netcdf(cds: SourceUnderTest, tmp_path: Path) -> None:
     raw = cds.fetch(MONTH, "temperature_2m")
     assert raw.files[0].path.suffix == ".nc"
     assert raw.variables == ("temperature_2m",)
     assert inventory(raw, tmp_path).columns == ("temperature_2m",)
 
 
-def test_what_is_here_is_not_asked_for_again(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_month_in_the_folder_is_not_requested_again(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     first = cds.fetch()
     assert cds.source().known(MONTH) == first
     asked = len(cds.server.requests)
@@ -75,7 +75,7 @@ def test_what_is_here_is_not_asked_for_again(cds: SourceUnderTest, monkeypatch: 
     assert len(cds.server.requests) == asked
 
 
-def test_a_file_that_was_removed_is_known_and_fetched_again(cds: SourceUnderTest) -> None:
+def test_a_removed_file_is_still_known_and_fetched_again(cds: SourceUnderTest) -> None:
     first = cds.fetch()
     first.files[0].path.unlink()
     assert cds.source().known(MONTH) == first
@@ -83,7 +83,7 @@ def test_a_file_that_was_removed_is_known_and_fetched_again(cds: SourceUnderTest
     assert len(cds.server.submissions) == 2
 
 
-def test_other_areas_and_variables_are_other_months(cds: SourceUnderTest) -> None:
+def test_other_areas_and_variables_are_other_requests(cds: SourceUnderTest) -> None:
     cds.fetch(MONTH, "temperature_2m")
     cds.fetch(MONTH, "temperature_2m", area=Area(-6.0, 106.0, -6.0, 106.0))
     cds.fetch(MONTH, "zonal_wind_10m")
@@ -91,7 +91,7 @@ def test_other_areas_and_variables_are_other_months(cds: SourceUnderTest) -> Non
     assert len(list(cds.folder.glob("*.nc"))) == 3
 
 
-def test_a_queue_is_waited_for_and_told_of(cds: SourceUnderTest) -> None:
+def test_waiting_in_the_queue_is_reported(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls, cds.server.faults.running_polls = 6, 6
     cds.fetch()
     assert len(cds.slept) == 12
@@ -101,7 +101,7 @@ def test_a_queue_is_waited_for_and_told_of(cds: SourceUnderTest) -> None:
     assert any("being worked on" in text for text in cds.said)
 
 
-def test_a_queue_longer_than_the_patience_keeps_the_request(cds: SourceUnderTest) -> None:
+def test_a_queue_longer_than_the_retry_limit_keeps_the_request(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
     with pytest.raises(SourceError, match="in the queue") as caught:
         cds.fetch(patience_hours=1.0)
@@ -120,7 +120,7 @@ def test_progress_is_in_bytes(cds: SourceUnderTest) -> None:
     assert reports[-1] == ("raw", raw.bytes, raw.bytes, "bytes")
 
 
-# --- what stays ----------------------------------------------------------------
+# --- permanent errors -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_progress_is_in_bytes(cds: SourceUnderTest) -> None:
         ("invalid", "refuses the request", "--variables"),
     ],
 )
-def test_what_the_service_refuses_stops_at_once(cds: SourceUnderTest, fault: str, says: str, remedy: str) -> None:
+def test_a_refused_request_is_not_retried(cds: SourceUnderTest, fault: str, says: str, remedy: str) -> None:
     setattr(cds.server.faults, fault, True)
     with pytest.raises(SourceError, match=says) as caught:
         cds.fetch()
@@ -141,7 +141,7 @@ def test_what_the_service_refuses_stops_at_once(cds: SourceUnderTest, fault: str
     assert cds.server.submissions == []
 
 
-def test_a_wrong_key_stops_at_once_and_is_not_shown(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_is_neither_retried_nor_shown(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_KEY", "00000000-wrong-key")
     with pytest.raises(SourceError, match="does not accept the key") as caught:
         cds.fetch()
@@ -150,7 +150,7 @@ def test_a_wrong_key_stops_at_once_and_is_not_shown(cds: SourceUnderTest, monkey
     assert "00000000-wrong-key" not in f"{caught.value}{caught.value.__cause__}{cds.said}"
 
 
-def test_a_key_of_the_old_store_is_not_even_sent(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_the_old_store_is_not_sent(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_KEY", "12345:00000000-0000")
     asked = len(cds.server.requests)
     with pytest.raises(SourceError, match="old Climate Data Store"):
@@ -158,26 +158,25 @@ def test_a_key_of_the_old_store_is_not_even_sent(cds: SourceUnderTest, monkeypat
     assert len(cds.server.requests) == asked
 
 
-def test_another_service_at_the_address(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_the_service(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_URL", cds.server.url + "/elsewhere")
     with pytest.raises(SourceError, match="does not know the address"):
         cds.fetch()
 
 
-def test_a_month_that_is_not_available_yet(cds: SourceUnderTest) -> None:
+def test_a_month_that_is_not_available_yet_can_be_fetched_later(cds: SourceUnderTest) -> None:
     cds.server.today = datetime(2026, 11, 3, tzinfo=UTC)
     with time_machine.travel(cds.server.today, tick=False), pytest.raises(NotYetAvailableError) as caught:
         cds.fetch(Month(2026, 11))
     assert "2026-10-29" in caught.value.message
     assert cds.slept == []
-    # The next day is another day.
     cds.server.today = datetime(2026, 11, 9, tzinfo=UTC)
     with time_machine.travel(cds.server.today, tick=False):
         cds.fetch(Month(2026, 11))
     assert len(cds.server.submissions) == 1
 
 
-# --- what passes ---------------------------------------------------------------
+# --- retryable errors -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", LIMITED)
@@ -192,7 +191,7 @@ def test_rejected_twice_then_accepted(cds: SourceUnderTest, words: str) -> None:
     assert all("sending a new request in" in text and "waited" in text for text in rejected)
 
 
-def test_rejected_for_ever_ends_with_the_patience(cds: SourceUnderTest) -> None:
+def test_rejections_without_end_stop_at_the_retry_limit(cds: SourceUnderTest) -> None:
     cds.server.faults.reject_jobs = 10_000
     with pytest.raises(SourceError, match=r"gave up.*temporarily limited"):
         cds.fetch(patience_hours=3.0)
@@ -201,7 +200,7 @@ def test_rejected_for_ever_ends_with_the_patience(cds: SourceUnderTest) -> None:
 
 
 @pytest.mark.parametrize("seconds", [7, 400])
-def test_too_many_requests_wait_as_long_as_told(cds: SourceUnderTest, seconds: int) -> None:
+def test_the_wait_after_too_many_requests_is_the_services(cds: SourceUnderTest, seconds: int) -> None:
     cds.server.faults.too_many_requests = 1
     cds.server.faults.retry_after = str(seconds)
     cds.fetch()
@@ -211,7 +210,7 @@ def test_too_many_requests_wait_as_long_as_told(cds: SourceUnderTest, seconds: i
 
 
 @pytest.mark.parametrize("header", ["31536000", "inf", "1e300", "Fri, 31 Dec 9999 23:59:59 -1200"])
-def test_no_wait_is_longer_than_the_patience(cds: SourceUnderTest, header: str) -> None:
+def test_no_wait_is_longer_than_the_retry_limit(cds: SourceUnderTest, header: str) -> None:
     cds.server.faults.too_many_requests, cds.server.faults.retry_after = 10_000, header
     with pytest.raises(SourceError, match="too many requests"):
         cds.fetch(patience_hours=1.0)
@@ -220,7 +219,7 @@ def test_no_wait_is_longer_than_the_patience(cds: SourceUnderTest, header: str) 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 521])
 @pytest.mark.parametrize("where", ["submit", "poll", "results", "download"])
-def test_errors_of_the_server_pass(cds: SourceUnderTest, status: int, where: Where) -> None:
+def test_server_errors_are_retried(cds: SourceUnderTest, status: int, where: Where) -> None:
     cds.server.faults.fail(where, status=status, times=2)
     cds.fetch()
     assert len(cds.slept) == 2
@@ -229,7 +228,7 @@ def test_errors_of_the_server_pass(cds: SourceUnderTest, status: int, where: Whe
 
 
 @pytest.mark.parametrize("where", ["results", "download"])
-def test_waits_grow_though_each_look_at_the_request_goes_well(cds: SourceUnderTest, where: Where) -> None:
+def test_waits_grow_although_each_poll_succeeds(cds: SourceUnderTest, where: Where) -> None:
     cds.server.faults.fail(where, status=503, times=5)
     cds.fetch()
     assert len(cds.slept) == 5
@@ -237,14 +236,14 @@ def test_waits_grow_though_each_look_at_the_request_goes_well(cds: SourceUnderTe
         assert 30 * 2**number <= seconds <= 1.25 * 30 * 2**number
 
 
-def test_waits_stay_short_while_bytes_come(cds: SourceUnderTest) -> None:
+def test_waits_stay_short_while_bytes_are_received(cds: SourceUnderTest) -> None:
     cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 150_000, 4
     cds.fetch(area=LARGER)
     assert len(cds.slept) == 4
     assert max(cds.slept) <= 30 * 1.25
 
 
-def test_an_earlier_request_does_not_do_for_data_made_anew(cds: SourceUnderTest) -> None:
+def test_a_refetch_does_not_take_up_a_plain_request(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
     with pytest.raises(SourceError):
         cds.fetch(patience_hours=0.01)
@@ -253,7 +252,9 @@ def test_an_earlier_request_does_not_do_for_data_made_anew(cds: SourceUnderTest)
     assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
 
 
-def test_a_server_that_is_down_is_waited_for(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down_is_retried_up_to_the_limit(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = cds.server.url
     monkeypatch.setenv("CDSAPI_URL", "http://127.0.0.1:9/api")  # nobody listens on "discard"
     with pytest.raises(SourceError, match="gave up: no connection"):
@@ -263,13 +264,13 @@ def test_a_server_that_is_down_is_waited_for(cds: SourceUnderTest, monkeypatch: 
     cds.fetch()
 
 
-def test_an_answer_to_sending_that_was_lost_is_no_second_request(cds: SourceUnderTest) -> None:
+def test_a_lost_answer_to_a_submission_makes_no_second_request(cds: SourceUnderTest) -> None:
     cds.server.faults.drop_submit_reply = 1
     cds.fetch()
     assert len(cds.server.submissions) == 1
 
 
-def test_a_request_that_is_unknown_right_after_it_was_sent(cds: SourceUnderTest) -> None:
+def test_a_request_unknown_right_after_it_was_sent_is_polled_again(cds: SourceUnderTest) -> None:
     cds.server.faults.lose_jobs = 2
     cds.fetch()
     assert len(cds.server.submissions) == 1
@@ -287,20 +288,20 @@ def test_a_request_that_is_unknown_now_and_then_keeps_its_place(cds: SourceUnder
     assert sum("does not know the request" in text for text in cds.said) > 10
 
 
-def test_news_of_the_service_are_told_once(cds: SourceUnderTest) -> None:
+def test_messages_of_the_service_are_reported_once(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls, cds.server.faults.news = 20, "Maintenance on Tuesday"
     cds.fetch()
     assert sum("Maintenance on Tuesday" in text for text in cds.said) == 1
 
 
-def test_results_that_have_expired_are_asked_for_anew(cds: SourceUnderTest) -> None:
+def test_expired_results_are_requested_again(cds: SourceUnderTest) -> None:
     cds.server.faults.expire_results = 1
     cds.fetch()
     assert len(cds.server.submissions) == 2
     assert any("expired" in text for text in cds.said)
 
 
-def test_a_request_that_the_service_forgot_is_sent_anew(cds: SourceUnderTest) -> None:
+def test_a_request_unknown_to_the_service_is_sent_again(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
     with pytest.raises(SourceError):
         cds.fetch(patience_hours=0.01)
@@ -310,7 +311,7 @@ def test_a_request_that_the_service_forgot_is_sent_anew(cds: SourceUnderTest) ->
     assert len(cds.server.submissions) == 2
 
 
-def test_a_request_that_fails_at_the_service_is_sent_anew_a_few_times(cds: SourceUnderTest) -> None:
+def test_a_request_that_fails_at_the_service_is_sent_again_a_few_times(cds: SourceUnderTest) -> None:
     cds.server.faults.fail_jobs = 1
     cds.fetch()
     assert len(cds.server.submissions) == 2
@@ -319,11 +320,11 @@ def test_a_request_that_fails_at_the_service_is_sent_anew_a_few_times(cds: Sourc
         cds.fetch(Month(2020, 3))
 
 
-# --- bytes ---------------------------------------------------------------------
+# --- downloads ------------------------------------------------------------------
 
 
 def downloads(server: CdsServer) -> list[dict[str, str]]:
-    """Headers, in small letters, of the requests for the file."""
+    """Headers of the requests for the file; names in lower case."""
     return [
         {name.lower(): value for name, value in headers.items()}
         for method, path, headers in server.requests
@@ -332,7 +333,7 @@ def downloads(server: CdsServer) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_download_that_is_cut_off_goes_on(cds: SourceUnderTest, ranges: bool) -> None:
+def test_a_download_that_is_cut_off_is_resumed(cds: SourceUnderTest, ranges: bool) -> None:
     whole = cds.fetch(MONTH, area=LARGER).files[0].sha256
     shutil.rmtree(cds.folder)
     cds.server.faults.ranges = ranges
@@ -346,7 +347,7 @@ def test_a_download_that_is_cut_off_goes_on(cds: SourceUnderTest, ranges: bool) 
     assert any("cut off" in text for text in cds.said)
 
 
-def test_what_came_before_a_kill_is_not_fetched_again(cds: SourceUnderTest) -> None:
+def test_bytes_of_an_earlier_run_are_not_downloaded_again(cds: SourceUnderTest) -> None:
     cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 200_000, 10_000
     with pytest.raises(SourceError, match="cut off"):
         cds.fetch(area=LARGER, patience_hours=0.001)
@@ -371,7 +372,7 @@ def test_a_wrong_size_is_never_kept(cds: SourceUnderTest) -> None:
     assert cds.fetch().files[0].path.is_file()
 
 
-def test_bytes_that_changed_on_their_way_are_fetched_again(cds: SourceUnderTest) -> None:
+def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> None:
     right = cds.fetch().files[0].sha256
     shutil.rmtree(cds.folder)
     cds.server.faults.garble_downloads = 2
@@ -385,15 +386,15 @@ def test_bytes_that_changed_on_their_way_are_fetched_again(cds: SourceUnderTest)
     assert list(cds.folder.glob("2020-03*.zip")) == []
 
 
-def test_a_checksum_that_was_wrong_once(cds: SourceUnderTest) -> None:
+def test_a_file_with_a_wrong_checksum_is_downloaded_again(cds: SourceUnderTest) -> None:
     cds.server.faults.wrong_checksum = 1
     cds.fetch()
     assert any("another checksum" in text for text in cds.said)
     assert len(cds.server.submissions) == 1
 
 
-def test_a_whole_file_that_comes_twice_is_kept_whatever_was_announced(cds: SourceUnderTest) -> None:
-    """What is announced follows from how the service's store was written to: it need not be one that we know."""
+def test_a_file_received_twice_is_kept_despite_its_checksum(cds: SourceUnderTest) -> None:
+    """The announced checksum depends on how the service's store was written: it may be of an unknown kind."""
     cds.server.faults.wrong_checksum = 10_000
     raw = cds.fetch()
     assert raw.files[0].path.is_file()
@@ -403,15 +404,15 @@ def test_a_whole_file_that_comes_twice_is_kept_whatever_was_announced(cds: Sourc
     assert note["fetched"]["checksum"] is None
 
 
-def test_a_damaged_file_is_not_kept_though_it_comes_twice(cds: SourceUnderTest) -> None:
+def test_a_damaged_file_received_twice_is_not_kept(cds: SourceUnderTest) -> None:
     cds.server.faults.wrong_checksum, cds.server.faults.corrupt_zip = 10_000, 10
     with pytest.raises(MonthFailedError, match="ZIP is damaged"):
         cds.fetch()
     assert list(cds.folder.glob("*.zip")) == []
 
 
-def test_without_a_checksum_nothing_of_an_earlier_run_is_trusted(cds: SourceUnderTest) -> None:
-    """What was written before the power went may be zeros, of the right length."""
+def test_without_a_checksum_bytes_of_an_earlier_run_are_downloaded_again(cds: SourceUnderTest) -> None:
+    """After a power failure, a file may hold zeros at its full length."""
     cds.server.faults.no_checksum = True
     cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 200_000, 10_000
     with pytest.raises(SourceError, match="cut off"):
@@ -421,12 +422,12 @@ def test_without_a_checksum_nothing_of_an_earlier_run_is_trusted(cds: SourceUnde
     cds.server.faults.cut_downloads = 1
     seen = len(downloads(cds.server))
     (file,) = cds.fetch(area=LARGER).files
-    # From its beginning; where this run was cut off itself, it went on.
+    # First from the start; then resumed, where this run itself was cut off.
     assert ["range" in headers for headers in downloads(cds.server)[seen:]] == [False, True]
     assert zipfile.is_zipfile(file.path)
 
 
-def test_the_address_of_a_file_with_its_signature_is_kept_nowhere(cds: SourceUnderTest) -> None:
+def test_the_signed_url_of_a_file_is_neither_shown_nor_logged(cds: SourceUnderTest) -> None:
     cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 20_000, 10_000
     with pytest.raises(SourceError, match="cut off") as caught:
         cds.fetch(area=LARGER, patience_hours=0.001)
@@ -434,7 +435,7 @@ def test_the_address_of_a_file_with_its_signature_is_kept_nowhere(cds: SourceUnd
 
 
 @pytest.mark.parametrize("href", ["s3://store/month.zip", "http://[::1", "http://127.0.0.1:99999/month.zip"])
-def test_an_address_that_cannot_be_meant_is_no_matter_of_patience(cds: SourceUnderTest, href: str) -> None:
+def test_an_invalid_url_of_the_results_is_retried_only_a_few_times(cds: SourceUnderTest, href: str) -> None:
     cds.server.faults.href = href
     with pytest.raises(MonthFailedError):
         cds.fetch()
@@ -443,7 +444,7 @@ def test_an_address_that_cannot_be_meant_is_no_matter_of_patience(cds: SourceUnd
     cds.fetch()
 
 
-def test_a_damaged_zip_is_asked_for_anew_once(cds: SourceUnderTest) -> None:
+def test_a_damaged_zip_is_requested_again_once(cds: SourceUnderTest) -> None:
     cds.server.faults.corrupt_zip = 1
     cds.fetch()
     assert len(cds.server.submissions) == 2
@@ -455,7 +456,7 @@ def test_a_damaged_zip_is_asked_for_anew_once(cds: SourceUnderTest) -> None:
     assert cds.leftovers == []
 
 
-def test_a_page_in_place_of_the_file(cds: SourceUnderTest) -> None:
+def test_a_web_page_in_place_of_the_file_is_refused(cds: SourceUnderTest) -> None:
     cds.server.faults.html_instead = True
     with pytest.raises(SourceError, match="web page"):
         cds.fetch()
@@ -474,9 +475,7 @@ def test_a_hostile_zip_is_refused_at_once(cds: SourceUnderTest, tmp_path: Path, 
     assert [path for path in after if path != cds.folder] == [path for path in before if path != cds.folder]
 
 
-def test_a_full_disk_is_told_of_before_anything_is_fetched(
-    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported_before_the_download(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage(cds.folder.parent)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     seen = len(downloads(cds.server))
@@ -485,7 +484,7 @@ def test_a_full_disk_is_told_of_before_anything_is_fetched(
     assert len(downloads(cds.server)) == seen
 
 
-# --- two runs, and runs that were killed ---------------------------------------
+# --- simultaneous and killed runs -----------------------------------------------
 
 _RUN = """
 import sys
@@ -503,8 +502,8 @@ print(source.fetch(Month(2020, 2)).files[0].sha256, flush=True)
 
 
 @contextmanager
-def running_elsewhere(cds: SourceUnderTest, area: Area = AREA) -> Iterator[subprocess.Popen[str]]:
-    """The month being fetched in a process of its own, which is gone afterwards."""
+def fetching_process(cds: SourceUnderTest, area: Area = AREA) -> Iterator[subprocess.Popen[str]]:
+    """Fetch the month in another process, which is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", _RUN, str(cds.folder), str(area)],
         stdout=subprocess.PIPE,
@@ -530,9 +529,9 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
-def test_a_killed_run_is_taken_up_in_the_queue(cds: SourceUnderTest) -> None:
+def test_the_request_of_a_killed_run_is_taken_up(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
-    with running_elsewhere(cds) as process:
+    with fetching_process(cds) as process:
         until(lambda: job_under_way(cds))
         process.send_signal(signal.SIGKILL)
     cds.server.finish_jobs()
@@ -541,9 +540,9 @@ def test_a_killed_run_is_taken_up_in_the_queue(cds: SourceUnderTest) -> None:
     assert any("taking up request" in text for text in cds.said)
 
 
-def test_a_run_that_is_killed_while_it_downloads_goes_on(cds: SourceUnderTest) -> None:
+def test_the_download_of_a_killed_run_is_resumed(cds: SourceUnderTest) -> None:
     cds.server.faults.slow_download = 0.02
-    with running_elsewhere(cds, LARGER) as process:
+    with fetching_process(cds, LARGER) as process:
         until(lambda: any(part.stat().st_size for part in cds.folder.glob("*.part")))
         process.send_signal(signal.SIGKILL)
     cds.server.faults.slow_download = 0.0
@@ -553,9 +552,9 @@ def test_a_run_that_is_killed_while_it_downloads_goes_on(cds: SourceUnderTest) -
     assert raw.files[0].path.is_file()
 
 
-def test_two_runs_of_a_month_ask_once(cds: SourceUnderTest) -> None:
+def test_two_runs_of_a_month_send_one_request(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
-    with running_elsewhere(cds) as first, running_elsewhere(cds) as second:
+    with fetching_process(cds) as first, fetching_process(cds) as second:
         until(lambda: job_under_way(cds))
         assert sorted("another run is fetching it" in first_line(run) for run in (first, second)) == [False, True]
         cds.server.finish_jobs()
@@ -570,17 +569,17 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-# --- ERA5T, short months, the first month --------------------------------------
+# --- preliminary data, incomplete months, the first month ------------------------
 
 
-def test_a_recent_month_is_not_taken_from_the_cache(cds: SourceUnderTest) -> None:
+def test_only_a_recent_month_is_requested_fresh(cds: SourceUnderTest) -> None:
     with time_machine.travel(TODAY, tick=False):
         cds.fetch(Month(2026, 9))
         cds.fetch(Month(2020, 2))
     assert [is_fresh(inputs) for inputs in cds.server.submissions] == [True, False]
 
 
-def test_a_short_month_is_not_given_again(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_an_incomplete_month_is_fetched_again(cds: SourceUnderTest, tmp_path: Path) -> None:
     october = Month(2026, 10)
     cds.server.today = datetime(2026, 10, 20, tzinfo=UTC)
     with time_machine.travel(cds.server.today, tick=False):
@@ -597,19 +596,19 @@ def test_a_short_month_is_not_given_again(cds: SourceUnderTest, tmp_path: Path) 
     assert not raw.files[0].path.exists()
 
 
-def test_the_boundary_month_has_both_versions(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_a_month_can_have_final_and_preliminary_hours(cds: SourceUnderTest, tmp_path: Path) -> None:
     cds.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
     held = inventory(cds.fetch(Month(2026, 8)), tmp_path).expver
     assert held["temperature_2m"] == {"0005": 744}
     assert held["total_precipitation"] == {"0001": 7, "0005": 737}
 
 
-def test_a_file_that_does_not_say_its_version(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_a_file_without_expver_has_an_unknown_version(cds: SourceUnderTest, tmp_path: Path) -> None:
     cds.server.faults.no_expver = True
     assert inventory(cds.fetch(), tmp_path).expver["temperature_2m"] == {"unknown": MONTH.hours}
 
 
-def test_fetched_anew_while_the_old_file_stays_until_the_new_one_is_there(cds: SourceUnderTest) -> None:
+def test_a_refetch_keeps_the_old_file_until_the_new_one_is_complete(cds: SourceUnderTest) -> None:
     october = Month(2026, 10)
     with time_machine.travel(TODAY, tick=False):
         old = cds.fetch(october)
@@ -626,7 +625,7 @@ def test_fetched_anew_while_the_old_file_stays_until_the_new_one_is_there(cds: S
     assert is_fresh(cds.server.submissions[-1])
 
 
-def test_the_first_month_of_all(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_january_1940_is_complete(cds: SourceUnderTest, tmp_path: Path) -> None:
     first = Month(1940, 1)
     held = inventory(cds.fetch(first), tmp_path)
     assert held.column_hours("temperature_2m").size == 744
@@ -634,7 +633,7 @@ def test_the_first_month_of_all(cds: SourceUnderTest, tmp_path: Path) -> None:
     assert not any(held.missing_hours(variable).size for variable in in_table_order(held.columns))
 
 
-def test_the_key_is_nowhere(cds: SourceUnderTest) -> None:
+def test_the_key_is_neither_written_nor_shown(cds: SourceUnderTest) -> None:
     cds.server.faults.reject_jobs = 1
     cds.fetch()
     written = b"".join(path.read_bytes() for path in cds.folder.rglob("*") if path.is_file())

@@ -30,7 +30,7 @@ def test_a_refused_connection_is_described_in_the_systems_words() -> None:
         ("", None),
     ],
 )
-def test_retry_after(header: str, seconds: float | None) -> None:
+def test_retry_after_header(header: str, seconds: float | None) -> None:
     response = requests.Response()
     response.headers["Retry-After"] = header
     with time_machine.travel(datetime(2026, 11, 20, 12, tzinfo=UTC), tick=False):

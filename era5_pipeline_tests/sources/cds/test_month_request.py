@@ -1,4 +1,4 @@
-"""Requests of an earlier run may be another account's, have failed, or be out of date: no month sticks to one."""
+"""Requests of an earlier run that failed, are out of date, or belong to another account."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.cds_store.server import Job
 
 
-def in_the_queue(cds: SourceUnderTest, month: Month = MONTH, *, refetch: bool = False) -> Job:
-    """What a run leaves whose patience is over: a request that goes on."""
+def leave_in_queue(cds: SourceUnderTest, month: Month = MONTH, *, refetch: bool = False) -> Job:
+    """Leave a request in the queue, as a run does whose retry limit has passed."""
     cds.server.faults.accepted_polls = 10_000
     with pytest.raises(SourceError, match="in the queue"):
         cds.fetch(month, patience_hours=0.01, refetch=refetch)
@@ -27,7 +27,7 @@ def in_the_queue(cds: SourceUnderTest, month: Month = MONTH, *, refetch: bool = 
 
 
 @pytest.mark.parametrize("failure", ["", "cost limits exceeded", "Request has not produced a valid combination."])
-def test_a_request_that_failed_is_not_taken_up_again(cds: SourceUnderTest, failure: str) -> None:
+def test_a_failed_request_is_not_taken_up_by_the_next_run(cds: SourceUnderTest, failure: str) -> None:
     cds.server.faults.failure, cds.server.faults.fail_jobs = failure, 10_000
     for _ in range(2):
         with pytest.raises(MonthFailedError):
@@ -37,23 +37,25 @@ def test_a_request_that_failed_is_not_taken_up_again(cds: SourceUnderTest, failu
     assert cds.server.submissions
 
 
-def test_words_that_also_stand_in_other_messages_are_no_refusal(cds: SourceUnderTest) -> None:
+def test_an_error_that_contains_the_word_invalid_is_retried(cds: SourceUnderTest) -> None:
     cds.server.faults.failure, cds.server.faults.fail_jobs = "OSError: [Errno 22] Invalid argument", 2
     cds.fetch()
     assert len(cds.server.submissions) == 3
 
 
 @pytest.mark.parametrize("status", [401, 403, 410])
-def test_what_cannot_be_taken_up_is_asked_for_anew(cds: SourceUnderTest, status: int) -> None:
-    in_the_queue(cds)
+def test_a_request_that_cannot_be_taken_up_is_sent_again(cds: SourceUnderTest, status: int) -> None:
+    leave_in_queue(cds)
     cds.server.faults.fail("poll", status=status, times=1)
     cds.fetch()
     assert len(cds.server.submissions) == 2
     assert any("cannot be taken up" in text for text in cds.said)
 
 
-def test_with_a_wrong_key_the_place_in_the_queue_is_kept(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_the_queue(cds)
+def test_a_wrong_key_does_not_lose_the_place_in_the_queue(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_in_queue(cds)
     for _ in range(2):
         monkeypatch.setenv("CDSAPI_KEY", "00000000-wrong-key")
         with pytest.raises(SourceError, match="does not accept the key"):
@@ -63,25 +65,25 @@ def test_with_a_wrong_key_the_place_in_the_queue_is_kept(cds: SourceUnderTest, m
     assert len(cds.server.submissions) == 1
 
 
-def test_what_was_made_anew_long_ago_is_made_anew_again(cds: SourceUnderTest) -> None:
-    job = in_the_queue(cds, refetch=True)
+def test_a_fresh_retrieval_answered_long_ago_is_requested_again(cds: SourceUnderTest) -> None:
+    job = leave_in_queue(cds, refetch=True)
     cds.server.finish_jobs()
-    cds.server.look(job)
+    cds.server.poll(job)
     assert job.finished is not None
     job.finished -= timedelta(days=2)
     cds.fetch()
     assert [is_fresh(inputs) for inputs in cds.server.submissions] == [True, True]
 
 
-def test_what_was_made_anew_this_morning_is_taken_up(cds: SourceUnderTest) -> None:
-    job = in_the_queue(cds, refetch=True)
+def test_a_fresh_retrieval_answered_recently_is_taken_up(cds: SourceUnderTest) -> None:
+    job = leave_in_queue(cds, refetch=True)
     cds.server.finish_jobs()
-    cds.server.look(job)
+    cds.server.poll(job)
     cds.fetch()
     assert len(cds.server.submissions) == 1
 
 
-def test_trouble_while_asking_anew_does_not_bring_back_what_was_there(cds: SourceUnderTest) -> None:
+def test_a_refetch_after_a_failed_submission_does_not_take_the_old_answer(cds: SourceUnderTest) -> None:
     first = cds.fetch()
     cds.server.faults.fail("submit", status=503, times=1)
     with time_machine.travel(datetime.now(tz=UTC) + timedelta(minutes=1)):
@@ -92,7 +94,7 @@ def test_trouble_while_asking_anew_does_not_bring_back_what_was_there(cds: Sourc
     assert first.files[0].bytes
 
 
-def test_trouble_after_a_damaged_file_does_not_bring_it_back(cds: SourceUnderTest) -> None:
+def test_a_damaged_file_is_not_taken_again_after_a_failed_submission(cds: SourceUnderTest) -> None:
     cds.server.faults.corrupt_zip = 1
 
     def fail() -> None:

@@ -38,20 +38,20 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @in_one_folder
 @given(notes)
-def test_what_is_written_is_read(tmp_path: Path, note: Note) -> None:
+def test_a_written_note_is_read_back(tmp_path: Path, note: Note) -> None:
     write_note(tmp_path / "note.json", note, {"variable": ["2m_temperature"]})
     assert read_note(tmp_path / "note.json") == note
 
 
 @in_one_folder
 @given(st.recursive(st.none() | st.integers() | texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner)))
-def test_any_other_json_is_no_note(tmp_path: Path, value: object) -> None:
+def test_other_json_is_read_as_an_empty_note(tmp_path: Path, value: object) -> None:
     (tmp_path / "note.json").write_text(json.dumps(value))
     assert read_note(tmp_path / "note.json") == Note()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"form": 1}', '{"form": 0}', '{"form": 1, "fetched": {"name": "x"}}'])
-def test_half_a_note_is_none(tmp_path: Path, text: str) -> None:
+def test_an_incomplete_or_missing_note_is_read_as_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "note.json").write_text(text)
     assert read_note(tmp_path / "note.json") == Note()
     assert read_note(tmp_path / "nowhere.json") == Note()
@@ -82,7 +82,7 @@ def test_states_of_a_request_from_sending_to_its_file() -> None:
 
 
 @pytest.mark.parametrize("sending_at", ["yesterday", "2026-11-20T12:00:00", 7])
-def test_a_time_that_was_written_by_hand_is_no_note(tmp_path: Path, sending_at: object) -> None:
+def test_a_note_with_an_invalid_time_is_read_as_an_empty_one(tmp_path: Path, sending_at: object) -> None:
     write_note(tmp_path / "note.json", Note().queued("7"), {})
     value = json.loads((tmp_path / "note.json").read_text())
     (tmp_path / "note.json").write_text(json.dumps({**value, "sending_at": sending_at}))

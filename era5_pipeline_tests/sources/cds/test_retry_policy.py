@@ -40,7 +40,7 @@ def failing(times: int, **how: object) -> Callable[[], str]:
 
 
 @given(st.integers(0, 12), st.floats(0.01, 100))
-def test_each_wait_is_longer_up_to_half_an_hour_and_told(times: int, first: float) -> None:
+def test_waits_double_up_to_half_an_hour_and_are_reported(times: int, first: float) -> None:
     waits = Waits(first=first)
     assert waits.policy.retry(failing(times)) == "done"
     assert len(waits.slept) == len(waits.said) == times
@@ -52,13 +52,13 @@ def test_each_wait_is_longer_up_to_half_an_hour_and_told(times: int, first: floa
 
 
 @given(st.floats(0, 10_000))
-def test_as_long_as_the_service_asks_for(seconds: float) -> None:
+def test_a_wait_is_as_long_as_the_service_asks_for(seconds: float) -> None:
     waits = Waits(first=5)
     waits.policy.retry(failing(1, after_seconds=seconds))
     assert seconds <= waits.slept[0] <= max(seconds, 5)
 
 
-def test_after_an_answer_waits_begin_short_again() -> None:
+def test_waits_are_short_again_after_an_answer() -> None:
     waits = Waits(first=10)
     waits.policy.retry(failing(5))
     waits.policy.reset()
@@ -66,7 +66,7 @@ def test_after_an_answer_waits_begin_short_again() -> None:
     assert waits.slept[-1] <= 12.5
 
 
-def test_a_rejection_counts_on_though_the_service_answers() -> None:
+def test_waits_after_rejections_keep_growing_although_the_service_answers() -> None:
     waits = Waits(first=10)
     waits.policy.retry(failing(3, kind="rejected"))
     waits.policy.reset()
@@ -84,7 +84,7 @@ def test_the_limit_of_all_waits(hours: float) -> None:
     assert "again" in caught.value.remedy
 
 
-def test_some_trouble_is_borne_only_so_often() -> None:
+def test_an_error_with_a_limit_in_a_row_ends_the_retries() -> None:
     waits = Waits()
     assert waits.policy.retry(failing(2, max_in_a_row=3)) == "done"
     waits = Waits()
@@ -93,7 +93,7 @@ def test_some_trouble_is_borne_only_so_often() -> None:
     assert len(waits.slept) == 2
 
 
-def test_what_does_not_pass_is_not_waited_for() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     waits = Waits()
 
     def attempt() -> None:
@@ -104,18 +104,18 @@ def test_what_does_not_pass_is_not_waited_for() -> None:
     assert waits.slept == []
 
 
-def test_a_long_queue_is_spoken_of_now_and_then() -> None:
+def test_a_long_queue_is_reported_every_ten_minutes() -> None:
     waits = Waits(poll=60)
     looks = iter([False] * 60 + [True])
     waits.policy.wait_until(lambda: next(looks), lambda: "request 7 is in the queue")
     assert waits.slept[0] == 1
     assert max(waits.slept) == 60
-    told = [text for text in waits.said if "request 7" in text]
-    assert 4 <= len(told) <= 7  # every ten minutes of an hour
-    assert "waiting (for 0 s so far)" in told[0]
+    reported = [text for text in waits.said if "request 7" in text]
+    assert 4 <= len(reported) <= 7  # every ten minutes of an hour
+    assert "waiting (for 0 s so far)" in reported[0]
 
 
-def test_a_short_look_is_never_longer_than_set() -> None:
+def test_poll_intervals_never_exceed_the_setting() -> None:
     waits = Waits(poll=0.05)
     looks = iter([False] * 5 + [True])
     waits.policy.wait_until(lambda: next(looks), lambda: "x")
@@ -123,5 +123,5 @@ def test_a_short_look_is_never_longer_than_set() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (119, "119 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_spoken(seconds: float, text: str) -> None:
+def test_durations_are_written_in_a_fitting_unit(seconds: float, text: str) -> None:
     assert spoken(seconds) == text

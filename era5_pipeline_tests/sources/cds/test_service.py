@@ -1,4 +1,4 @@
-"""What the service's own code does that a friendlier one would not: each was seen there first."""
+"""Behaviour of the service that was first observed by running its own code."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[CdsServer]:
-    """A server at another origin, which would answer as the service does."""
+def other_server(tmp_path: Path) -> Iterator[CdsServer]:
+    """A second test server, at another origin."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     with CdsServer(folder, today=TODAY) as server:
@@ -40,7 +40,7 @@ def calls(cds: SourceUnderTest, method: str = "GET") -> list[str]:
 # --- fresh retrievals ----------------------------------------------------------
 
 
-def test_each_refetch_is_a_retrieval_of_its_own(cds: SourceUnderTest) -> None:
+def test_each_refetch_makes_the_service_retrieve_the_data_again(cds: SourceUnderTest) -> None:
     cds.fetch()
     for count in (2, 3, 4):
         cds.fetch(refetch=True)
@@ -50,7 +50,7 @@ def test_each_refetch_is_a_retrieval_of_its_own(cds: SourceUnderTest) -> None:
     assert not is_fresh(cds.server.submissions[0])
 
 
-def test_an_old_month_may_come_from_the_cache(cds: SourceUnderTest) -> None:
+def test_an_old_month_may_come_from_the_services_cache(cds: SourceUnderTest) -> None:
     cds.fetch()
     for path in cds.folder.iterdir():
         path.unlink()
@@ -58,7 +58,7 @@ def test_an_old_month_may_come_from_the_cache(cds: SourceUnderTest) -> None:
     assert (len(cds.server.submissions), cds.server.retrievals) == (2, 1)
 
 
-def test_a_recent_month_is_retrieved_though_it_is_in_the_cache(cds: SourceUnderTest, tmp_path: Path) -> None:
+def test_a_recent_month_is_retrieved_even_if_it_is_in_the_cache(cds: SourceUnderTest, tmp_path: Path) -> None:
     september = Month(2026, 9)
     with time_machine.travel(TODAY, tick=False):
         cds.fetch(september)
@@ -66,7 +66,7 @@ def test_a_recent_month_is_retrieved_though_it_is_in_the_cache(cds: SourceUnderT
     assert cds.server.retrievals == 2
 
 
-def test_what_is_asked_for_passes_the_services_schema(cds: SourceUnderTest) -> None:
+def test_a_fresh_request_has_only_keys_of_the_services_schema(cds: SourceUnderTest) -> None:
     with time_machine.travel(TODAY, tick=False):
         cds.fetch(Month(2026, 9), refetch=True)
     (inputs,) = cds.server.submissions
@@ -76,7 +76,7 @@ def test_what_is_asked_for_passes_the_services_schema(cds: SourceUnderTest) -> N
     }
 
 
-def test_a_fresh_request_whose_answer_was_lost_is_found_by_its_order(cds: SourceUnderTest) -> None:
+def test_a_fresh_request_whose_answer_was_lost_is_found_again(cds: SourceUnderTest) -> None:
     cds.server.faults.drop_submit_reply = 1
     cds.fetch(refetch=True)
     assert len(cds.server.submissions) == 1
@@ -87,7 +87,7 @@ def test_a_fresh_request_whose_answer_was_lost_is_found_by_its_order(cds: Source
 
 
 def other_jobs(cds: SourceUnderTest, number: int, *, ago: timedelta) -> None:
-    """Requests that the user's other programs have sent."""
+    """Add jobs that the user's other programs have sent."""
     for count in range(number):
         created = datetime.now(tz=UTC) - ago - count * timedelta(seconds=1)
         job = Job(f"00000000-0000-0000-0000-{count:012d}", {"variable": ["2m_temperature"]}, created)
@@ -96,9 +96,7 @@ def other_jobs(cds: SourceUnderTest, number: int, *, ago: timedelta) -> None:
 
 
 @pytest.mark.parametrize("ago", [timedelta(hours=3), timedelta(seconds=20)])
-def test_after_a_failed_submission_few_calls_find_out_that_nothing_arrived(
-    cds: SourceUnderTest, ago: timedelta
-) -> None:
+def test_few_calls_are_needed_to_learn_that_a_request_did_not_arrive(cds: SourceUnderTest, ago: timedelta) -> None:
     other_jobs(cds, 30, ago=ago)
     cds.server.faults.fail("submit", status=503, times=1)
     cds.fetch()
@@ -108,7 +106,7 @@ def test_after_a_failed_submission_few_calls_find_out_that_nothing_arrived(
     assert len(cds.server.submissions) == 1
 
 
-def test_a_lost_request_is_found_among_others(cds: SourceUnderTest) -> None:
+def test_a_request_whose_answer_was_lost_is_found_among_others(cds: SourceUnderTest) -> None:
     other_jobs(cds, 30, ago=timedelta(minutes=10))
     cds.server.faults.drop_submit_reply = 1
     cds.fetch()
@@ -116,7 +114,7 @@ def test_a_lost_request_is_found_among_others(cds: SourceUnderTest) -> None:
     assert len([path for path in calls(cds) if "/jobs?" in path]) == 1
 
 
-def test_after_a_definite_refusal_nothing_is_looked_for(cds: SourceUnderTest) -> None:
+def test_after_a_refusal_the_jobs_are_not_searched(cds: SourceUnderTest) -> None:
     cds.server.faults.too_many_requests = 1
     cds.fetch()
     cds.server.faults.licence = True
@@ -132,8 +130,10 @@ def test_after_a_definite_refusal_nothing_is_looked_for(cds: SourceUnderTest) ->
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("path", [f"{DATASET}$", "execution$", "jobs/[^/]+$", "results$", "messages$"])
-def test_the_key_does_not_follow_a_redirect(cds: SourceUnderTest, elsewhere: CdsServer, status: int, path: str) -> None:
-    origin = elsewhere.url.removesuffix("/api")
+def test_the_key_is_not_sent_along_a_redirect(
+    cds: SourceUnderTest, other_server: CdsServer, status: int, path: str
+) -> None:
+    origin = other_server.url.removesuffix("/api")
     cds.server.faults.redirect, cds.server.faults.redirects = Redirect(path, status, origin), 1
     if status in (301, 308) and path != "messages$":
         with pytest.raises(SourceError, match=r"another host \(127\.0\.0\.1\)") as caught:
@@ -141,16 +141,16 @@ def test_the_key_does_not_follow_a_redirect(cds: SourceUnderTest, elsewhere: Cds
         assert "CDSAPI_URL" in caught.value.remedy
     else:
         cds.fetch()
-    assert elsewhere.requests == []
+    assert other_server.requests == []
 
 
-def test_a_redirect_that_lasts_is_an_error_in_the_end(cds: SourceUnderTest, elsewhere: CdsServer) -> None:
-    origin = elsewhere.url.removesuffix("/api")
+def test_a_redirect_that_lasts_becomes_an_error(cds: SourceUnderTest, other_server: CdsServer) -> None:
+    origin = other_server.url.removesuffix("/api")
     cds.server.faults.redirect, cds.server.faults.redirects = Redirect("", 302, origin), 10_000
     with pytest.raises(SourceError, match="another host"):
         cds.fetch()
     assert len(cds.slept) < 20
-    assert elsewhere.requests == []
+    assert other_server.requests == []
 
 
 def test_a_redirect_to_the_service_itself_is_followed(cds: SourceUnderTest) -> None:
@@ -161,19 +161,19 @@ def test_a_redirect_to_the_service_itself_is_followed(cds: SourceUnderTest) -> N
 
 
 @pytest.mark.parametrize("url", ["http://localhost:1/x", "https://127.0.0.1:1/x", "http://127.0.0.1:2/x"])
-def test_an_address_in_an_answer_is_not_called_with_the_key(url: str) -> None:
+def test_the_key_is_not_sent_to_another_origin_named_in_an_answer(url: str) -> None:
     with OneOriginSession("http://127.0.0.1:1/api") as session, pytest.raises(OtherHostError):
         session.get(url, timeout=5)
 
 
-def test_a_tls_failure_names_the_host(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tls_error_names_the_host(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_URL", cds.server.url.replace("http://", "https://"))
     with pytest.raises(SourceError, match=r"no secure connection to 127\.0\.0\.1") as caught:
         cds.fetch()
     assert "REQUESTS_CA_BUNDLE" in caught.value.remedy
 
 
-def test_a_tls_failure_of_the_file_server_names_that_one(cds: SourceUnderTest) -> None:
+def test_a_tls_error_of_the_file_server_names_that_host(cds: SourceUnderTest) -> None:
     port = cds.server.url.split(":")[2].removesuffix("/api")
     cds.server.faults.href = f"https://localhost:{port}/store/month.zip?X-Signature=a-secret"
     with pytest.raises(SourceError, match="no secure connection to localhost") as caught:
@@ -191,7 +191,7 @@ def test_maintenance_is_waited_for(cds: SourceUnderTest) -> None:
     assert len([text for text in cds.said if "maintenance" in text]) == 3
 
 
-def test_maintenance_longer_than_the_patience(cds: SourceUnderTest) -> None:
+def test_maintenance_longer_than_the_retry_limit_is_an_error(cds: SourceUnderTest) -> None:
     cds.server.faults.disabled = 10_000
     with pytest.raises(SourceError, match="temporarily disabled") as caught:
         cds.fetch(patience_hours=1.0)
@@ -219,7 +219,7 @@ def test_a_dismissed_request_is_sent_again_once(cds: SourceUnderTest) -> None:
     assert any("dismissed by its owner" in text for text in cds.said)
 
 
-def test_a_request_that_is_dismissed_again_is_left(cds: SourceUnderTest) -> None:
+def test_a_request_dismissed_twice_is_an_error(cds: SourceUnderTest) -> None:
     cds.server.faults.accepted_polls = 10_000
     cds.while_asleep = lambda: dismiss_open_jobs(cds)
     with pytest.raises(MonthFailedError, match="dismissed by its owner"):
@@ -227,7 +227,7 @@ def test_a_request_that_is_dismissed_again_is_left(cds: SourceUnderTest) -> None
     assert len(cds.server.submissions) == 2
 
 
-def test_a_failed_job_is_told_of_without_its_request(cds: SourceUnderTest) -> None:
+def test_the_error_of_a_failed_job_does_not_quote_the_request(cds: SourceUnderTest) -> None:
     request: dict[str, Any] = {"class": ["ea"], "date": [f"2020-02-{day:02d}" for day in range(1, 30)]}
     cds.server.faults.fail_jobs = 10
     cds.server.faults.failure = (

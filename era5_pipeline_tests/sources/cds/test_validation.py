@@ -35,7 +35,7 @@ def validate(folder: Path, content: bytes) -> str:
     return validate_download(MONTH, path)
 
 
-def test_what_the_service_sends(tmp_path: Path) -> None:
+def test_the_services_files_are_valid(tmp_path: Path) -> None:
     assert validate(tmp_path, NETCDF) == ".nc"
     assert validate(tmp_path, b"CDF\x01" + bytes(100)) == ".nc"
     names = ("data_stream-oper_stepType-instant.nc", "data_stream-oper_stepType-accum.nc")
@@ -43,7 +43,7 @@ def test_what_the_service_sends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<!doctype html><html></html>", b"{}", b"time,t2m\n", bytes(100), zipped()])
-def test_what_it_does_not_send(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_damaged_and_need_a_new_request(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(RetryableError) as caught:
         validate(tmp_path, content)
     assert caught.value.needs_new_request
@@ -52,18 +52,18 @@ def test_what_it_does_not_send(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil.nc", "a/../../evil.nc", "/evil.nc", "C:\\evil.nc", "..\\evil.nc", "\\\\host\\share\\evil.nc"]
 )
-def test_members_outside_of_the_zip(tmp_path: Path, name: str) -> None:
+def test_a_zip_member_outside_of_the_zip_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="outside of it"):
         validate(tmp_path, zipped("data.nc", name))
 
 
-def test_a_small_member_may_shrink_much(tmp_path: Path) -> None:
+def test_a_small_member_may_be_compressed_to_very_little(tmp_path: Path) -> None:
     assert validate(tmp_path, zipped("data.nc", content=NETCDF[:8] + bytes(10_000_000))) == ".zip"
 
 
 @in_one_folder
 @given(st.data())
-def test_any_damage_to_a_zip_is_found_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
+def test_any_damage_to_a_zip_is_detected_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     whole = zipped("data.nc")
     content = bytearray(whole)
     content[data.draw(st.integers(4, len(content) - 1))] ^= data.draw(st.integers(1, 255))
@@ -71,14 +71,14 @@ def test_any_damage_to_a_zip_is_found_or_harmless(tmp_path: Path, data: st.DataO
         validate(tmp_path, bytes(content))
     except (RetryableError, SourceError):
         return
-    # What passes must still hold the data: the damage was to names, dates and the like.
+    # A ZIP that is accepted must still hold the data: only names, dates and the like were damaged.
     with zipfile.ZipFile(io.BytesIO(bytes(content))) as archive:
         assert archive.read(archive.infolist()[0]) == NETCDF
 
 
 @in_one_folder
 @given(st.integers(0, 1000))
-def test_a_zip_that_is_cut_off_is_found(tmp_path: Path, length: int) -> None:
+def test_a_truncated_zip_is_detected(tmp_path: Path, length: int) -> None:
     whole = zipped("data.nc")
     with pytest.raises((RetryableError, SourceError)):
         validate(tmp_path, whole[: min(length, len(whole) - 1)])
