@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from era5_pipeline.flat.checks import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
@@ -17,20 +18,15 @@ from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.read import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
-from era5_pipeline.sources.arco.arco_source import ArcoSource
-from era5_pipeline.sources.cds.cds_source import CdsSource
-from era5_pipeline.sources.cds.retry_policy import RetrySettings
-from era5_pipeline.sources.files.files_source import FilesSource
-from era5_pipeline.sources.sample.sample_source import SampleSource
-from era5_pipeline.sources.source import RawMonth, Request, Source
+from era5_pipeline.sources.source import FolderSource, QueuedSource, RawMonth, Request, Source
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, load_month
-from era5_pipeline.warehouse.revisions import ASKED_ANEW
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
@@ -88,22 +84,16 @@ def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Sourc
     Raises:
         UsageError: if it lacks what it needs.
     """
-    request = Request(settings.wanted_variables, settings.wanted_area)
-    if settings.source_name == "files":
-        return FilesSource(settings.files_dirs, settings.home, request)
-    if settings.source_name == "arco":
-        return ArcoSource(settings.arco_url, settings.home / "raw" / "arco", request, refetch=settings.refetch, say=say)
-    if settings.source_name == "cds":
-        retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
-        folder = settings.home / "raw" / "cds"
-        return CdsSource(folder, request, refetch=settings.refetch, retry_settings=retries, say=say)
-    return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
+    name = settings.source_name
+    module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
+    source: Source = module.open_source(settings, Request(settings.wanted_variables, settings.wanted_area), say)
+    return source
 
 
 def ask_ahead(settings: Settings, month: Month) -> None:
     """Let the month's request queue, where it comes from a queue and is not under way: `run_raw` takes it up."""
     source = source_of(settings)
-    if isinstance(source, CdsSource):
+    if isinstance(source, QueuedSource):
         source.ask(month)
 
 
@@ -243,7 +233,7 @@ def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> boo
     raw = source.known(entry.month)
     if raw is not None:
         return entry.fingerprint == month_fingerprint(raw)
-    if source.name not in ASKED_ANEW or settings.refetch:
+    if not source_kind(source.name).is_service or settings.refetch:
         return False
     # The files are gone, with what was known of them: asked for again, the queue would be for nothing.
     wanted = settings.wanted_variables or VARIABLES
@@ -258,7 +248,7 @@ def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> boo
 def stray_problems(settings: Settings) -> tuple[Problem, ...]:
     """Files of the source `files` that cannot be used and may have been for any month."""
     source = source_of(settings)
-    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FilesSource) else ()
+    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FolderSource) else ()
 
 
 @contextmanager
@@ -267,7 +257,7 @@ def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
     try:
         yield
     except BadFileError as error:
-        if source is None or source.name not in ASKED_ANEW:
+        if source is None or not source_kind(source.name).is_service:
             raise
         source.invalidate(raw)
         remedy = "Run the month again, from era5/raw on: it is fetched anew."

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.source_kinds import names_of, source_kind
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.warehouse.revisions import ASKED_ANEW, months_to_revise, needs_loading, newest_complete_month
+from era5_pipeline.warehouse.revisions import months_to_revise, needs_loading, newest_complete_month
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,10 +41,10 @@ def require_asked_anew(settings: Settings) -> None:
     Raises:
         UsageError: if it cannot.
     """
-    if settings.source_name not in ASKED_ANEW:
+    if not source_kind(settings.source_name).is_service:
         raise UsageError(
             f"the source {settings.source_name} has no newer months by itself",
-            remedy="Set ERA5_SOURCE to cds or arco, or load what you have: era5 load.",
+            remedy=f"Set ERA5_SOURCE to {names_of(services=True)}, or load what you have: era5 load.",
         )
 
 

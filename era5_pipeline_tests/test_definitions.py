@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
+from psycopg.sql import SQL
 
 from era5_pipeline.definitions import defs
 from era5_pipeline.defs.metadata import COLUMN_SCHEMA
 from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.layouts.layout import weather_table
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def test_assets_try_nothing_again_by_themselves() -> None:
 
 
 def test_column_schema_is_that_of_the_table() -> None:
-    ddl = read_sql("weather")
+    ddl = weather_table(SQL("")).as_string().replace('"', "")
     body = ddl[ddl.index("(") + 1 : ddl.rindex(")")]
     wanted = re.findall(r"^\s*(\w+)\s+(\w+)( NOT NULL)?,?$", body, flags=re.MULTILINE)
     columns = [(c.name, c.type, " NOT NULL" if not c.constraints.nullable else "") for c in COLUMN_SCHEMA.columns]

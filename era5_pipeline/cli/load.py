@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.model.errors import InputError, UsageError
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice
 
 if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
@@ -25,7 +26,7 @@ def load(
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="the first one")
     ] = None,
     source: Annotated[
-        Literal["cds", "arco", "files", "sample"] | None,
+        SourceChoice | None,
         typer.Option("--source", help="Where months come from.", show_default="files with --files-dir, else cds"),
     ] = None,
     files_dir: Annotated[
@@ -96,7 +97,7 @@ def load(
     from era5_pipeline.model.settings import read_settings
 
     overrides: dict[str, Any] = {
-        "source": source or ("files" if files_dir else None),
+        "source": source or (SOURCE_OF_FOLDERS if files_dir else None),
         "files_dir": os.pathsep.join(str(path.expanduser().absolute()) for path in files_dir) if files_dir else None,
         "variables": variables,
         "area": area,
@@ -117,14 +118,14 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import Month, month_range
-    from era5_pipeline.sources.files.files_source import FilesSource
+    from era5_pipeline.sources.source import FolderSource
     from era5_pipeline.stages import source_of
 
     source = source_of(settings)  # says what it lacks before anything is started
     if first is None:
         if last is not None:
             raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
-        if not isinstance(source, FilesSource):
+        if not isinstance(source, FolderSource):
             raise UsageError("which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one.")
         held = source.months()
         if not held:

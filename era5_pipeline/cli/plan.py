@@ -5,11 +5,12 @@ reckoning (`era5_pipeline.planning.reckon`).
 """
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     _Row = tuple[str, str, str]
 
 _WIDTH = 120
-_STAGE_OF_RAW = {"cds": "download", "arco": "download", "sample": "generate", "files": "raw files"}
 
 
 def plan(
@@ -33,12 +33,12 @@ def plan(
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="the first one")
     ] = None,
     source: Annotated[
-        Literal["cds", "arco", "files", "sample"] | None,
+        SourceChoice | None,
         typer.Option("--source", help="Where months come from.", show_default="as the settings say"),
     ] = None,
     variables: Annotated[
         str | None,
-        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all six"),
+        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all"),
     ] = None,
     area: Annotated[
         str | None,
@@ -115,7 +115,7 @@ def _heading(planned: "Plan") -> str:
     from era5_pipeline.planning.estimates import counted
 
     load = planned.load
-    variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
+    variables = "all variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
     return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
 
@@ -143,15 +143,14 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, counted
+    from era5_pipeline.planning.estimates import counted
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size, largest = planned.load, planned.size, planned.largest
-    if load.source == "cds":
+    if load.kind.is_queued:
         verdict = "fits" if largest.fields <= MAX_FIELDS else "is too large: ask for fewer variables"
-        words = (
-            f"the largest, {largest.fields:,} fields of {MAX_FIELDS:,} allowed, {verdict}; {REQUESTS_AT_ONCE} at once"
-        )
+        at_once = f"{load.kind.requests_at_once} at once"
+        words = f"the largest, {largest.fields:,} fields of {MAX_FIELDS:,} allowed, {verdict}; {at_once}"
         yield "requests", f"{size.requests:,}", f"one a month; {words} (pool cds)"
     else:
         yield "requests", "none", ""
@@ -173,9 +172,9 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
         return label, decimal(round(figure.value or 0.0)), figure.known_from + words
 
     size = planned.bytes
-    if planned.load.source in ("cds", "arco"):
+    if planned.load.kind.is_service:
         yield row("download", size.download)
-    if planned.load.source in ("arco", "sample"):
+    if planned.load.kind.downloads_globe or planned.load.kind.is_generated:
         yield row("raw files", size.raw)
     yield row("Parquet", size.parquet)
     is_columnstore = planned.held.layout == "columnstore"
@@ -187,13 +186,13 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _time_rows(planned: "Plan") -> "Iterator[_Row]":
-    seconds, raw = planned.seconds, _STAGE_OF_RAW[planned.load.source]
-    if planned.load.source != "files":
+    seconds, raw = planned.seconds, planned.load.kind.raw_stage
+    if not planned.load.kind.has_own_files:
         yield raw, _duration(seconds.raw.value), seconds.raw.known_from
     if guesses := planned.guesses:
         unit, words = (
             ("minutes_per_request", "minutes a request, two at once")
-            if planned.load.source == "cds"
+            if planned.load.kind.is_queued
             else ("megabytes_per_second", "MB/s")
         )
         yield "", "", "; ".join(f"{_duration(g['hours'] * 3600)} at {g[unit]:g}" for g in guesses) + f" {words}"

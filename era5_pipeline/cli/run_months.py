@@ -10,6 +10,7 @@ import typer
 
 from era5_pipeline.cli.output import tell
 from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, TransientError
+from era5_pipeline.model.source_kinds import source_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -72,8 +73,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     # Of a month that is skipped, it says of each check that it was not made.
     logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
     console = Console(stderr=True)
-    if settings.source_name == "sample":
-        console.print("source sample: generated data, not ERA5", style="yellow", highlight=False)
+    if source_kind(settings.source_name).is_generated:
+        console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
     runs: list[MonthRun] = []
     with open_warehouse(settings, create=True) as warehouse:
         console.print(
@@ -160,17 +161,16 @@ def _print_run(run: "MonthRun") -> None:
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
     """What is asked for, where it is the same for all months."""
-    from era5_pipeline.planning.extent import default_area
-
     asked = {(overrides.get("area"), overrides.get("variables")) for _, overrides in wanted}
     if not asked <= {(None, None), (settings.area, settings.variables)}:
         return f"from {settings.source_name}"
     variables, area = settings.wanted_variables, settings.wanted_area
     named = "all variables" if variables is None else ", ".join(variable.column for variable in variables)
-    where = str(area or default_area(settings.source_name))
-    if area is None and settings.source_name in ("cds", "arco"):
+    kind = source_kind(settings.source_name)
+    where = str(area or kind.default_area)
+    if area is None and kind.is_service:
         where = "the globe"
-    elif area is None and settings.source_name == "files":
+    elif area is None and kind.has_own_files:
         where = "all that the files hold"
     return f"from {settings.source_name} ({named}, {where})"
 

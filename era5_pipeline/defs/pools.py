@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import IntegrityError
 
+from era5_pipeline.model.source_kinds import SOURCE_KINDS
+
 if TYPE_CHECKING:
     import dagster as dg
 
@@ -15,7 +17,7 @@ WAREHOUSE = "warehouse"
 # Months that are being fetched: of a user's requests, the Climate Data Store rejects most beyond a few (users who get
 # on keep about two). Not limited by the service: `files`, `sample`, `arco`; they have the same pool, being one asset.
 CDS = "cds"
-_CDS_AT_ONCE = 2
+_CDS_AT_ONCE = max(kind.requests_at_once for kind in SOURCE_KINDS.values())
 
 
 def ensure_pools(instance: dg.DagsterInstance) -> None:

@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.model.source_kinds import names_of
 
 
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open
@@ -14,7 +15,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     Databases are not among them: their URLs may hold a password, and a run's configuration is shown to all.
     """
 
-    source: str | None = Field(default=None, description="cds, arco, files or sample")
+    source: str | None = Field(default=None, description=names_of())
     files_dir: str | None = Field(default=None, description="Folder of ERA5 files, for the source files")
     variables: str | None = Field(default=None, description="Variables a month must have, with commas")
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")

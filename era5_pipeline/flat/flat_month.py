@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 # Raised when the rows made of the same files change (units, order, rounding): months made before are then stale.
 FLAT_FORM = 1
 
-# A column's checksum is the sum of floor(value * 2**20): whole numbers, so that it comes out the same in any order of
-# rows and in numpy as in SQL, where a sum of floats would not. 2**-20 is below the spacing of float32 from 8 on.
-CHECKSUM_SCALE = 1 << 20
 
+def checksum_of(values: npt.NDArray[np.float32], scale: float) -> int:
+    """The checksum of values without NaN, of any shape: the sum of floor(value * scale), `Variable.checksum_scale`.
 
-def checksum_of(values: npt.NDArray[np.float32]) -> int:
-    """The checksum of values without NaN, of any shape.
-
-    Sums of up to 2**53 are exact in float64: 4 million values of the greatest magnitude allowed (500) stay below.
+    Whole numbers, so that it comes out the same in any order of rows and in numpy as in SQL, where a sum of floats
+    would not. Sums of up to 2**53 are exact in float64: 16 million values within the variable's bounds stay below.
     """
-    scaled = np.multiply(values, float(CHECKSUM_SCALE), dtype=np.float64)
+    scaled = np.multiply(values, scale, dtype=np.float64)
     return int(np.floor(scaled, out=scaled).sum())
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import resource
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,7 +25,7 @@ from dask.base import compute
 
 from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
-from era5_pipeline.flat.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
+from era5_pipeline.flat.formats import COLUMNS, ROW_GROUP_ROWS, SCHEMA, Sink, columns_in, open_sink
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.merge import Part, Placed, covered_by, merge, parts_of, place
 from era5_pipeline.flat.statistics import Tally
@@ -147,6 +147,9 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
         return None  # none there, or one of another form
     if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None
+    with suppress(pa.ArrowException):  # damaged: that is found by its digest
+        if columns_in(flat.path, flat.format) != COLUMNS:
+            return None  # of the time before a variable was added
     return flat
 
 

@@ -32,6 +32,20 @@ SCHEMA = pa.schema(
     ]
 )
 
+
+def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
+    """The columns of a flat file, which are `COLUMNS` unless it was written before a variable was added.
+
+    Raises:
+        pyarrow.ArrowException: if it is damaged.
+        OSError: if it cannot be read.
+    """
+    if flat_format == "parquet":
+        return tuple(pq.read_schema(path).names)
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return tuple(name.strip().strip('"') for name in lines.readline().split(","))
+
+
 # Six zeros a row for nothing, otherwise.
 _CSV_SCHEMA = SCHEMA.set(0, pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False))
 

@@ -98,7 +98,7 @@ class Tally:
         self.maximum = max(self.maximum, float(held.max()))
         # Values beyond the bounds are refused; their checksum is never compared and could overflow.
         if self.variable.minimum <= self.minimum and self.maximum <= self.variable.maximum:
-            self.checksum += checksum_of(held)
+            self.checksum += checksum_of(held, self.variable.checksum_scale)
 
     def facts(self) -> ColumnFacts:
         """What was counted."""

@@ -12,13 +12,14 @@ from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.source_kinds import DEFAULT_SOURCE, SOURCE_KINDS, SOURCE_OF_FOLDERS, names_of
 from era5_pipeline.model.variables import Variable, find_variable, in_table_order
 
-SourceName = Literal["cds", "arco", "files", "sample"]
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
 _PREFIX = "ERA5_"
@@ -29,6 +30,16 @@ _ALIKE = 0.85
 
 def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
+
+
+def _known_source(name: str) -> str:
+    if name not in SOURCE_KINDS:
+        raise PydanticCustomError("source", "Input should be {names}", {"names": names_of()})
+    return name
+
+
+# The name of a source in `SOURCE_KINDS`.
+SourceName = Annotated[str, AfterValidator(_known_source)]
 
 
 class Settings(BaseSettings):
@@ -91,7 +102,7 @@ class Settings(BaseSettings):
     @property
     def source_name(self) -> SourceName:
         """The source that is set; unset: `files` where a folder is set, else `cds`."""
-        return self.source or ("files" if self.files_dir else "cds")
+        return self.source or (SOURCE_OF_FOLDERS if self.files_dir else DEFAULT_SOURCE)
 
     @property
     def files_dirs(self) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ holds (2 m temperature from about -90 to +58 degC) and for the half step that 16
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -40,6 +41,16 @@ class Variable:
     first_valid: datetime = datetime(1940, 1, 1, tzinfo=UTC)
     # In the monthly files of NSF NCAR's archive (dataset d633000), which has no accumulations of this kind.
     ncar_name: str | None = None
+
+    @property
+    def checksum_scale(self) -> float:
+        """The factor of values before they are rounded down and summed (see `flat_month.checksum_of`), a power of two.
+
+        As large as keeps products within 2**29, of which 2**24 can be summed exactly in float64: below the spacing of
+        float32 at the bounds. For bounds of 1 to 512 it is 2**20, as in months that are loaded.
+        """
+        greatest = max(abs(self.minimum), abs(self.maximum))
+        return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
 
 
 _FIRST_ACCUMULATION = datetime(1940, 1, 1, 7, tzinfo=UTC)

@@ -148,7 +148,8 @@ def create_variable(
 
 def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | float | np.int64]:
     """Return the attributes, in the CDS' order, as ecCodes and cfgrib give them."""
-    name, short_name, cf_name = _ECCODES_NAMES[variable.short_name]
+    names = variable.description, variable.short_name, "unknown"
+    name, short_name, cf_name = _ECCODES_NAMES.get(variable.short_name, names)
     units = variable.file_units[0]
     return {
         "GRIB_paramId": np.int64(variable.param_id),

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
     from era5_pipeline.warehouse.space import Space
 
-# Of users who send more at once, most requests are rejected: the pool `cds` lets two runs fetch at a time.
-REQUESTS_AT_ONCE = 2
-
 
 @dataclass(frozen=True)
 class _Rates:
@@ -154,7 +151,7 @@ def _measured(
 
 def bytes_of(load: Load, size: Size, kin: Sequence[LedgerEntry], layout: str | None, space: Space | None) -> Bytes:
     """What `size` of the load takes, by the months `kin` of the ledger that tell of it, and the `space` they take."""
-    rates = _GENERATED if load.source == "sample" else _ERA5
+    rates = _GENERATED if load.kind.is_generated else _ERA5
     parquet = len(load.variables) * rates.parquet
     raw = _raw_bytes(load, size, kin, rates)
     columnstore = (_COLUMNSTORE_BYTES_PER_ROW + len(load.variables) * rates.columnstore) * size.rows
@@ -170,7 +167,7 @@ def bytes_of(load: Load, size: Size, kin: Sequence[LedgerEntry], layout: str | N
 
 
 def _raw_bytes(load: Load, size: Size, kin: Sequence[LedgerEntry], rates: _Rates) -> Figure:
-    if load.source == "files":
+    if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
     value = _of_values(size, rates) + size.files * _BYTES_PER_FILE
     apart = "" if rates.instant == rates.accumulated else f"; {rates.accumulated:g} of rain and snow"
@@ -180,10 +177,10 @@ def _raw_bytes(load: Load, size: Size, kin: Sequence[LedgerEntry], rates: _Rates
 
 
 def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
-    if load.source == "cds":
-        return raw
-    if load.source != "arco":
+    if not load.kind.is_service:
         return Figure(0.0, "nothing is downloaded")
+    if not load.kind.downloads_globe:
+        return raw
     value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
     return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at the most")
 
@@ -239,14 +236,14 @@ def seconds_of(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry], 
 def _raw_seconds(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry]) -> Figure:
     if months == 0:
         return Figure(0.0, "nothing to load")
-    if load.source == "files":
+    if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
-    if load.source == "sample":
+    if load.kind.is_generated:
         return _measured(((e.seconds.get("raw"), e.rows) for e in kin), size.rows, _rows_per_second) or Figure(
             size.rows / _GENERATE_ROWS_PER_SECOND, f"as documented: {_rows_per_second(1 / _GENERATE_ROWS_PER_SECOND)}"
         )
-    queue = ", the queue included" if load.source == "cds" else ""
-    decides = "; the queue decides" if load.source == "cds" else ""
+    queue = ", the queue included" if load.kind.is_queued else ""
+    decides = "; the queue decides" if load.kind.is_queued else ""
     measured = _measured(
         ((e.seconds.get("raw"), 1) for e in kin), months, lambda rate: f"{rate / 60:,.1f} minutes a month{queue}"
     )

@@ -11,15 +11,16 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.sources.cds.request import fields_of
-from era5_pipeline.sources.sample.sample_source import DEFAULT_AREA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
+    from era5_pipeline.model.source_kinds import SourceKind
     from era5_pipeline.model.variables import Variable
 
 _GLOBE = Area.parse("global")
@@ -70,15 +71,21 @@ class Load:
             UsageError: if a variable is unknown, or the area no rectangle on Earth.
         """
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
+        kind = source_kind(source)
         return cls(
             months=tuple(months),
             source=source,
             variables=variables or VARIABLES,
             area=area or default_area(source),
-            hours_at_most=settings.sample_hours if source == "sample" else None,
-            any_variables=source == "files" and variables is None,
-            any_area=source == "files" and area is None,
+            hours_at_most=settings.sample_hours if kind.is_generated else None,
+            any_variables=kind.has_own_files and variables is None,
+            any_area=kind.has_own_files and area is None,
         )
+
+    @property
+    def kind(self) -> SourceKind:
+        """What kind of source it is loaded from."""
+        return source_kind(self.source)
 
     @cached_property
     def locations(self) -> int:
@@ -102,19 +109,19 @@ class Load:
         accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type == "accum")
         return Size(
             hours=max(hours),
-            requests=1 if self.source == "cds" else 0,
+            requests=1 if self.kind.is_queued else 0,
             fields=fields_of(month, len(self.variables)) * asked // month.hours,
             rows=max(hours) * self.locations,
             instant_values=(sum(hours) - accumulated) * self.locations,
             accumulated_values=accumulated * self.locations,
             # One a day of the Zarr store, else one of each kind of variable.
-            files=month.hours // 24 if self.source == "arco" else len({v.step_type for v in self.variables}),
+            files=month.hours // 24 if self.kind.has_daily_files else len({v.step_type for v in self.variables}),
         )
 
 
 def default_area(source: SourceName) -> Area:
     """The area of a load that names none."""
-    return DEFAULT_AREA if source == "sample" else _GLOBE
+    return Area.parse(source_kind(source).default_area)
 
 
 @cache

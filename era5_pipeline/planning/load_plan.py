@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE
 from era5_pipeline.sources.cds.request import MAX_FIELDS
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ class Plan:
         """Hours of the download, under assumptions that are named; empty where they are known."""
         if self.seconds.raw.value is not None:
             return ()
-        if self.load.source == "cds":
-            turns = math.ceil(self.size.requests / REQUESTS_AT_ONCE)
+        if self.load.kind.is_queued:
+            turns = math.ceil(self.size.requests / self.load.kind.requests_at_once)
             return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in _MINUTES_PER_REQUEST)
         megabytes = (self.bytes.download.value or 0.0) / 1e6
         return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
@@ -106,11 +105,11 @@ class Plan:
         }
 
     def _sizes(self) -> dict[str, Any]:
-        is_asked = self.load.source == "cds"
+        is_asked = self.load.kind.is_queued
         return {
             "hours_of_data": self.size.hours,
             "requests": self.size.requests,
-            "requests_at_once": REQUESTS_AT_ONCE if is_asked else None,
+            "requests_at_once": self.load.kind.requests_at_once if is_asked else None,
             "fields": self.size.fields,
             "fields_of_largest_request": self.largest.fields if is_asked else None,
             "fields_allowed_per_request": MAX_FIELDS if is_asked else None,

@@ -36,7 +36,7 @@ def reckon(load: Load, held: Held, disks: Disks, *, now: datetime, available_aft
     """
     after = timedelta(days=available_after_days)
     entries = {entry.month: entry for entry in held.entries or ()}
-    complete_from = {month: month.start if load.source == "sample" else month.end + after for month in load.months}
+    complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
     size = sum(sizes, Size())

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 ERA5_CREDIT = "Contains modified Copernicus Climate Change Service information; data ERA5, C3S/ECMWF"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
 UNKNOWN_CREDIT = "Source unknown"
-_SAMPLE = "sample"
 _EVERYWHERE = grid.Area(90.0, -180.0, -90.0, 180.0)
 
 
@@ -131,7 +131,7 @@ def credit(connection: psycopg.Connection[Any], start: datetime | None, end: dat
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
     sources = _sources(connection, first, last)
-    credits_ = {SAMPLE_CREDIT if source == _SAMPLE else ERA5_CREDIT for source in sources}
+    credits_ = {SAMPLE_CREDIT if source_kind(source).is_generated else ERA5_CREDIT for source in sources}
     if len(credits_) == 2:
         return f"{ERA5_CREDIT}; some months are generated sample data, not ERA5"
     return credits_.pop() if credits_ else UNKNOWN_CREDIT

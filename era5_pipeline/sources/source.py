@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import digest_of
@@ -12,6 +12,7 @@ from era5_pipeline.runtime.files import digest_of
 if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.netcdf.contents import Problem
 
 
 @dataclass(frozen=True)
@@ -128,3 +129,25 @@ class Request:
     def area_text(self) -> str | None:
         """The area as text, None: all of it."""
         return None if self.area is None else str(self.area)
+
+
+@runtime_checkable
+class QueuedSource(Protocol):
+    """A source whose months wait in a queue: a month can be requested while another one is awaited."""
+
+    def ask(self, month: Month) -> None:
+        """Send the month's request without waiting for it; errors are left to `fetch`."""
+        ...
+
+
+@runtime_checkable
+class FolderSource(Protocol):
+    """A source of the user's own files, which decide what months there are."""
+
+    def months(self) -> tuple[Month, ...]:
+        """The months of which the files have data, ascending."""
+        ...
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Files that claim to be data and cannot be used, of any month."""
+        ...

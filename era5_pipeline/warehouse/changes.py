@@ -8,14 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.data_version import PRELIMINARY
-from era5_pipeline.warehouse.revisions import ASKED_ANEW
+from era5_pipeline.model.source_kinds import source_kind
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
-
-# Data that are no version of ERA5.
-GENERATED_SOURCE = "sample"
 
 
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
@@ -55,8 +52,8 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
     """
     if (
         not before.is_preliminary
-        or GENERATED_SOURCE in (before.source, flat.raw.source)
-        or _kind(before.source) != _kind(flat.raw.source)
+        or source_kind(flat.raw.source).is_generated
+        or not _is_same_data(before.source, flat.raw.source)
         or before.area != flat.raw.area
         or _values(before).keys() != {facts.column for facts in flat.columns}
         or any(facts.values < _values(before)[facts.column] for facts in flat.columns)
@@ -73,8 +70,9 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
     }
 
 
-def _kind(source: str | None) -> str | None:
-    return ASKED_ANEW[0] if source in ASKED_ANEW else source
+def _is_same_data(source: str | None, other: str) -> bool:
+    """Whether both sources give the same data: services do."""
+    return source == other or (source_kind(source).is_service and source_kind(other).is_service)
 
 
 def _values(entry: LedgerEntry) -> dict[str, int]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from era5_pipeline.model.errors import Era5Error, MonthLockedError, RefusedError, WarehouseError
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.changes import GENERATED_SOURCE, columns_changed, has_same_content
+from era5_pipeline.warehouse.changes import columns_changed, has_same_content
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement
@@ -223,7 +224,7 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
 
 
 def _require_no_real_data_lost(flat: FlatMonth, before: LedgerEntry) -> None:
-    if flat.raw.source == GENERATED_SOURCE and before.source != GENERATED_SOURCE:
+    if source_kind(flat.raw.source).is_generated and not source_kind(before.source).is_generated:
         raise RefusedError(
             f"{flat.month}: the table holds real data (source {before.source}); generated sample data would replace it",
             remedy="Choose the source (--source files --files-dir DIR), another database, or --force if you mean it.",

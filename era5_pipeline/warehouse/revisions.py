@@ -9,15 +9,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.source_kinds import source_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
-
-# Services that have newer data tomorrow. The others are as the user made them: asked anew, they say the same.
-ASKED_ANEW = ("cds", "arco")
 
 
 def newest_complete_month(now: datetime, available_after_days: int) -> Month:
@@ -38,6 +36,9 @@ def months_to_revise(entries: Iterable[LedgerEntry], now: datetime, after_months
         sorted(
             entry.month
             for entry in entries
-            if entry.rows and entry.is_preliminary and entry.source in ASKED_ANEW and entry.month.number <= newest
+            if entry.rows
+            and entry.is_preliminary
+            and source_kind(entry.source).is_service
+            and entry.month.number <= newest
         )
     )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from era5_pipeline.flat.flat_month import CHECKSUM_SCALE, FlatMonth
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
@@ -14,7 +13,11 @@ from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 if TYPE_CHECKING:
     import psycopg
 
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
+
+# The greatest power of two that a bigint holds.
+_BIGINT_LIMIT = 2.0**62
 
 
 def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[str, ...]:
@@ -47,13 +50,13 @@ def _aggregates(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[st
     for name in BY_COLUMN:
         selected[f"values of {name}"] = sql.SQL("count({})").format(sql.Identifier(name))
     for facts in flat.columns:
-        column = sql.Identifier(facts.column)
+        column, scale = sql.Identifier(facts.column), BY_COLUMN[facts.column].checksum_scale
         selected[f"minimum of {facts.column}"] = sql.SQL("min({})").format(column)
         selected[f"maximum of {facts.column}"] = sql.SQL("max({})").format(column)
         # NaN and what is too great for a bigint are left to minimum and maximum.
         selected[f"checksum of {facts.column}"] = sql.SQL(
-            "coalesce(sum(CASE WHEN abs({0}) < 1e6 THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
-        ).format(column, sql.Literal(CHECKSUM_SCALE))
+            "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
+        ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(

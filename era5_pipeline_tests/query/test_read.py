@@ -18,6 +18,7 @@ from era5_pipeline.model.errors import Era5Error, NoDataError, UsageError
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES
 from era5_pipeline.query import read as query
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.layouts.layout import create_weather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def filled(empty: Connection) -> Connection:
 
 def make_table(connection: Connection) -> None:
     partitioning = psycopg.sql.SQL("PARTITION BY RANGE (time)")
-    connection.execute(psycopg.sql.SQL(read_sql("weather")).format(partitioning=partitioning))
+    create_weather(connection, partitioning)
     for first, after in (("2023-01-01", "2023-02-01"), ("2023-02-01", "2023-03-01")):
         connection.execute(
             f"CREATE TABLE weather_{first[5:7]} PARTITION OF weather "

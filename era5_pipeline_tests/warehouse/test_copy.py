@@ -17,10 +17,9 @@ from psycopg import sql
 from era5_pipeline.flat.formats import SCHEMA
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse import copy as copying
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans, spans_of
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan, create_weather
 from era5_pipeline_tests.flat_months import assert_holds
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def connection(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """To a database with a plain table, which is empty."""
     with Warehouse(shared_database_url).connect() as connection:
         connection.execute("DROP TABLE IF EXISTS weather")
-        connection.execute(sql.SQL(read_sql("weather")).format(partitioning=sql.SQL("")))
+        create_weather(connection, sql.SQL(""))
         yield connection
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float32]
 
-Scale = Literal["thermal", "symmetric", "fraction", "amount"]
+Scale = Literal["thermal", "symmetric", "fraction", "amount", "plain"]
 
 NO_DATA = "#e4e4e4"
 INK, FAINT = "#1a1a1a", "#707070"
@@ -60,6 +60,14 @@ LOOKS = {
         line="#6f4a9b",
     ),
 }
+
+
+def look_of(variable: Variable) -> Look:
+    """The look of a variable; one without an entry has its own description and unit, and plain colours."""
+    plain = Look(variable.description, variable.unit, "plain", "viridis", "#2f4b7c")
+    return LOOKS.get(variable.column, plain)
+
+
 # Where all values lie on one side of freezing, a scale about 0 would use half of its colours.
 _ABOVE_FREEZING, _BELOW_FREEZING = "YlOrRd", "YlGnBu_r"
 # A colormap's ends are too dark for coastlines to show on them.
@@ -71,11 +79,15 @@ _FEWEST_AMOUNTS = 5
 
 def colours_of(variable: Variable, values: FloatArray) -> tuple[Colormap, Normalize]:
     """Choose colours, and a range of values (of any shape) beyond which a few outliers may lie."""
-    look = LOOKS[variable.column]
+    look = look_of(variable)
     found = values[np.isfinite(values)]
     if not found.size:
         found = np.zeros(1, dtype=np.float32)
     match look.scale:
+        case "plain":
+            low, high = (float(value) for value in np.percentile(found, (0.2, 99.8)))
+            edges = ticker.MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+            return _colormap(look.colours), Normalize(float(edges[0]), float(edges[-1]))
         case "fraction":
             return _colormap(look.colours), Normalize(0.0, 1.0)
         case "amount":

@@ -23,7 +23,7 @@ from era5_pipeline.query.plots.figures import (
     print_title,
     save,
 )
-from era5_pipeline.query.plots.looks import FAINT, INK, LOOKS, NO_DATA, colours_of, widened
+from era5_pipeline.query.plots.looks import FAINT, INK, NO_DATA, colours_of, look_of, widened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
     Cells without a value are grey. The figure is 5 to 11 inches wide, as the area's shape asks for; `credit`
     is printed small at its foot.
     """
-    look = LOOKS[snapshot.variable.column]
+    look = look_of(snapshot.variable)
     window = _window(snapshot)
     width, height = _map_size(window)
     is_wide = width >= 1.2 * height
@@ -113,7 +113,7 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    figure.text(0.885, 0.17 / (bar_height + height), LOOKS[snapshot.variable.column].unit, fontsize=6, color=INK)
+    figure.text(0.885, 0.17 / (bar_height + height), look_of(snapshot.variable).unit, fontsize=6, color=INK)
     return _small_png(figure)
 
 

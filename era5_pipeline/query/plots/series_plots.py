@@ -17,7 +17,7 @@ from era5_pipeline.query.plots.figures import (
     print_title,
     save,
 )
-from era5_pipeline.query.plots.looks import FAINT, INK, LOOKS
+from era5_pipeline.query.plots.looks import FAINT, INK, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +81,10 @@ def series_figure(series: Series, variables: tuple[Variable, ...], location: Loc
         _time_axis(axes, series.times, is_lowest=number == 0)
         is_highest = number == len(variables) - 1
         if not is_single:
-            axes.set_title(LOOKS[variable.column].title, fontsize=9, loc="left", color=INK, pad=4)
+            axes.set_title(look_of(variable).title, fontsize=9, loc="left", color=INK, pad=4)
         if is_highest and axes.get_legend_handles_labels()[1]:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=2)
-    title = LOOKS[variables[0].column].title if is_single else "Weather"
+    title = look_of(variables[0]).title if is_single else "Weather"
     place = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
     print_title(figure, _SERIES_LEFT, f"{title} at {place}", _time_span(series.times))
     print_credit(figure, _SERIES_LEFT, credit)
@@ -109,7 +109,7 @@ def plot_series(
 
 
 def _draw_series(axes: Axes, times: TimeArray, values: FloatArray, variable: Variable) -> None:
-    look = LOOKS[variable.column]
+    look = look_of(variable)
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
     fine, coarse = next(tiers, _LONGEST_TIER)
     axes.set_axisbelow(True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.cds_layout import Block
 
@@ -240,6 +241,12 @@ class ArcoSource:
             "variables": [variable.column for variable in self._variables],
             "area": self.request.area_text,
         }
+
+
+def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ArcoSource:
+    """Open the source as the settings describe it."""
+    folder = settings.home / "raw" / ArcoSource.name
+    return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say)
 
 
 def _hour(time: datetime) -> int:

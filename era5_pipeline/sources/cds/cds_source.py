@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.sources.cds.note import Fetched, Note
 
 
@@ -106,3 +107,10 @@ class CdsSource:
 
     def _files(self, month: Month) -> MonthFiles:
         return MonthFiles(self.folder, month, self.request)
+
+
+def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
+    """Open the source as the settings describe it."""
+    retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+    folder = settings.home / "raw" / CdsSource.name
+    return CdsSource(folder, request, refetch=settings.refetch, retry_settings=retries, say=say)

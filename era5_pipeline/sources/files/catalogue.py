@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.variables import BY_NAME_IN_FILE
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem, inspect
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
@@ -20,8 +21,9 @@ from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Increase it with every change of the entries' form or of the rules by which files are inspected.
-_FORM = 3
+# Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
+# the table of variables invalidates entries too.
+_FORM = [3, *BY_NAME_IN_FILE]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.model.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -162,3 +164,8 @@ class FilesSource:
         wanted = ", ".join(self.request.columns) if self.request.columns else "it"
         has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
         return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
+
+
+def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
+    """Open the source as the settings describe it."""
+    return FilesSource(settings.files_dirs, settings.home, request)

@@ -13,6 +13,7 @@ import numpy as np
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, Part
@@ -22,16 +23,16 @@ from era5_pipeline.sources.sample.weather import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import StepType, Variable
     from era5_pipeline.netcdf.cds_layout import Block
 
-# Around Jakarta: 11 x 11 points.
-DEFAULT_AREA = Area(-5.0, 106.0, -7.5, 108.5)
+DEFAULT_AREA = Area.parse(SOURCE_KINDS["sample"].default_area)
 
 _STEP_TYPES: tuple[StepType, ...] = ("instant", "accum")
 
@@ -112,6 +113,11 @@ class SampleSource:
 
     def invalidate(self, raw: RawMonth) -> None:
         """See `Source`: no-op, because generated months never change."""
+
+
+def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
+    """Open the source as the settings describe it."""
+    return SampleSource(settings.home / "raw" / SampleSource.name, request, settings.sample_hours)
 
 
 def _hours_since_1970(time: datetime) -> int:

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.grid import STEP_DEGREES
+from era5_pipeline.model.variables import VARIABLES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
 
     Float32 = npt.NDArray[np.float32]
     Float64 = npt.NDArray[np.float64]
@@ -133,7 +136,7 @@ class SampleWeather:
         snow = np.clip((_ALL_RAIN - celsius) / np.float32(_ALL_RAIN - _ALL_SNOW), 0, 1)
         snow *= precipitation
         celsius += np.float32(KELVIN)
-        return {
+        fields = {
             "temperature_2m": pack(celsius),
             "zonal_wind_10m": pack(self._by_latitude["u"] @ by_longitude),
             "meridional_wind_10m": pack(self._by_latitude["v"] @ by_longitude),
@@ -141,6 +144,8 @@ class SampleWeather:
             "total_precipitation": precipitation,
             "snowfall": pack(snow, from_zero=True),
         }
+        others = (variable for variable in VARIABLES if variable.column not in fields)
+        return fields | {variable.column: pack(_within_bounds(variable, cloud)) for variable in others}
 
     def _by_longitude(self, hours: Int64) -> Float32:
         """Compute the factors of longitude and time, shape (t, terms, x), in the order of `_by_latitude`."""
@@ -183,6 +188,12 @@ def pack(values: Float32, *, from_zero: bool = False) -> Float32:
     values *= np.ldexp(np.float32(1), exponent)
     values += lowest
     return values
+
+
+def _within_bounds(variable: Variable, cloud: Float32) -> Float32:
+    """A field for a variable without its own formulae: proportional to cloud, in the middle half of its bounds."""
+    stored = variable.minimum + (variable.maximum - variable.minimum) * (0.25 + 0.5 * cloud)
+    return ((stored - variable.offset) / variable.scale).astype(np.float32)
 
 
 def _solar_angle(hours: Int64, longitude: Float64, *, peak: float) -> Float64:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from psycopg import sql
 
+from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -97,7 +98,13 @@ class Layout(Protocol):
 
 def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Composable) -> None:
     """Create the table itself, with what the layout says about its partitioning."""
-    connection.execute(sql.SQL(read_sql("weather")).format(partitioning=partitioning))
+    connection.execute(weather_table(partitioning))
+
+
+def weather_table(partitioning: sql.Composable) -> sql.Composed:
+    """The statement that creates the table, with a column for each variable."""
+    columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in VARIABLES]
+    return sql.SQL(read_sql("weather")).format(variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning)
 
 
 def create_location_index(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:

@@ -1,0 +1,120 @@
+"""The table of sources: complete, and the only place that knows them by name."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+import era5_pipeline
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.model.source_kinds import (
+    DEFAULT_SOURCE,
+    SOURCE_KINDS,
+    SOURCE_OF_FOLDERS,
+    SourceChoice,
+    SourceKind,
+    names_of,
+    source_kind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(era5_pipeline.__file__).parent
+# The table, and each source's own folder.
+MAY_KNOW_NAMES = (PACKAGE / "model" / "source_kinds.py", PACKAGE / "sources")
+
+
+def test_the_command_line_offers_the_sources_of_the_table() -> None:
+    assert get_args(SourceChoice) == tuple(SOURCE_KINDS)
+
+
+def test_the_setting_takes_the_sources_of_the_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SOURCE_KINDS:
+        assert Settings(_env_file=None, source=name).source_name == name
+    monkeypatch.setenv("ERA5_SOURCE", "csd")
+    with pytest.raises(UsageError, match="ERA5_SOURCE: Input should be cds, arco, files or sample"):
+        read_settings()
+
+
+@pytest.mark.parametrize("name", SOURCE_KINDS)
+def test_every_source_has_a_folder_with_a_module_that_opens_it(name: str) -> None:
+    assert callable(import_module(f"era5_pipeline.sources.{name}.{name}_source").open_source)
+
+
+def test_names_are_listed_in_words() -> None:
+    assert names_of() == "cds, arco, files or sample"
+    assert names_of(services=True) == "cds or arco"
+
+
+def test_a_source_that_the_table_does_not_have_has_no_traits() -> None:
+    assert source_kind("of another version") == SourceKind("of another version")
+    assert source_kind(None) == SourceKind("")
+
+
+def test_traits_fit_together() -> None:
+    assert source_kind(DEFAULT_SOURCE).is_service
+    assert source_kind(SOURCE_OF_FOLDERS).has_own_files
+    for name, kind in SOURCE_KINDS.items():
+        assert kind.name == name
+        assert Area.parse(kind.default_area)
+        assert kind.is_service or not (kind.is_queued or kind.downloads_globe)
+        assert kind.is_service + kind.is_generated + kind.has_own_files == 1
+
+
+def names_compared_in(path: Path) -> Iterator[str]:
+    """Every comparison with a source's name, directly or by a constant of the module; and every table by names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and _named_in(node.value)
+    }
+    for node in ast.walk(tree):
+        compared: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            compared = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            compared = [node.value]
+        elif isinstance(node, ast.Dict) and len(_named_in(node)) > 1:
+            compared = [node]
+        for part in compared:
+            names = {one.id for one in ast.walk(part) if isinstance(one, ast.Name)}
+            if _named_in(part) or names & constants:
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}"  # type: ignore[attr-defined]
+
+
+def _named_in(node: ast.AST) -> set[str]:
+    return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and one.value in SOURCE_KINDS}
+
+
+def test_no_other_module_compares_against_a_sources_name() -> None:
+    elsewhere = [
+        path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(allowed) for allowed in MAY_KNOW_NAMES)
+    ]
+    assert len(elsewhere) > 50
+    assert [place for path in elsewhere for place in names_compared_in(path)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if source == "cds": pass',
+        'if source in ("cds", "arco"): pass',
+        '_SAMPLE = "sample"\nx = [s for s in sources if s != _SAMPLE]',
+        'STAGES = {"cds": "download", "arco": "download"}',
+        'match source:\n    case "files": pass',
+    ],
+)
+def test_a_comparison_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
+    (tmp_path / "module.py").write_text(text)
+    assert list(names_compared_in(tmp_path / "module.py"))

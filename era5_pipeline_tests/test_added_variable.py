@@ -1,0 +1,189 @@
+"""A variable that is added to the table of variables: what else it needs, which is a row in the README, and no code.
+
+Surface pressure, whose values are a thousand times those of the others; and a month of it from file to plot, in a
+process where `era5_pipeline/model/variables.py` has one more entry. A warehouse that exists needs the column:
+`ALTER TABLE weather ADD COLUMN surface_pressure real`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+from era5_pipeline.flat.flat_month import checksum_of
+from era5_pipeline.model.variables import VARIABLES, Variable, find_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+SCRIPT = '''
+import json, sys, types
+from importlib.util import find_spec
+from pathlib import Path
+
+ENTRY = """    Variable(
+        column="surface_pressure",
+        cds_name="surface_pressure",
+        short_name="sp",
+        param_id=134,
+        file_units=("Pa",),
+        step_type="instant",
+        unit="Pa",
+        scale=1.0,
+        offset=0.0,
+        minimum=30_000.0,
+        maximum=120_000.0,
+        description="Pressure of the air at the surface",
+    ),
+"""
+name = "era5_pipeline.model.variables"
+end_of_table = "\\n)\\n\\nBY_COLUMN"
+text = Path(find_spec(name).origin).read_text(encoding="utf-8")
+assert text.count(end_of_table) == 1
+module = sys.modules[name] = types.ModuleType(name)
+exec(compile(text.replace(end_of_table, "\\n" + ENTRY.rstrip() + end_of_table), name, "exec"), module.__dict__)
+
+from datetime import UTC, datetime
+
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import find_variable
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.query import read
+from era5_pipeline.query.plots import plot_map, plot_series
+from era5_pipeline.stages import run_flat, run_load, run_raw
+
+home, url, flat_format, doing = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+july, sp = Month(2023, 7), find_variable("sp")
+settings = Settings(
+    _env_file=None, home=home, source="sample", area="10.25/20/10/20.5", format=flat_format, variables="t2m,sp"
+)
+if doing == "all":
+    raw = run_raw(settings, july)
+    assert all(one.passed for one in raw.outcomes), raw.outcomes
+flat = run_flat(settings, july)
+assert all(one.passed for one in flat.outcomes), flat.outcomes
+assert not flat.reused
+loaded = run_load(settings, Warehouse(url), july)
+assert all(one.passed for one in loaded.outcomes), loaded.outcomes
+with Warehouse(url).connect() as connection:
+    rows = read.series(connection, nearest_location(10, 20.25), (sp,), None, None)
+    snapshot = read.snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), sp)
+plot_series(rows, sp, nearest_location(10, 20.25), home / "series.png")
+plot_map(snapshot, home / "map.png")
+facts = {one.column: one for one in flat.flat.columns}["surface_pressure"]
+print(json.dumps({
+    "columns": [one.column for one in flat.flat.columns],
+    "values": facts.values,
+    "range": [facts.minimum, facts.maximum],
+    "checksum": facts.checksum,
+    "series": [rows.values["surface_pressure"].size, float(rows.values["surface_pressure"].min())],
+    "map": list(snapshot.values.shape),
+}))
+'''
+
+
+@pytest.fixture
+def take_a_month(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run the script: a month of surface pressure, from its file into the database and out again."""
+    script = tmp_path / "added_variable.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
+
+    def run(url: str, flat_format: str = "parquet", doing: str = "all") -> dict[str, Any]:
+        command = [sys.executable, str(script), str(tmp_path / "home"), url, flat_format, doing]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return run
+
+
+def test_an_added_variable_goes_from_file_to_plot_on_every_layout(
+    warehouse: Warehouse, take_a_month: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    found = take_a_month(warehouse.url)
+    assert found["columns"] == ["temperature_2m", "surface_pressure"]
+    assert found["values"] == 2 * 3 * 744
+    assert 30_000 < found["range"][0] < found["range"][1] < 120_000
+    assert found["series"] == [744, pytest.approx(found["series"][1])]
+    assert 30_000 < found["series"][1] < 120_000
+    assert found["map"] == [2, 3]
+    for picture in ("series.png", "map.png"):
+        assert (tmp_path / "home" / picture).read_bytes().startswith(b"\x89PNG")
+    with psycopg.connect(warehouse.url) as connection:
+        row = connection.execute("SELECT sum(floor(surface_pressure::float8 * 4096)::bigint) FROM weather").fetchone()
+    assert row == (found["checksum"],)
+
+
+@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+def test_a_flat_file_from_before_the_variable_was_added_is_written_again(
+    database_url: str, take_a_month: Callable[..., dict[str, Any]], tmp_path: Path, flat_format: str
+) -> None:
+    take_a_month(database_url, flat_format)
+    # As the table of variables without it would have written the same month.
+    flat = next((tmp_path / "home" / "flat").glob(f"2023-07-*.{flat_format}"))
+    _drop_column(flat, flat_format)
+    facts_path = tmp_path / "home" / "flat" / "2023-07.json"
+    facts = json.loads(facts_path.read_text())
+    facts |= {"bytes": flat.stat().st_size, "sha256": hashlib.sha256(flat.read_bytes()).hexdigest()}
+    facts_path.write_text(json.dumps(facts))
+    assert take_a_month(database_url, flat_format, "again")["values"] == 2 * 3 * 744
+
+
+def _drop_column(flat: Path, flat_format: str) -> None:
+    if flat_format == "parquet":
+        table = pq.read_table(flat)
+        pq.write_table(table.drop_columns(["surface_pressure"]), flat)
+    else:
+        lines = flat.read_text().splitlines()
+        flat.write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+
+
+def added(minimum: float, maximum: float) -> Variable:
+    return replace(find_variable("t2m"), minimum=minimum, maximum=maximum)
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.short_name)
+def test_checksums_of_the_six_variables_stay_those_of_months_that_are_loaded(variable: Variable) -> None:
+    assert variable.checksum_scale == 2**20
+
+
+@pytest.mark.parametrize(
+    ("bounds", "scale"),
+    [
+        ((30_000.0, 120_000.0), 2.0**12),  # surface pressure, Pa
+        ((-1e9, 1e9), 2.0**-1),
+        ((-512.0, 0.0), 2.0**20),
+        ((0.0, 513.0), 2.0**19),
+        ((0.0, 1.0), 2.0**20),
+        ((0.0, 0.03), 2.0**34),  # specific humidity, kg/kg
+    ],
+)
+def test_a_checksum_is_exact_and_notices_one_value_for_the_bounds_of_any_variable(
+    bounds: tuple[float, float], scale: float
+) -> None:
+    variable = added(*bounds)
+    assert variable.checksum_scale == scale
+    greatest = np.float32(max(bounds, key=abs))
+    array = np.full(4_000_000, np.nextafter(greatest, np.float32(0)), dtype=np.float32)
+    expected = math.floor(float(array[0]) * scale) * array.size
+    assert checksum_of(array, scale) == expected
+    array[12_345] -= np.sign(greatest) * max(np.spacing(abs(array[12_345])), np.float32(1 / scale))
+    assert checksum_of(array, scale) != expected
