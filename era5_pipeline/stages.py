@@ -110,7 +110,7 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     with _noted_if_damaged(source, raw), scratch_folder(settings.home) as scratch:
         inventory = take_inventory(raw, scratch)
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
-    source.judged(raw, whole=is_whole(inventory))
+    source.record_completeness(raw, is_complete=is_whole(inventory))
     seconds = time.monotonic() - started
     # What was here already took what it took when it came: later loads are planned by that.
     before = read_json(_manifest(settings, month))
@@ -161,10 +161,10 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
                 draw=_preview,
             )
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
-        source.distrust(raw)
+        source.invalidate(raw)
     elif source is not None and any(facts.missing for facts in flat.columns):
         # A service may announce hours before their values are there.
-        source.judged(raw, whole=False)
+        source.record_completeness(raw, is_complete=False)
     return FlatResult(
         flat=flat,
         outcomes=flat_outcomes(flat, allow_incomplete=settings.allow_incomplete),
@@ -259,7 +259,7 @@ def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
     except BadFileError as error:
         if source is None or not source_kind(source.name).is_service:
             raise
-        source.distrust(raw)
+        source.invalidate(raw)
         remedy = "Run the month again, from era5/raw on: it is fetched anew."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 

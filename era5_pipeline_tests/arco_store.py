@@ -1,7 +1,7 @@
-"""A Zarr store laid out as ARCO-ERA5 is, with the hours that a test needs; and a web server that serves it.
+"""A Zarr store in the layout of ARCO-ERA5, with the hours that a test needs; and a web server for it.
 
-The grid is the real one and so is the time axis, made beforehand from 1900 to 2050: hours that were never written have
-no chunk, and read as NaN.
+It has the real grid, and the real time axis from 1900 to 2050: hours that were never written have no chunk, and read as
+NaN.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LATITUDES = np.arange(90.0, -90.1, -0.25)
 LONGITUDES = np.arange(0.0, 360.0, 0.25)
 _EPOCH = datetime(1900, 1, 1, tzinfo=UTC)
-# As zarr 2, with which ARCO-ERA5 is written, compresses where nobody says how.
+# The default compressor of zarr 2, with which ARCO-ERA5 is written.
 COMPRESSOR = Blosc(cname="lz4", clevel=5, shuffle=Blosc.SHUFFLE)
 _END = datetime(2051, 1, 1, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ def hours_since_1900(time: datetime) -> int:
 
 
 class ArcoStore:
-    """The store in a folder. `stop` and `stop_era5t` are the last days, `YYYY-MM-DD`, that its attributes promise."""
+    """The store in a folder."""
 
     def __init__(
         self, folder: Path, columns: Iterable[str] = tuple(BY_COLUMN), compressor: Codec | None = COMPRESSOR
@@ -85,7 +85,7 @@ class ArcoStore:
     def write(
         self, first: datetime, hours: int, *, columns: Iterable[str] = tuple(BY_COLUMN), offset: float = 0.0
     ) -> None:
-        """Fill in hours with generated weather, as far as ERA5 has it; the temperature is off by `offset` K."""
+        """Write hours of generated weather, as far as ERA5 has them; `offset` (K) is added to the temperature."""
         for number in range(hours):
             position = hours_since_1900(first) + number
             hour = np.array([int(first.timestamp()) // 3600 + number])
@@ -98,7 +98,7 @@ class ArcoStore:
                     array[position] = fields[variable.column][0]
 
     def repeat(self, first: datetime, hours: int) -> None:
-        """Let the hours after `first`, which was written, hold the same: as links, a month of them takes no time."""
+        """Repeat the hour `first`, which was written, for the hours after it; as links, which takes no time."""
         for column in self._columns:
             folder = self.folder / BY_COLUMN[column].cds_name
             written = folder / f"{hours_since_1900(first)}.0.0"
@@ -107,8 +107,11 @@ class ArcoStore:
                 link.unlink(missing_ok=True)
                 link.hardlink_to(written)
 
-    def promise(self, stop: str, stop_era5t: str | None = None, *, start: str = "1940-01-01") -> None:
-        """Write the attributes, and the consolidated metadata, without which nothing can be opened."""
+    def announce(self, stop: str, stop_era5t: str | None = None, *, start: str = "1940-01-01") -> None:
+        """Write the last days, `YYYY-MM-DD`, that the attributes announce, and the consolidated metadata.
+
+        Without that the store cannot be opened.
+        """
         attributes = {"valid_time_start": start, "valid_time_stop": stop}
         if stop_era5t is not None:
             attributes["valid_time_stop_era5t"] = stop_era5t
@@ -116,11 +119,11 @@ class ArcoStore:
         zarr.consolidate_metadata(str(self.folder), zarr_format=2)
 
     def describe(self, column: str, **attributes: str) -> None:
-        """Give a variable other attributes; before the promise."""
+        """Give a variable other attributes; to be called before `announce`."""
         self._group[BY_COLUMN[column].cds_name].attrs.update(attributes)
 
-    def forget(self, *names: str) -> None:
-        """Take attributes away."""
+    def remove_attributes(self, *names: str) -> None:
+        """Remove attributes."""
         for path in (self.folder / ".zattrs", self.folder / ".zmetadata"):
             value = json.loads(path.read_text())
             attributes = value["metadata"][".zattrs"] if "metadata" in value else value
@@ -129,58 +132,58 @@ class ArcoStore:
             path.write_text(json.dumps(value))
 
 
-Trouble = Literal["refuse", "cut", "garble", "stall"]
+Fault = Literal["refuse", "cut", "garble", "stall"]
 CHUNKS = r".*/\d+\.\d+\.\d+"
 
 
 class Web:
-    """What a web server that serves a store is asked, and what it does instead of serving it."""
+    """The control of a web server for a store: the paths requested, and the faults to apply."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self._lock = threading.Lock()
-        self._trouble: Trouble = "refuse"
+        self._fault: Fault = "refuse"
         self._times = 0
         self._where = CHUNKS
         self.status = 503
 
-    def trouble(self, trouble: Trouble, times: int = 1_000_000, *, where: str = CHUNKS, status: int = 503) -> None:
-        """Answer the next `times` requests of paths like `where` so."""
-        self._trouble, self._times, self._where, self.status = trouble, times, where, status
+    def fail(self, fault: Fault, times: int = 1_000_000, *, where: str = CHUNKS, status: int = 503) -> None:
+        """Apply the fault to the next `times` requests for paths that match `where`."""
+        self._fault, self._times, self._where, self.status = fault, times, where, status
 
-    def next_trouble(self, path: str) -> Trouble | None:
-        """What to do of a request, None: serve it."""
+    def next_fault(self, path: str) -> Fault | None:
+        """The fault to apply to a request; None: serve it."""
         with self._lock:
-            self.asked.append(path)
+            self.requested.append(path)
             if self._times == 0 or re.fullmatch(self._where, path) is None:
                 return None
             self._times -= 1
-            return self._trouble
+            return self._fault
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[Web]:
-    """The folder over HTTP."""
+    """Serve the folder over HTTP."""
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
-            """Be silent."""
+            """No-op: requests are not logged."""
 
         def do_GET(self) -> None:
-            # Of a proxy the whole address is asked for.
+            # A proxy is sent the whole URL.
             self.path = urlsplit(self.path).path
-            trouble = web.next_trouble(self.path)
-            if trouble is None:
+            fault = web.next_fault(self.path)
+            if fault is None:
                 super().do_GET()
-            elif trouble == "refuse":
+            elif fault == "refuse":
                 self.send_error(web.status)
-            elif trouble == "stall":
+            elif fault == "stall":
                 stopping.wait(30)
                 self.close_connection = True
             else:
                 self.send_response(200)
-                self.send_header("Content-Length", "1000" if trouble == "garble" else "1000000")
+                self.send_header("Content-Length", "1000" if fault == "garble" else "1000000")
                 self.end_headers()
                 self.wfile.write(bytes(1000))
                 self.close_connection = True

@@ -1,7 +1,7 @@
-"""`make demo-cds`: the pipeline and a server that speaks the protocol of the Climate Data Store, on this machine.
+"""`make demo-cds`: the pipeline with a test server for the Climate Data Store, on this machine.
 
-So that a user without a key can see a month asked for, queued, rejected, fetched, preliminary at first and then final.
-In a home of its own below the usual one: what it loads is generated, though it comes through the source `cds`.
+It shows a user without a key how a month is requested, queued, rejected, fetched, preliminary at first and then final.
+It has a home of its own below the usual one, because its data are generated, though they come through the source `cds`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
         typer.echo(
             f"A server on this machine stands in for the Climate Data Store: {server.url}. Its data are generated."
         )
-        # Elsewhere than where the command is run, so that a .env there is not read.
+        # Not in the current folder, so that a .env there is not read.
         home.mkdir(parents=True, exist_ok=True)
         os.chdir(home)
         server.final_until = before.start - timedelta(hours=1)
@@ -55,7 +55,7 @@ def main() -> None:
         server.faults.reject_jobs, server.faults.accepted_polls, server.faults.running_polls = 1, 1, 1
         era5("load", "--from", str(before), "--to", str(newest), "--refetch")
         era5("status")
-        typer.echo("\nSome months later, as it were: the store has the final data.")
+        typer.echo("\nThe server now has the final data, as the store has some months later.")
         server.final_until = newest.end - timedelta(hours=1)
         server.faults.accepted_polls = server.faults.running_polls = 0
         era5("revise", "--after-months", "0")

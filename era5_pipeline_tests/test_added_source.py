@@ -53,10 +53,10 @@ class ConstantSource:
 
     known = fetch
 
-    def judged(self, raw, *, whole):
+    def record_completeness(self, raw, *, is_complete):
         pass
 
-    def distrust(self, raw):
+    def invalidate(self, raw):
         pass
 
     record_completeness = invalidate = lambda *args, **kwargs: None

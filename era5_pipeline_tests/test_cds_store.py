@@ -1,4 +1,4 @@
-"""The stand-in for the Climate Data Store, asked by the programs that users have for the real one."""
+"""The test server for the Climate Data Store, called with the clients that users have for the real one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_cdsapi_retrieves_a_zip(server: CdsServer, tmp_path: Path) -> None:
     assert target.read_bytes().startswith(b"PK\x03\x04")
 
 
-def test_cdsapi_retrieves_one_kind_as_netcdf(server: CdsServer, tmp_path: Path) -> None:
+def test_cdsapi_retrieves_one_step_type_as_netcdf(server: CdsServer, tmp_path: Path) -> None:
     client = cdsapi.Client(server.url, server.key, quiet=True, progress=False)
     target = tmp_path / "answer.nc"
     client.retrieve(DATASET, INPUTS | {"variable": ["2m_temperature"]}, str(target))
@@ -66,14 +66,14 @@ def test_jobs_are_found_again(server: CdsServer) -> None:
     assert again.status == "successful"
 
 
-def test_a_wrong_key_is_told_as_the_service_tells_it(server: CdsServer) -> None:
+def test_a_wrong_key_is_refused_in_the_services_words(server: CdsServer) -> None:
     client = Client(server.url, "wrong", progress=False, maximum_tries=1, retry_after=0)
     with pytest.raises(requests.HTTPError, match="invalid authorization"):
         client.submit(DATASET, INPUTS)
 
 
 def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServer) -> None:
-    """As seen on the service's own code, case by case."""
+    """Each case was observed by running the service's own code."""
     client = client_of(server)
 
     def retrievals(**more: Any) -> int:
@@ -88,7 +88,7 @@ def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServe
     assert retrievals(no_cache="now") == 3
 
 
-def test_what_the_embargo_cuts_is_not_cached(server: CdsServer) -> None:
+def test_answers_cut_by_the_embargo_are_not_cached(server: CdsServer) -> None:
     client = client_of(server)
     server.today = datetime(2020, 2, 7, 12, tzinfo=UTC)
     short = client.submit(DATASET, INPUTS).get_results().content_length
@@ -109,8 +109,10 @@ def test_what_the_embargo_cuts_is_not_cached(server: CdsServer) -> None:
         ({"year": ["2027"]}, "The latest date available for this dataset is: 2026-11-15 00:00"),
     ],
 )
-def test_requests_that_the_schema_refuses(server: CdsServer, changed: dict[str, Any], detail: str) -> None:
-    """The texts are those of the service's own code, asked the same."""
+def test_invalid_requests_are_refused_in_the_services_words(
+    server: CdsServer, changed: dict[str, Any], detail: str
+) -> None:
+    """The texts are those of the service's own code for the same requests."""
     with pytest.raises(requests.HTTPError, match="invalid request") as caught:
         client_of(server).submit(DATASET, INPUTS | changed)
     assert caught.value.response is not None
@@ -120,7 +122,7 @@ def test_requests_that_the_schema_refuses(server: CdsServer, changed: dict[str, 
 
 
 @pytest.mark.parametrize("changed", [{"year": [2020]}, {"year": 2020}, {"area": [-6.0, 106, -6.5, 106.5]}])
-def test_numbers_and_scalars_pass_the_schema(server: CdsServer, changed: dict[str, Any]) -> None:
+def test_numbers_and_scalars_are_valid(server: CdsServer, changed: dict[str, Any]) -> None:
     assert client_of(server).submit(DATASET, INPUTS | changed).status == "successful"
 
 

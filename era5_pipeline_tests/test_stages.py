@@ -309,7 +309,7 @@ def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
         run_raw(settings(), later)
     with pytest.raises(UsageError, match="before ERA5 begins"):
         Month.parse("1939-12")
-    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has anything of it\nThe files there hold 2023-07"):
+    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has data of it\nThe files there hold 2023-07"):
         run_raw(settings(files_dir=str(folder)), Month(2023, 8))
     with pytest.raises(UsageError, match="does not exist"):
         run_raw(settings(files_dir=str(folder / "nowhere")), JULY)

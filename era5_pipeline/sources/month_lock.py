@@ -1,4 +1,4 @@
-"""One run at a time for a month that is being fetched: two would ask twice, and write the same files."""
+"""Per-month lock against duplicate requests: without it, two runs would send two and write the same files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def alone_now(month: Month, lock: Path) -> Iterator[bool]:
-    """Hold the lock, if nobody else does now: whether it is held.
+def try_lock_month(month: Month, lock: Path) -> Iterator[bool]:
+    """Hold the lock if it is free, without waiting; yields whether it is held.
 
     Raises:
         LocalDiskError: if its folder cannot be written.
@@ -32,8 +32,8 @@ def alone_now(month: Month, lock: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def alone(month: Month, lock: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock, which ends with the process; wait for whoever holds it now.
+def locked_month(month: Month, lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock, waiting until another run has released it; it ends with the process at the latest.
 
     Raises:
         LocalDiskError: if its folder cannot be written.
@@ -43,7 +43,7 @@ def alone(month: Month, lock: Path, say: Callable[[str], None]) -> Iterator[None
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"{month}: another run is fetching it, waiting for that")
+                say(f"{month}: another run is fetching it, waiting until that ends")
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -1,4 +1,4 @@
-"""What every source gives: for one month, raw files with their provenance."""
+"""The protocol of all sources: for one month, raw files with their provenance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file as it lies on disk (netCDF, or a ZIP of netCDF)."""
+    """One file on disk (netCDF, or a ZIP of netCDF)."""
 
     path: Path
     sha256: str
@@ -26,10 +26,10 @@ class RawFile:
 
 @dataclass(frozen=True)
 class RawMonth:
-    """All files that hold something of `month`, and what was asked for.
+    """All files with data of `month`, and the request that they answer.
 
-    `variables` are the columns that the month must have, None: what the files hold; `area` the rectangle kept,
-    None: all of it. `warnings` are for the user: files passed over, and why.
+    `variables` are the columns that the month must have, None: those in the files; `area` is the rectangle to keep,
+    None: all of it. `warnings` are for the user: files that were not used, and why.
     """
 
     month: Month
@@ -46,7 +46,7 @@ class RawMonth:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same contents and request, whatever the files are called."""
+        """Digest of the contents and the request, independent of file names."""
         return digest_of(
             {
                 "month": self.month.key,
@@ -58,7 +58,7 @@ class RawMonth:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; `from_json` is the inverse."""
+        """Convert to a JSON value; `from_json` is the inverse."""
         value = asdict(self)
         value["month"] = self.month.key
         value["files"] = [{**asdict(file), "path": str(file.path)} for file in self.files]
@@ -66,7 +66,7 @@ class RawMonth:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """Convert from a JSON value of `to_json`."""
         return cls(
             month=Month.parse(value["month"]),
             source=value["source"],
@@ -78,51 +78,51 @@ class RawMonth:
 
 
 class Source(Protocol):
-    """A door to ERA5: given a month, it provides raw files and says where they came from."""
+    """A data source: given a month, it provides raw files with their provenance."""
 
     @property
     def name(self) -> str:
-        """What the ledger calls it."""
+        """The name in the ledger."""
         ...
 
     def fetch(self, month: Month) -> RawMonth:
         """Make the month's raw files available on local disk.
 
         Raises:
-            InputError: if the source has nothing of the month, or what it has cannot be used.
+            InputError: if the source has no data of the month, or its files cannot be used.
             NotYetAvailableError: if it will have the month later.
             SourceError: if the service refuses.
             TransientError: if the service could not be reached.
-            LocalDiskError: if there is no room for it.
+            LocalDiskError: if the disk has no room.
         """
         ...
 
     def known(self, month: Month) -> RawMonth | None:
-        """The month as `fetch` would give it, without asking a service; None: that cannot be told.
+        """Return the month as `fetch` would, without calling a service; None if that is unknown.
 
-        For seeing whether anything changed. Its files need not be there any more.
+        Used to see whether anything changed. The files need not exist any more.
         """
         ...
 
-    def judged(self, raw: RawMonth, *, whole: bool) -> None:
-        """Hear whether the files that `fetch` gave hold all hours: those of a short month are not to be given again."""
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """Record whether the files hold the complete month; an incomplete one is fetched again the next time."""
         ...
 
-    def distrust(self, raw: RawMonth) -> None:
-        """Hear that the files cannot be used, or hold what cannot be: a service is to be asked for all of it anew."""
+    def invalidate(self, raw: RawMonth) -> None:
+        """Invalidate unusable files, or files with impossible values; the month is fetched again the next time."""
         ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a source for any month."""
+    """The variables and the area to fetch, for any month."""
 
     variables: tuple[Variable, ...] | None = None
     area: Area | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns asked for, None: what the source holds."""
+        """The requested columns, None: those that the source has."""
         return None if self.variables is None else tuple(variable.column for variable in self.variables)
 
     @property
@@ -136,7 +136,7 @@ class QueuedSource(Protocol):
     """A source whose months wait in a queue: a month can be requested while another one is awaited."""
 
     def ask(self, month: Month) -> None:
-        """Send the month's request, unless the month is here or under way; `fetch` meets what goes wrong."""
+        """Send the month's request without waiting for it; errors are left to `fetch`."""
         ...
 
 
@@ -145,9 +145,9 @@ class FolderSource(Protocol):
     """A source of the user's own files, which decide what months there are."""
 
     def months(self) -> tuple[Month, ...]:
-        """The months that the files have something of, ascending."""
+        """The months of which the files have data, ascending."""
         ...
 
     def problems(self) -> tuple[Problem, ...]:
-        """Every file that cannot be used, whatever month it was for."""
+        """Files that claim to be data and cannot be used, of any month."""
         ...

@@ -1,6 +1,7 @@
-"""A server that speaks the protocol of the Climate Data Store over real HTTP, and can be made to fail in its ways.
+"""A test server with the protocol of the Climate Data Store, over real HTTP.
 
-What it serves is generated weather, in the store's own layout. For tests, and for `make demo-cds`.
+It can be made to fail as the service does, and serves generated weather in the store's own layout. For tests, and for
+`make demo-cds`.
 """
 
 from era5_pipeline_tests.cds_store.faults import Faults

@@ -1,4 +1,4 @@
-"""The server by itself: `python -m era5_pipeline_tests.cds_store`, until Ctrl-C. It prints what to set to ask it."""
+"""Run the server until Ctrl-C: `python -m era5_pipeline_tests.cds_store`. It prints the variables that clients need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from era5_pipeline_tests.cds_store.server import CdsServer
 
 
 def main(*, port: int = 0, accepted_polls: int = 0, reject_jobs: int = 0) -> None:
-    """Serve on 127.0.0.1; jobs are found in the queue so often, and the first ones rejected."""
+    """Serve on 127.0.0.1; jobs are queued for `accepted_polls` polls, the first `reject_jobs` are rejected."""
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())

@@ -1,4 +1,4 @@
-"""What a request is answered with: generated weather as the store lays it out, final or preliminary."""
+"""Data that answer a request: generated weather in the store's layout, final or preliminary."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 FINAL, PRELIMINARY = "0001", "0005"
 _BY_CDS_NAME = {variable.cds_name: variable for variable in VARIABLES}
 _ACCUMULATIONS_BEGIN = datetime(1940, 1, 1, 7, tzinfo=UTC)
-# By how much the preliminary temperature is off.
+# Difference of the preliminary temperature from the final one.
 PRELIMINARY_KELVIN = np.float32(0.5)
 
 
 @dataclass(frozen=True)
-class Present:
-    """The service's present: the newest hour, the last final hour, and whether preliminary values differ."""
+class Availability:
+    """The state of the data: the newest hour, the last final hour, and whether preliminary values differ."""
 
     newest: datetime
     final_until: datetime
     preliminary_differs: bool
 
     def expver(self, hour: int, step_type: StepType) -> str:
-        """The version of an hour (since 1970). Accumulations of the last final forecast reach past midnight."""
+        """The version of an hour (since 1970). Accumulations of the last final forecast extend past midnight."""
         late = timedelta(hours=7) if step_type == "accum" else timedelta(0)
         return FINAL if _time(hour) <= self.final_until + late else PRELIMINARY
 
@@ -53,7 +53,7 @@ def _hour(time: datetime) -> int:
 
 
 def fields_of(inputs: dict[str, Any]) -> int:
-    """What the request costs: days that the month lacks count, too."""
+    """The number of fields that the request costs; days that the month lacks are counted too."""
     return int(np.prod([len(inputs[name]) for name in ("variable", "year", "month", "day", "time")]))
 
 
@@ -66,19 +66,21 @@ def hours_of(inputs: dict[str, Any]) -> range:
     return range(first, min(end, first + 24 * len(inputs["day"])))
 
 
-def produce(inputs: dict[str, Any], present: Present, folder: Path, number: int, *, says_expver: bool) -> Path:
-    """Write the answer to a request into `folder`; `number` makes the bytes differ from those of the last time."""
+def produce(
+    inputs: dict[str, Any], availability: Availability, folder: Path, number: int, *, says_expver: bool
+) -> Path:
+    """Write the file that answers a request into `folder`; each `number` gives other bytes."""
     asked = hours_of(inputs)
-    hours = range(asked.start, min(asked.stop, _hour(present.newest) + 1))
-    parts = tuple(_parts(inputs, hours, present, says_expver=says_expver))
+    hours = range(asked.start, min(asked.stop, _hour(availability.newest) + 1))
+    parts = tuple(_parts(inputs, hours, availability, says_expver=says_expver))
     axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
     target = folder / f"{number}{suffix_of(parts)}"
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
-    write_cds(target, parts, axes, attributes, _blocks(axes, hours, present))
+    write_cds(target, parts, axes, attributes, _blocks(axes, hours, availability))
     return target
 
 
-def _parts(inputs: dict[str, Any], hours: range, present: Present, *, says_expver: bool) -> Iterator[Part]:
+def _parts(inputs: dict[str, Any], hours: range, availability: Availability, *, says_expver: bool) -> Iterator[Part]:
     variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
     step_types: tuple[StepType, ...] = ("instant", "accum")
     for step_type in step_types:
@@ -86,17 +88,17 @@ def _parts(inputs: dict[str, Any], hours: range, present: Present, *, says_expve
         begin = _hour(_ACCUMULATIONS_BEGIN) if step_type == "accum" else hours.start
         own = range(max(hours.start, begin), hours.stop)
         if alike and own:
-            expver = tuple(present.expver(hour, step_type) for hour in own) if says_expver else ()
+            expver = tuple(availability.expver(hour, step_type) for hour in own) if says_expver else ()
             yield Part(step_type, alike, own, expver)
 
 
-def _blocks(axes: Axes, hours: range, present: Present) -> Iterator[Block]:
+def _blocks(axes: Axes, hours: range, availability: Availability) -> Iterator[Block]:
     weather = SampleWeather(axes.latitudes, axes.longitudes)
     for start in hours[:: weather.hours_at_once]:
         block = range(start, min(start + weather.hours_at_once, hours.stop))
         fields = weather.at(np.array(block, dtype=np.int64))
-        if present.preliminary_differs:
-            preliminary = [n for n, hour in enumerate(block) if present.expver(hour, "instant") == PRELIMINARY]
+        if availability.preliminary_differs:
+            preliminary = [n for n, hour in enumerate(block) if availability.expver(hour, "instant") == PRELIMINARY]
             fields["temperature_2m"][preliminary] += PRELIMINARY_KELVIN
         yield block, fields
 
@@ -108,8 +110,8 @@ def damaged(path: Path) -> bytes:
     return bytes(content)
 
 
-def slipping() -> bytes:
-    """A ZIP whose members want to lie elsewhere."""
+def zip_with_outside_members() -> bytes:
+    """A ZIP with members that would be unpacked outside of its folder."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name in ("../../evil.nc", "/tmp/evil.nc"):
@@ -117,13 +119,13 @@ def slipping() -> bytes:
     return made.getvalue()
 
 
-def swelling(megabytes: int = 200) -> bytes:
-    """A small ZIP with a member of so many megabytes of nothing."""
+def zip_bomb(megabytes: int = 200) -> bytes:
+    """A small ZIP with a member of so many megabytes of zeros."""
     made = io.BytesIO()
     entry = zipfile.ZipInfo("data.nc")
     entry.compress_type = zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(made, "w") as archive, archive.open(entry, "w", force_zip64=True) as member:
-        nothing = bytes(1 << 20)
+        zeros = bytes(1 << 20)
         for _ in range(megabytes):
-            member.write(nothing)
+            member.write(zeros)
     return made.getvalue()

@@ -1,4 +1,4 @@
-"""What the server can be told to do wrong. Counts go down as they are used; flags stay until they are put back."""
+"""Faults that tests can switch on. Counts decrease with each use; flags stay until they are reset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The two texts with which the queue's rules reject a job.
+# The two texts with which the rules of the queue reject a job.
 LIMITED = (
     "Number of API queued requests for this dataset is temporarily limited. Please configure your scripts accordingly.",
     "Number of queued requests using the API is limited to 200. Please configure your scripts accordingly.",
@@ -20,7 +20,7 @@ Where = Literal["submit", "poll", "results", "download"]
 
 @dataclass(frozen=True)
 class Redirect:
-    """An answer with this status that sends whoever asks for a matching path to the same path at another origin."""
+    """An answer with this status that redirects requests for a matching path to the same path at another origin."""
 
     path: str
     status: int
@@ -29,50 +29,50 @@ class Redirect:
 
 @dataclass
 class Faults:
-    """One knob a fault; all of them at rest mean that every request is answered at once, and rightly."""
+    """The faults; with the defaults every request is answered at once and correctly."""
 
-    # How often a job is found in the queue, then running, before it is done.
+    # Polls that find a job in the queue, then running, before it is done.
     accepted_polls: int = 0
     running_polls: int = 0
-    # Calls that are sent to another origin, and how many.
+    # A redirect to another origin, and how many requests get it.
     redirect: Redirect | None = None
     redirects: int = 0
-    # Submissions that are refused as the dataset is under maintenance, and the operators' words for it.
+    # Submissions refused because of maintenance, and the operators' words for it.
     disabled: int = 0
     disabled_reason: str = MAINTENANCE
-    # Refusals at submission, which stay.
+    # Permanent refusals at submission.
     licence: bool = False
     cost: bool = False
     invalid: bool = False
-    # Jobs that are taken, and come to nothing.
+    # Jobs that are accepted, and rejected or failed later.
     reject_jobs: int = 0
     rejection: str = LIMITED[0]
     fail_jobs: int = 0
-    # What the service says of a job that failed.
+    # The service's text about a failed job.
     failure: str = "MARS returned an internal error. Please try again later."
     # Status 429 at submission, with this header.
     too_many_requests: int = 0
     retry_after: str | None = None
-    # The job is made, the answer never comes.
+    # The job is made, but its answer is lost.
     drop_submit_reply: int = 0
-    # Looks at a job, right after it was made, that say "job not found".
+    # Polls of a new job that are answered with "job not found".
     lose_jobs: int = 0
     expire_results: int = 0
-    # The file: bytes after which the connection is cut, and how often; whether it can be resumed; seconds a chunk.
+    # The download: bytes after which the connection is cut, and how often; whether it resumes; seconds per chunk.
     cut_download_after: int = 0
     cut_downloads: int = 0
     ranges: bool = True
     slow_download: float = 0.0
-    # What is announced of the file.
+    # The announced size, checksum and URL of the file.
     wrong_size: int = 0
     wrong_checksum: int = 0
     no_checksum: bool = False
     href: str | None = None
-    # Downloads of which a byte is another on its way, each time elsewhere.
+    # Downloads with one byte changed in transit, each time another one.
     garble_downloads: int = 0
-    # News for the users of the dataset, with each look at a job.
+    # A message for the users of the dataset, with each poll of a job.
     news: str | None = None
-    # What is in the file.
+    # The contents of the file.
     corrupt_zip: int = 0
     html_instead: bool = False
     zip_slip: bool = False
@@ -94,7 +94,7 @@ class Faults:
             return statuses.pop() if statuses else None
 
     def use(self, name: str) -> bool:
-        """Whether the fault of this count is due; one less is left."""
+        """Whether the fault applies now; decrease its count."""
         with self._lock:
             left = int(getattr(self, name))
             if left > 0:

@@ -1,7 +1,7 @@
-"""The server: jobs, and the protocol in which clients ask for them.
+"""The server: jobs, and the protocol of the service.
 
 Every answer has the form and the words of the real service (cads-processing-api-service, run on the same requests).
-Not here: the data (`data`), what a request must look like (`validation`), faults (`faults`).
+Not here: the data (`data`), the schema of requests (`validation`), faults (`faults`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 # The service's own limit.
-_MOST_FIELDS = 16_368
+_MAX_FIELDS = 16_368
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
 
@@ -43,14 +43,14 @@ class Job:
     created: datetime
     finished: datetime | None = None
     status: str = "accepted"
-    looks: int = 0
+    polls: int = 0
     error: str | None = None
     content: bytes = b""
     name: str = ""
 
 
 class CdsServer:
-    """The server on a port of its own, from `with` on; `today` is its present, and may be moved.
+    """The server, running within `with` on a port of its own; `today` is its clock, which tests may set.
 
     `submissions` are the inputs of all jobs, `requests` method, path and headers of all requests, `retrievals` the
     number of answers that did not come from the cache.
@@ -95,26 +95,26 @@ class CdsServer:
 
     @property
     def url(self) -> str:
-        """What CDSAPI_URL is to be."""
+        """The value for CDSAPI_URL."""
         return f"http://127.0.0.1:{self._http.server_port}/api"
 
     @property
     def newest(self) -> datetime:
-        """The newest hour there is: the service cuts off by days and hours."""
+        """The newest available hour: the embargo of the service is a number of days, exact to the hour."""
         return (self.today - _LAG).replace(minute=0, second=0, microsecond=0)
 
     def finish_jobs(self) -> None:
-        """Let every job that is waited for be done at the next look."""
+        """Make every waiting job finish at its next poll."""
         with self._lock:
             for job in self.jobs.values():
-                job.looks = 1_000_000
+                job.polls = 1_000_000
 
     @property
     def retrievals(self) -> int:
-        """How many answers were produced; the others came from the cache."""
+        """The number of answers that were produced; the others came from the cache."""
         return self._produced
 
-    # --- what the handler asks ---
+    # --- called by the handler ---
 
     def submit(self, inputs: dict[str, Any]) -> Job:
         """Make a job."""
@@ -128,21 +128,21 @@ class CdsServer:
             self.jobs[job.id] = job
             return job
 
-    def look(self, job: Job) -> Job:
-        """The job, a step further."""
+    def poll(self, job: Job) -> Job:
+        """Poll the job, which moves it one step on."""
         with self._lock:
             if job.status in ("accepted", "running"):
-                job.looks += 1
-                if job.looks <= self.faults.accepted_polls:
+                job.polls += 1
+                if job.polls <= self.faults.accepted_polls:
                     job.status = "accepted"
-                elif job.looks <= self.faults.accepted_polls + self.faults.running_polls:
+                elif job.polls <= self.faults.accepted_polls + self.faults.running_polls:
                     job.status = "running"
                 else:
                     self._finish(job)
             return job
 
     def dismiss(self, job: Job) -> None:
-        """Let the job be dismissed, as its owner can do on the web page."""
+        """Dismiss the job, as its owner can do on the web page."""
         with self._lock:
             job.status = "dismissed"
 
@@ -155,9 +155,9 @@ class CdsServer:
         if faults.html_instead:
             return "page.nc", b"<!doctype html><html><body>We are working on it.</body></html>" * 10
         if faults.zip_slip:
-            return "slip.zip", data.slipping()
+            return "slip.zip", data.zip_with_outside_members()
         if faults.zip_bomb:
-            return "bomb.zip", data.swelling()
+            return "bomb.zip", data.zip_bomb()
         if faults.answer_with is not None:
             return faults.answer_with.name, faults.answer_with.read_bytes()
         request = validated(inputs, self.newest)
@@ -165,8 +165,10 @@ class CdsServer:
         if key in self._cache and not faults.corrupt_zip:
             return self._cache[key]  # even if it is out of date by now
         self._produced += 1
-        present = data.Present(self.newest, self.final_until or self._final_by_now(), self.preliminary_differs)
-        path = data.produce(request.lists, present, self._folder, self._produced, says_expver=not faults.no_expver)
+        availability = data.Availability(
+            self.newest, self.final_until or self._final_by_now(), self.preliminary_differs
+        )
+        path = data.produce(request.lists, availability, self._folder, self._produced, says_expver=not faults.no_expver)
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
         if key is not None:
@@ -180,7 +182,7 @@ class CdsServer:
 
 
 class _RefusalError(Exception):
-    """An answer that is no success."""
+    """An answer with an error status."""
 
     def __init__(self, status: int, title: str, headers: dict[str, str] | None = None, **more: str) -> None:
         super().__init__(title)
@@ -258,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _submit(self, inputs: dict[str, Any]) -> None:
         faults = self.service.faults
-        self._fail_if_told("submit")
+        self._fail_if_due("submit")
         if faults.use("too_many_requests"):
             headers = {} if faults.retry_after is None else {"Retry-After": faults.retry_after}
             raise _RefusalError(429, "rate limit exceeded", headers)
@@ -268,7 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
             request = validated(inputs, self.service.newest)
         except InvalidRequestError as error:
             raise _RefusalError(400, "invalid request", detail=str(error)) from error
-        if faults.cost or data.fields_of(request.lists) > _MOST_FIELDS:
+        if faults.cost or data.fields_of(request.lists) > _MAX_FIELDS:
             raise _RefusalError(
                 403, "cost limits exceeded", detail="Your request is too large, please reduce your selection."
             )
@@ -300,14 +302,14 @@ class _Handler(BaseHTTPRequestHandler):
         return job
 
     def _job(self, job_id: str) -> None:
-        self._fail_if_told("poll")
+        self._fail_if_due("poll")
         faults, job = self.service.faults, self._find(job_id)
         if self.command == "DELETE":
             self.service.dismiss(job)
             return self._json(200, self._described(job))
-        # Without a query the client only makes sure that the job is there.
+        # Without a query the client only checks that the job exists.
         query = parse_qs(urlsplit(self.path).query)
-        answer = self._described(self.service.look(job) if query else job)
+        answer = self._described(self.service.poll(job) if query else job)
         answer["links"].insert(0, {"rel": "self", "href": self._job_url(job)})
         if "request" in query:
             answer["metadata"]["request"] = {"ids": job.inputs, "labels": {}}
@@ -319,7 +321,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._json(200, answer)
 
     def _jobs(self) -> None:
-        """The newest jobs, without what was asked in them; filtered by state and dataset, and cut off at `limit`."""
+        """The newest jobs without their inputs; filtered by status, and cut off at `limit`."""
         query = parse_qs(urlsplit(self.path).query)
         shown = query.get("status", ["accepted", "running", "successful", "failed", "rejected"])
         jobs = [job for job in self.service.jobs.values() if job.status in shown]
@@ -349,7 +351,7 @@ class _Handler(BaseHTTPRequestHandler):
         return f"{self.service.url}/retrieve/v1/jobs/{job.id}"
 
     def _results(self, job_id: str) -> None:
-        self._fail_if_told("results")
+        self._fail_if_due("results")
         faults, job = self.service.faults, self._find(job_id)
         if job.status in ("failed", "rejected"):
             verb = "failed" if job.status == "failed" else "been rejected"
@@ -373,9 +375,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(200, {"asset": {"value": value}})
 
     def _file(self, job_id: str) -> None:
-        """The file, from where the service keeps its files: not the service itself, so no key belongs there."""
+        """The file, from the service's file server, which must not be sent the key."""
         assert "private-token" not in {name.lower() for name in self.headers}
-        self._fail_if_told("download")
+        self._fail_if_due("download")
         faults, content = self.service.faults, self.service.jobs[job_id].content
         start, headers = 0, {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
         if faults.ranges:
@@ -405,7 +407,7 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(faults.slow_download)
 
     def _redirected(self, path: str) -> bool:
-        """Send the caller elsewhere, if a fault says so."""
+        """Redirect the request, if that fault is due."""
         faults = self.service.faults
         if faults.redirect is None or not re.search(faults.redirect.path, path) or not faults.use("redirects"):
             return False
@@ -415,7 +417,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         return True
 
-    def _fail_if_told(self, where: Where) -> None:
+    def _fail_if_due(self, where: Where) -> None:
         if (status := self.service.faults.status(where)) is not None:
             raise _RefusalError(status, "internal error")
 

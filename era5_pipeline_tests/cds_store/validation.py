@@ -1,4 +1,4 @@
-"""Validation of a request, and its key in the cache of answers, as the service has them.
+"""Validation of a request, and its key in the cache of answers, as in the service.
 
 Source: `minimal_mars_schema` and the fixers of cads-adaptors (scalars become lists, numbers become text, anything else
 is refused), `expand_dates`, `implement_embargo` and `get_caching_args` there; the texts are those the service sends.
@@ -19,14 +19,14 @@ _MAY_REPEAT = ("area", "grid")
 
 
 class InvalidRequestError(Exception):
-    """The service refuses the request when it is sent, with this text as `detail`."""
+    """A request that the service refuses when it is sent, with this text as `detail`."""
 
 
 @dataclass(frozen=True)
 class StoredRequest:
-    """A request that passed: lists of text, the days that it asks for, and its key in the cache.
+    """A valid request: its lists of text, its days, and its key in the cache.
 
-    `cache_key` is None where the embargo cuts the request: such an answer is not kept.
+    `cache_key` is None where the embargo cuts the request: such an answer is not cached.
     """
 
     lists: dict[str, list[str]]

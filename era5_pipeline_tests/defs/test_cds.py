@@ -13,7 +13,7 @@ from era5_pipeline.defs import pools
 from era5_pipeline.model.errors import RefusedError, SourceError
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
-from era5_pipeline_tests.sources.cds.asking import is_fresh
+from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server:
     assert run.trouble == []
     log = log_of(pipeline, run)
     assert log.count("temporarily limited") == 2
-    assert "asking anew in 0 s (waited 0 s so far)" in log
+    assert "sending a new request in 0 s (waited 0 s so far)" in log
     assert "is in the queue (accepted), waiting" in log
     assert pipeline.attempts(run, "raw") == 1
 

@@ -21,7 +21,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
-from era5_pipeline_tests.sources.cds.asking import is_fresh
+from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

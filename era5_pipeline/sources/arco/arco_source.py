@@ -1,7 +1,7 @@
-"""The source `arco`: a month as one netCDF a day, cut to the area, in the layout of the Climate Data Store.
+"""The source `arco`: a month as one netCDF file a day, cut to the area, in the layout of the Climate Data Store.
 
-Here: which days are to be fetched, and their files. A run that was killed goes on with the next day. Not here: the
-store (`store`), or netCDF (`sources.cds_layout`).
+Here: which days are fetched, and their files. After a kill, the next run goes on with the first missing day. Not here:
+the store (`zarr_store`), or writing netCDF (`netcdf.cds_layout`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from era5_pipeline.netcdf.cds_layout import write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, Part
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
-from era5_pipeline.sources.arco.zarr_store import Store, open_store, shown_url
-from era5_pipeline.sources.month_lock import alone
+from era5_pipeline.sources.arco.zarr_store import ZarrStore, open_store, without_password
+from era5_pipeline.sources.month_lock import locked_month
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.cds_layout import Block
 
 _FORM = 1
-# Hours of one variable that are read at a time: 33 MB of the globe.
+# Hours of one variable that are read together: 33 MB for the globe.
 _BLOCK_HOURS = 8
 _HOUR = timedelta(hours=1)
 _ATTRIBUTES = {
@@ -48,9 +48,9 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Day:
-    """The file of a day: `final` and `whole` say whether it can still change.
+    """The file of one day. It can still change unless it is `final` (no preliminary hours) and `whole` (no gaps).
 
-    `final_until`, `available_until` are what the store promised when it was fetched, `YYYY-MM-DD`.
+    `final_until` and `available_until`: the last days that the store announced when it was fetched, `YYYY-MM-DD`.
     """
 
     name: str
@@ -64,8 +64,8 @@ class Day:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What is known of a month: its days' files, and whether their hours are all there."""
+class _MonthRecord:
+    """The record of a month: the files of its days, and whether hours were found to be missing (`short`)."""
 
     days: Mapping[str, Day]
     short: bool = False
@@ -73,7 +73,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class ArcoSource:
-    """Months of the store at `url`, kept in `folder`; `refetch`: days that may have changed are fetched anew."""
+    """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed."""
 
     url: str
     folder: Path
@@ -84,15 +84,15 @@ class ArcoSource:
     name: str = "arco"
 
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: days that are here are kept, if they were final and whole, or nobody asks for them anew.
+        """See `Source`: complete days in the folder are kept; with `refetch`, only those that are final.
 
         Raises:
-            NotYetAvailableError: if the store does not reach to the month yet.
-            NoDataError: if it begins later.
-            SourceError, TransientError, UsageError: see `store`.
-            LocalDiskError: if there is no room.
+            NotYetAvailableError: if the store does not reach the month yet.
+            NoDataError: if the store begins after the month.
+            SourceError, TransientError, UsageError: see `zarr_store`.
+            LocalDiskError: if the disk has no room.
         """
-        with alone(month, self.folder / f"{self._stem(month)}.lock", self.say):
+        with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say):
             known = self._read(month)
             if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
                 return self._raw_month(month, known)
@@ -103,43 +103,43 @@ class ArcoSource:
             return self._raw_month(month, known)
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: told by what was written down, so the files themselves may have been removed."""
+        """See `Source`: by the record alone, so the files may have been removed."""
         known = self._read(month)
         return None if self.refetch or not self._is_complete(month, known) else self._raw_month(month, known)
 
-    def judged(self, raw: RawMonth, *, whole: bool) -> None:
-        """See `Source`: days that lack something are fetched anew the next time."""
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: days with gaps are fetched again the next time."""
         known = self._read(raw.month)
-        if known.days and known.short is whole:
-            self._write(raw.month, replace(known, short=not whole))
+        if known.days and known.short is is_complete:
+            self._write(raw.month, replace(known, short=not is_complete))
 
-    def distrust(self, raw: RawMonth) -> None:
-        """See `Source`: all its days."""
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`: all days of the month."""
         if self._read(raw.month).days:
-            self._write(raw.month, _Known({}))
+            self._write(raw.month, _MonthRecord({}))
 
     @property
     def _variables(self) -> tuple[Variable, ...]:
         return VARIABLES if self.request.variables is None else self.request.variables
 
-    def _fetch_days(self, month: Month, store: Store, known: _Known) -> _Known:
+    def _fetch_days(self, month: Month, store: ZarrStore, known: _MonthRecord) -> _MonthRecord:
         first = hour_of(month.start)
         last = min(first + month.hours, hour_of(store.extent.last) + 1)
         for start in range(first, last, 24):
             hours = range(start, min(start + 24, last))
             key = f"{month}-{(start - first) // 24 + 1:02d}"
             day = known.days.get(key)
-            if day is None or not self._may_stay(month, day, len(hours)):
-                known = self._with_day(month, known, key, hours, store)
+            if day is None or not self._can_keep(month, day, len(hours)):
+                known = self._fetch_day(month, known, key, hours, store)
             progress.report("raw", hours.stop - first, last - first, "hours")
         return known
 
-    def _may_stay(self, month: Month, day: Day, hours: int) -> bool:
+    def _can_keep(self, month: Month, day: Day, hours: int) -> bool:
         path = self._days(month) / day.name
         here = path.is_file() and path.stat().st_size == day.bytes
         return here and day.whole and day.hours == hours and (day.final or not self.refetch)
 
-    def _with_day(self, month: Month, known: _Known, key: str, hours: range, store: Store) -> _Known:
+    def _fetch_day(self, month: Month, known: _MonthRecord, key: str, hours: range, store: ZarrStore) -> _MonthRecord:
         axes = Axes.of(self.request.area or Area.parse("global"))
         final = hour_of(store.extent.last_final)
         versions = tuple(FINAL if hour <= final else PRELIMINARY for hour in hours)
@@ -149,11 +149,11 @@ class ArcoSource:
         with replacing(path) as temporary:
             write_cds(temporary, (part,), axes, _ATTRIBUTES, self._blocks(axes, hours, store, lacking))
             if key in known.days:
-                # Killed between the file and the note, the old digest must not stand for the new file.
+                # If the run is killed between file and record, the old digest must not stand for the new file.
                 known = replace(known, days={name: day for name, day in known.days.items() if name != key})
                 self._write(month, known)
         if lacking:
-            self.say(f"{key}: the store has no values of {', '.join(sorted(set(lacking)))} at some hours of the day")
+            self.say(f"{key}: the store lacks values of {', '.join(sorted(set(lacking)))} at some hours of the day")
         day = Day(
             name=path.name,
             sha256=sha256_of(path),
@@ -168,14 +168,14 @@ class ArcoSource:
         self._write(month, known)
         return known
 
-    def _blocks(self, axes: Axes, hours: range, store: Store, lacking: list[str]) -> Iterator[Block]:
+    def _blocks(self, axes: Axes, hours: range, store: ZarrStore, lacking: list[str]) -> Iterator[Block]:
         rows = _positions(store.latitude_index, latitude_indices(axes.latitudes))
         columns = _positions(store.longitude_index, longitude_indices(axes.longitudes))
         for start in hours[::_BLOCK_HOURS]:
             block = range(start, min(start + _BLOCK_HOURS, hours.stop))
             fields = {}
             for variable in self._variables:
-                # Cut at once: a chunk is an hour of the globe, however small the area.
+                # Cut at once: a chunk holds an hour of the whole globe.
                 values = store.read(variable, block)[:, rows][:, :, columns]
                 due = np.array(block) >= hour_of(variable.first_valid)
                 if np.isnan(values[due]).any():
@@ -183,26 +183,26 @@ class ArcoSource:
                 fields[variable.column] = values
             yield block, fields
 
-    def _require_extent(self, month: Month, store: Store) -> None:
+    def _require_extent(self, month: Month, store: ZarrStore) -> None:
         if month.start > store.extent.last:
             latest = f"{store.extent.last:%Y-%m-%d %H:00}"
             raise NotYetAvailableError(
                 f"{month} is not available yet in {store.url}: the latest hour there is {latest}",
-                remedy="The store is brought up to date now and then; the source cds has newer months.",
+                remedy="The store is updated now and then; the source cds has newer months.",
             )
         if month.end <= store.extent.first:
             raise NoDataError(
-                f"{month}: {store.url} begins with {store.extent.first:%Y-%m-%d}", remedy="Ask for a later month."
+                f"{month}: {store.url} begins on {store.extent.first:%Y-%m-%d}", remedy="Ask for a later month."
             )
 
-    def _is_complete(self, month: Month, known: _Known) -> bool:
+    def _is_complete(self, month: Month, known: _MonthRecord) -> bool:
         return not known.short and sum(day.hours for day in known.days.values()) == month.hours
 
-    def _files_are_here(self, month: Month, known: _Known) -> bool:
+    def _files_are_here(self, month: Month, known: _MonthRecord) -> bool:
         paths = ((self._days(month) / day.name, day.bytes) for day in known.days.values())
         return all(path.is_file() and path.stat().st_size == size for path, size in paths)
 
-    def _raw_month(self, month: Month, known: _Known) -> RawMonth:
+    def _raw_month(self, month: Month, known: _MonthRecord) -> RawMonth:
         days = [known.days[key] for key in sorted(known.days)]
         return RawMonth(
             month=month,
@@ -212,18 +212,18 @@ class ArcoSource:
             area=self.request.area_text,
         )
 
-    def _read(self, month: Month) -> _Known:
+    def _read(self, month: Month) -> _MonthRecord:
         value: Any = read_json(self._note(month))
         try:
             if value["form"] != _FORM:
-                return _Known({})
-            return _Known({key: Day(**day) for key, day in value["days"].items()}, value["short"])
+                return _MonthRecord({})
+            return _MonthRecord({key: Day(**day) for key, day in value["days"].items()}, value["short"])
         except (TypeError, KeyError):
-            return _Known({})
+            return _MonthRecord({})
 
-    def _write(self, month: Month, known: _Known) -> None:
+    def _write(self, month: Month, known: _MonthRecord) -> None:
         days = {key: day.__dict__ for key, day in known.days.items()}
-        write_json(self._note(month), {"form": _FORM, **self._asked, "days": days, "short": known.short})
+        write_json(self._note(month), {"form": _FORM, **self._request_json, "days": days, "short": known.short})
 
     def _note(self, month: Month) -> Path:
         return self.folder / f"{self._stem(month)}.json"
@@ -232,12 +232,12 @@ class ArcoSource:
         return self.folder / self._stem(month)
 
     def _stem(self, month: Month) -> str:
-        return f"{month}-{digest_of(self._asked)[:12]}"
+        return f"{month}-{digest_of(self._request_json)[:12]}"
 
     @property
-    def _asked(self) -> dict[str, Any]:
+    def _request_json(self) -> dict[str, Any]:
         return {
-            "url": shown_url(self.url),
+            "url": without_password(self.url),
             "variables": [variable.column for variable in self._variables],
             "area": self.request.area_text,
         }
@@ -250,7 +250,7 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
 
 
 def _positions(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where in `held` each of `wanted` is."""
+    """The index in `held` of each value of `wanted`."""
     order = np.argsort(held)
     found: np.ndarray = order[np.searchsorted(held, wanted, sorter=order)]
     return found

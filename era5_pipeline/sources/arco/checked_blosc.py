@@ -1,8 +1,8 @@
-"""Blosc that notices a chunk which came short: its own decoder reads on, beyond the end.
+"""A Blosc decoder that detects truncated chunks; numcodecs' own reads beyond the end of one.
 
-What it finds there is what the memory held before: values of another hour, or the end of the process. A chunk says in
-its header how long it is (source: the format of Blosc 1, `cbytes`). Of bytes that are others on their way it knows
-nothing; the network has its own checksums.
+There it finds earlier contents of the memory, such as values of another hour, or the process crashes. The header of a
+chunk states its length (source: the format of Blosc 1, `cbytes`). Bytes changed in transit are not detected here; the
+network has its own checksums.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _HEADER_BYTES = 16
 _LENGTH = slice(12, 16)
 
 
-class WholeBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
-    """Blosc, of whole chunks only."""
+class CheckedBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
+    """Blosc for complete chunks only."""
 
     codec_id = "blosc"
 
@@ -27,15 +27,15 @@ class WholeBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
         """Decode a chunk.
 
         Raises:
-            RuntimeError: if it is not as long as it says, or damaged.
+            RuntimeError: if it is truncated or damaged.
         """
         held = memoryview(buf).cast("B")
         if held.nbytes < _HEADER_BYTES or int.from_bytes(held[_LENGTH], "little") != held.nbytes:
-            raise RuntimeError(f"a chunk of {held.nbytes} bytes is not whole")
+            raise RuntimeError(f"a chunk of {held.nbytes} bytes is truncated")
         decoded: Buffer = super().decode(buf, out)
         return decoded
 
 
-def use_whole_blosc() -> None:
-    """From now on in this process, chunks of Zarr's format 2 are decoded so."""
-    register_codec(WholeBlosc)
+def use_checked_blosc() -> None:
+    """Decode chunks of Zarr format 2 with `CheckedBlosc`, from now on in this process."""
+    register_codec(CheckedBlosc)

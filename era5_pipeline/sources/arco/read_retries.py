@@ -1,6 +1,6 @@
-"""Reads that fail: tried again where the network does what goes by, refused where it does not.
+"""Retry transient read errors; turn all others into errors with a remedy.
 
-Not here: what is read (`store`).
+Not here: what is read (`zarr_store`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What the network does, and goes by: of HTTP, of sockets, of fsspec.
-_PASSING = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
-# What stays, though it is a ClientError.
-_STAYING = (aiohttp.ClientSSLError, aiohttp.InvalidURL)
-# Of the codecs: an answer may have been replaced or cut short on its way.
+# Errors of HTTP, of sockets and of fsspec that may be gone on a later try.
+_RETRYABLE = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
+# Permanent, though each is a ClientError.
+_PERMANENT = (aiohttp.ClientSSLError, aiohttp.InvalidURL)
+# What decoding raises. Retried, because the answer may have been truncated or replaced in transit.
 _UNDECODABLE = RuntimeError
-_PASSING_STATUS = frozenset({408, 425, 429})
+_RETRYABLE_STATUS = frozenset({408, 425, 429})
 _ATTEMPTS = 6
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
 
 
-def insisting(
+def read_with_retries(
     what: str, remedy: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]
 ) -> T:
-    """What `read` gives. Where the network fails it is tried again some times; `say` is told why, and after how long.
+    """Return the result of `read`, which is called up to six times; `say` is told each error and the wait after it.
+
+    `what` names the data in messages.
 
     Raises:
-        TransientError: if it failed each time.
-        SourceError: with `remedy`, if it is refused; a MonthFailedError if what comes cannot be decoded.
-        FileNotFoundError: as it is.
+        TransientError: if a retryable error lasted.
+        SourceError: with `remedy`, for a permanent error; a MonthFailedError if the data cannot be decoded.
+        FileNotFoundError: unchanged.
     """
 
-    def tell(state: RetryCallState) -> None:
+    def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         say(f"{what}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s")
 
     retrying = Retrying(
-        retry=retry_if_exception(lambda error: _passes(error) or isinstance(error, _UNDECODABLE)),
+        retry=retry_if_exception(lambda error: _is_retryable(error) or isinstance(error, _UNDECODABLE)),
         wait=wait_random_exponential(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
         stop=stop_after_attempt(_ATTEMPTS),
-        before_sleep=tell,
+        before_sleep=report,
         sleep=sleep,
         reraise=True,
     )
@@ -56,40 +58,40 @@ def insisting(
         return retrying(read)
     except FileNotFoundError:
         raise
-    except (*_PASSING, OSError, _UNDECODABLE) as error:
-        if _passes(error):
+    except (*_RETRYABLE, OSError, _UNDECODABLE) as error:
+        if _is_retryable(error):
             raise TransientError(
                 f"{what} cannot be read ({_how(error)})",
-                remedy="Run it again: days that have come are kept. Is the network there?",
+                remedy="Check the network and run it again: days that are complete are kept.",
             ) from error
         kind = MonthFailedError if isinstance(error, _UNDECODABLE) else SourceError
         raise kind(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
 
 
-def undecodable_told(read: Callable[[], T]) -> Callable[[], T]:
-    """`read`, with one kind of error for what the codecs raise of a damaged chunk, each its own."""
+def with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
+    """Wrap `read` so that decoding errors are of one type: each codec raises its own for a damaged chunk."""
 
-    def told() -> T:
+    def wrapped() -> T:
         try:
             return read()
         except Exception as error:
-            is_of_the_network = isinstance(error, (*_PASSING, *_STAYING))
-            if is_of_the_network or (isinstance(error, OSError) and error.errno is not None):
+            is_network_error = isinstance(error, (*_RETRYABLE, *_PERMANENT))
+            if is_network_error or (isinstance(error, OSError) and error.errno is not None):
                 raise
             raise _UNDECODABLE(f"{type(error).__name__}: {error}") from error
 
-    return told
+    return wrapped
 
 
-def _passes(error: BaseException) -> bool:
-    """Whether it is trouble that goes by."""
+def _is_retryable(error: BaseException) -> bool:
+    """Whether the error may be gone on a later try."""
     if isinstance(error, aiohttp.ClientResponseError):
-        return error.status in _PASSING_STATUS or error.status >= 500
-    return isinstance(error, _PASSING) and not isinstance(error, _STAYING)
+        return error.status in _RETRYABLE_STATUS or error.status >= 500
+    return isinstance(error, _RETRYABLE) and not isinstance(error, _PERMANENT)
 
 
 def _how(error: BaseException | None) -> str:
-    """In a few words, without the address, which is long."""
+    """The error in a few words, without the URL, which is long."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"status {error.status}"
     if isinstance(error, FSTimeoutError | TimeoutError):
@@ -97,5 +99,5 @@ def _how(error: BaseException | None) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, _UNDECODABLE):
-        return "what came cannot be decoded"
+        return "the data cannot be decoded"
     return "the connection was cut off"

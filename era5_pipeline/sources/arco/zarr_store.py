@@ -1,8 +1,8 @@
-"""The Zarr store: opened with xarray through fsspec, its extent by its attributes, hours of a variable read from it.
+"""The Zarr store of ARCO-ERA5: opened with xarray through fsspec, its extent, and reading hours of a variable.
 
-Source of the layout: ARCO-ERA5 (google-research/arco-era5). One hour a chunk; the time axis is made beforehand, from
-1900 to 2050, and holds NaN where there is nothing: only the attributes say how far it goes, in whole days. Not here:
-trying again (`trouble`), areas, files (`source`).
+Source of the layout: ARCO-ERA5 (google-research/arco-era5). A chunk is one hour. The time axis always runs from 1900 to
+2050, and hours without data read as NaN: only the attributes tell which days have data. Not here: retries
+(`read_retries`), areas and files (`arco_source`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fsspec.utils import get_protocol
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import SourceError, TransientError, UsageError
 from era5_pipeline.model.hours import from_datetime64, time_of
-from era5_pipeline.sources.arco.checked_blosc import use_whole_blosc
-from era5_pipeline.sources.arco.read_retries import insisting, undecodable_told
+from era5_pipeline.sources.arco.checked_blosc import use_checked_blosc
+from era5_pipeline.sources.arco.read_retries import read_with_retries, with_decoding_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +39,14 @@ _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _DIMENSIONS = ("time", "latitude", "longitude")
 _PACKED = frozenset({"scale_factor", "add_offset"})
 _EPOCH = np.datetime64("1900-01-01T00", "h")
-# A chunk is 2 to 4 MB: an answer that pauses for so long is not slow, it is lost.
+# A chunk is 2 to 4 MB: if the connection is silent for this long, it is lost.
 _SILENCE_SECONDS, _CHUNK_SECONDS = 60.0, 600.0
 _REMEDY = "Correct ERA5_ARCO_URL, or leave it unset for the public store."
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How far the store goes: the first hour, the last final one, and the last one of all (UTC)."""
+    """The first hour, the last final hour, and the last hour of the store (UTC)."""
 
     first: datetime
     last_final: datetime
@@ -54,8 +54,8 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Store:
-    """An open store; `url` is for messages. `say` is told of each read that is tried again."""
+class ZarrStore:
+    """An open store; `url` is for messages. `say` is told of each read that is retried."""
 
     url: str
     dataset: xr.Dataset
@@ -67,24 +67,24 @@ class Store:
     sleep: Callable[[float], None] = field(repr=False, default=time.sleep)
 
     def require(self, variables: tuple[Variable, ...]) -> None:
-        """See that the store has the variables, an hour of the globe a chunk, in the units and type of ERA5's files.
+        """Require the variables, with one hour of the globe a chunk, in the units and type of ERA5's files.
 
-        Units that a copy of the store has lost are taken for granted; the values have their bounds.
+        Units that a copy of the store has lost are assumed to be right; values are checked against bounds later.
 
         Raises:
-            SourceError: naming those that it has not, or has otherwise.
+            SourceError: naming the variables that are missing or differ.
         """
         lacking = [v.cds_name for v in variables if v.cds_name not in self.dataset.data_vars]
         if lacking:
             raise SourceError(
                 f"{self.url} has no {', '.join(lacking)}",
-                remedy="Leave them out: --variables with the others. Their columns are NULL then.",
+                remedy="Name only the others in --variables; the columns of these stay NULL.",
             )
         for variable in variables:
             array = self.dataset[variable.cds_name]
             if array.dims != _DIMENSIONS:
                 held = f"{variable.cds_name} is along {', '.join(map(str, array.dims))}"
-                raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
+                raise SourceError(f"{self.url} does not have the layout of ARCO-ERA5 ({held})", remedy=_REMEDY)
             units = str(array.attrs.get("units", variable.file_units[0])).strip()
             held = ""
             if units not in variable.file_units:
@@ -92,66 +92,66 @@ class Store:
             elif array.dtype.kind != "f" or _PACKED & set(array.attrs):
                 held = f"{variable.cds_name} is packed ({array.dtype})"
             elif tuple(array.encoding["chunks"][1:]) != array.shape[1:]:
-                # Of a chunk that is missing, one of several an hour, the fill value could not be told from weather.
+                # With several chunks an hour, the fill value of a missing one could not be told from weather.
                 held = f"{variable.cds_name} has chunks of {array.encoding['chunks']}"
             if held:
-                raise SourceError(f"{self.url} is not laid out as ARCO-ERA5 is ({held})", remedy=_REMEDY)
+                raise SourceError(f"{self.url} does not have the layout of ARCO-ERA5 ({held})", remedy=_REMEDY)
 
     def read(self, variable: Variable, hours: range) -> Floats:
-        """The values at `hours` (since 1970-01-01 UTC), (hour, latitude, longitude) in the units of ERA5's files.
+        """Read the values at `hours` (since 1970-01-01 UTC), shape (hour, latitude, longitude), in ERA5's file units.
 
-        NaN where the store has nothing.
+        Hours without data are NaN.
 
         Raises:
             TransientError: if the store could not be reached, several times in a row.
             SourceError: if it refuses.
-            MonthFailedError: if it holds what cannot be decoded.
+            MonthFailedError: if its data cannot be decoded.
         """
         first = int(np.searchsorted(self.hours, hours.start))
         part = slice(first, first + len(hours))
         if not np.array_equal(self.hours[part], hours):
             raise SourceError(f"{self.url} lacks hours on its time axis", remedy=_REMEDY)
         what = f"{time_of(hours.start):%Y-%m-%d}: {variable.cds_name} from {self.url}"
-        values = insisting(
+        values = read_with_retries(
             what,
-            "If that lasts, take the month from the source cds.",
+            "If that happens again, fetch the month from the source cds.",
             self.say,
             self.sleep,
-            undecodable_told(lambda: self.dataset[variable.cds_name][part].values),
+            with_decoding_errors(lambda: self.dataset[variable.cds_name][part].values),
         )
         return _without_fill(values)
 
 
 def open_store(
     url: str, month: Month, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
-) -> Store:
-    """Open the store at a URL, or in a folder; `month` is what for.
+) -> ZarrStore:
+    """Open the store at a URL, or in a folder; `month` is for messages.
 
     Raises:
         UsageError: if the URL is of a kind that cannot be read.
-        SourceError: if there is no store, or it is not laid out as ARCO-ERA5 is.
-            It could not be reached, several times in a row: whoever comes next would wait as long for nothing.
+        SourceError: if there is no store, or it does not have the layout of ARCO-ERA5; also if it could not be reached
+            several times in a row, so that not every month waits as long for nothing.
     """
-    use_whole_blosc()
-    address, url = _address(url), shown_url(url)
+    use_checked_blosc()
+    address, url = _address(url), without_password(url)
     try:
         fsspec.get_filesystem_class(get_protocol(address))
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url} cannot be opened ({' '.join(str(error).split())})", remedy=_REMEDY) from error
     try:
-        dataset = insisting(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
+        dataset = read_with_retries(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
     except TransientError as error:
-        raise SourceError(error.message, remedy=f"Is the network there? {_REMEDY}") from error
+        raise SourceError(error.message, remedy=f"Check the network. {_REMEDY}") from error
     except (FileNotFoundError, KeyError, ValueError, TypeError) as error:
-        raise SourceError(f"{url} is no Zarr store with consolidated metadata", remedy=_REMEDY) from error
+        raise SourceError(f"{url} is not a Zarr store with consolidated metadata", remedy=_REMEDY) from error
     try:
-        return Store(
+        return ZarrStore(
             url=url,
             dataset=dataset,
             extent=_extent(dataset),
             hours=_hours(dataset),
-            latitude_index=_whole(grid.latitude_indices(dataset["latitude"].values), grid.N_LATITUDES, "latitudes"),
-            longitude_index=_whole(
+            latitude_index=_complete(grid.latitude_indices(dataset["latitude"].values), grid.N_LATITUDES, "latitudes"),
+            longitude_index=_complete(
                 grid.longitude_indices(dataset["longitude"].values), grid.N_LONGITUDES, "longitudes"
             ),
             say=say,
@@ -159,18 +159,18 @@ def open_store(
         )
     except (KeyError, ValueError, TypeError) as error:
         said = " ".join(str(error).split())
-        raise SourceError(f"{url} is not laid out as ARCO-ERA5 is ({said})", remedy=_REMEDY) from error
+        raise SourceError(f"{url} does not have the layout of ARCO-ERA5 ({said})", remedy=_REMEDY) from error
 
 
-def shown_url(url: str) -> str:
-    """The URL without what it may hold of a user and a password."""
+def without_password(url: str) -> str:
+    """The URL without a user and password, if it has them."""
     scheme, found, rest = url.partition("://")
     host, *path = rest.split("/", 1)
     return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
 
 
 def _address(url: str) -> str:
-    """Public objects of Google's storage are read over HTTPS: that takes neither a key nor Google's packages."""
+    """The URL to read from: `gs://` objects are read over HTTPS, which needs neither a key nor Google's packages."""
     return _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url
 
 
@@ -186,24 +186,24 @@ def _extent(dataset: xr.Dataset) -> Extent:
 
 def _hours(dataset: xr.Dataset) -> npt.NDArray[np.int64]:
     times = dataset["time"].values
-    # Where the axis says no unit, it counts hours from 1900 on.
+    # An axis without a unit counts hours since 1900.
     stamps = _EPOCH + times.astype("timedelta64[h]") if np.issubdtype(times.dtype, np.integer) else times
     return from_datetime64(stamps)
 
 
-def _whole(indices: Indices, count: int, what: str) -> Indices:
+def _complete(indices: Indices, count: int, what: str) -> Indices:
     if indices.size != count or np.unique(indices).size != count:
         raise ValueError(f"it has {indices.size} {what}, not {count}")
     return indices
 
 
 def _opened(address: str) -> xr.Dataset:
-    """The store; unmasked, for hour 0 of its time axis is Zarr's fill value.
+    """Open the dataset, unmasked, because hour 0 of its time axis equals Zarr's fill value.
 
-    As format 2 first, which it has: looking for the others, zarr asks for files that a storage may refuse to speak of.
+    Format 2, which ARCO-ERA5 has, is tried first: to detect the format, zarr asks for files that a storage may refuse.
     """
     timeout = aiohttp.ClientTimeout(total=_CHUNK_SECONDS, sock_connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
-    # Proxies of the environment count, as they do for the Climate Data Store.
+    # Proxies set in the environment are used, as they are for the Climate Data Store.
     options = {"client_kwargs": {"timeout": timeout, "trust_env": True}}
 
     def as_format(number: int) -> xr.Dataset:
@@ -225,9 +225,9 @@ def _opened(address: str) -> xr.Dataset:
 
 
 def _without_fill(values: Floats) -> Floats:
-    """NaN for hours that have no chunk: they read as the fill value everywhere, which a copy of the store may have set.
+    """Set hours without a chunk to NaN: they read as the fill value everywhere, which a copy of the store may have set.
 
-    No hour of the Earth is the same everywhere, of any of our variables.
+    No real hour of any of our variables has one value all over the Earth.
     """
     flat = values.reshape(len(values), -1)
     same = (flat == flat[:, :1]).all(axis=1)

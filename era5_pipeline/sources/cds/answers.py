@@ -1,280 +1,179 @@
-"""What the service answers when it does not do as asked: which of it passes, which stays, and what the user can do.
+"""Errors of the Climate Data Store: what each answer means, whether it is retried, and the text that the user reads.
 
-Source: the statuses and titles of the service (cads-processing-api-service), as its client hands them on.
+A new error text goes into one of the two tables: `_HTTP_ERRORS` for answers with an error status, `_CLIENT_ERRORS` for
+all other exceptions of the client. In both, the first row that fits counts.
+
+Source: the statuses and titles of the service (cads-processing-api-service), as its client passes them on.
 """
 
 from __future__ import annotations
 
-import email.utils
-import math
 import re
-import ssl
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.sources.cds.http_errors import (
+    INVALID_URL_ERRORS,
+    describe_connection_error,
+    describe_tls_error,
+    host_of,
+    retry_after,
+)
+from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.session import OtherHostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from era5_pipeline.model.months import Month
 
 _CDS = "the Climate Data Store"
-_PAGE = "https://cds.climate.copernicus.eu/datasets/reanalysis-era5-single-levels"
-_KEY = (
-    "Copy the key anew from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or ~/.cdsapirc "
-    "(CDSAPI_KEY wins)."
-)
+_API = "https://cds.climate.copernicus.eu/api"
+_DATASET_PAGE = "https://cds.climate.copernicus.eu/datasets/reanalysis-era5-single-levels"
 _LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
-# The service's phrases for requests that it will never answer; single words are in other messages too.
-_WRONG_REQUESTS = (
+_NOT_YET = "none of the data you have requested is available yet"
+# The service's phrases for requests that it will never accept; single words occur in other messages too.
+_INVALID_REQUEST = (
     *("valid combination", "invalid request", "not a valid", "cost limit"),
     *("request is too large", "too many fields"),
 )
-_PASSING_STATUS = frozenset({408, 425, 429})
-_NOT_YET = "none of the data you have requested is available yet"
-# What operators write where they close a dataset for a while; their own words, so several are known.
+_RETRYABLE_STATUS = frozenset({408, 425, 429})
+# What operators write where they close a dataset for a while; the words are their own, so several are known.
 _MAINTENANCE = re.compile(r"temporar|maintenance|try again|later", re.IGNORECASE)
-# What the archive's errors hold besides the reason: the request, as a list of dicts on a line of its own.
-_REQUEST_ECHO = re.compile(r"Request submitted to the MARS server:\s*\[.*?\]\s*(?=\n|$)", re.DOTALL)
+# The archive's errors quote the request, as a list of dicts on a line of its own, besides the reason.
+_QUOTED_REQUEST = re.compile(r"Request submitted to the MARS server:\s*\[.*?\]\s*(?=\n|$)", re.DOTALL)
 _LONGEST_REASON = 400
 # The title of an answer about a request that failed: "The job has failed", "The job has been rejected".
-_ENDED = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
+_FAILED_JOB = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
 # With waits that double, half a day of a service that contradicts itself.
-_NOT_READY_MOST = 12
-# Kinds of trouble that are over once the service answers.
-OF_THE_MOMENT = ("status", "connection", "answer", "unknown job")
-WRONG_ADDRESS = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.MissingSchema,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.InvalidHeader,
-)
-# How often a job may fail for reasons of the service before it is taken to fail for ever.
-FAILURES = 3
+_MAX_CONTRADICTIONS = 12
 # A request that its owner dismissed is sent once more.
-_DISMISSED_MOST = 2
+_MAX_DISMISSALS = 2
 
 
 class RequestFailedError(MonthFailedError):
-    """The service took the request, and it failed there for a reason that stays."""
+    """The service accepted the request, and it failed there for a permanent reason."""
 
 
-class PassingError(Exception):
-    """Trouble that passes: ask again later.
+@dataclass(frozen=True)
+class _Answer:
+    """An answer with an error status; `title`, `detail` and `traceback` are fields of its JSON, else empty."""
 
-    `after_seconds` is what the service asks for, None: as one likes. `anew`: with a new request, for this one has come
-    to nothing. `most`: how often in a row this `kind` of trouble is borne, None: as long as there is patience.
+    status: int
+    http_reason: str
+    title: str
+    detail: str
+    traceback: str
+    retry_after: float | None
+
+    @classmethod
+    def of(cls, response: requests.Response) -> _Answer:
+        try:
+            value: Any = response.json()
+        except ValueError:
+            value = {}
+        value = value if isinstance(value, dict) else {}
+        title, detail, traceback = (str(value.get(name) or "") for name in ("title", "detail", "traceback"))
+        return cls(response.status_code, response.reason, title, detail, traceback, retry_after(response))
+
+    @property
+    def text(self) -> str:
+        """All that it says, on one line."""
+        return " ".join(f"{self.title}. {self.detail} {self.traceback}".split())
+
+    @property
+    def lower(self) -> str:
+        return self.text.lower()
+
+
+def error_of(month: Month, error: Exception) -> Exception:
+    """Translate an exception of the client.
+
+    Returns:
+        A `RetryableError`, or an `Era5Error` if it is permanent; an exception that is in no table as it is.
     """
-
-    def __init__(
-        self,
-        reason: str,
-        *,
-        kind: str,
-        after_seconds: float | None = None,
-        anew: bool = False,
-        most: int | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.kind = kind
-        self.after_seconds = after_seconds
-        self.anew = anew
-        self.most = most
-
-
-def judged(month: Month, error: Exception) -> Exception:
-    """What an exception of the client means: a `PassingError`, an `Era5Error` that stays, or the exception itself."""
-    if isinstance(error, Era5Error | PassingError):
+    if isinstance(error, Era5Error | RetryableError):
         return error
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return _of_answer(month, error.response)
-    if isinstance(error, OtherHostError):
-        return _of_other_host(month, error)
-    if isinstance(error, ProcessingFailedError):
-        if _is_dismissed(str(error)):
-            return _dismissed()
-        return PassingError(f"the request was ended at the service ({error})", kind="ended", anew=True, most=FAILURES)
-    if isinstance(error, requests.exceptions.SSLError):
-        host = urlsplit(str(error.request.url)).hostname if error.request is not None else _CDS
-        return SourceError(
-            f"{month}: there is no secure connection to {host} ({_how_tls_failed(error)})",
-            remedy="Is there a proxy in between? Name its certificates in REQUESTS_CA_BUNDLE.",
-        )
-    if isinstance(error, WRONG_ADDRESS):
-        return SourceError(
-            f"{month}: the address of {_CDS} cannot be meant", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
-        )
-    if isinstance(error, requests.exceptions.JSONDecodeError):
-        return PassingError("an answer that is not the service's own (a page of maintenance?)", kind="answer")
-    if isinstance(error, requests.exceptions.RequestException):
-        return PassingError(f"no connection ({how(error)})", kind="connection")
-    if isinstance(error, LinkError | LookupError | AssertionError | AttributeError | TypeError | ValueError):
-        return PassingError("an answer that lacks what it should have", kind="answer", most=FAILURES)
-    return error
+        answer = _Answer.of(error.response)
+        return next(row.error(month, answer) for row in _HTTP_ERRORS if row.fits(answer))
+    return next((row.error(month, error) for row in _CLIENT_ERRORS if isinstance(error, row.types)), error)
 
 
-def is_of_failed_job(error: Exception) -> bool:
-    """Whether the exception is an answer about a request that the service took, and that failed there."""
+def is_about_failed_job(error: Exception) -> bool:
+    """Whether the exception is an answer about a request that the service accepted, and that failed there."""
     return (
         isinstance(error, requests.HTTPError)
         and error.response is not None
-        and bool(_said(error.response)["traceback"])
+        and bool(_Answer.of(error.response).traceback)
     )
 
 
-def how(error: BaseException) -> str:
-    """How a connection failed, in a few words; never the address, which may be one with a signature in it."""
-    if isinstance(error, requests.exceptions.Timeout):
-        return "no answer in time"
-    for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
-            return cause.strerror
-    return "it was cut off"
+# --- errors with more than one text --------------------------------------------
 
 
-def _how_tls_failed(error: BaseException) -> str:
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate cannot be verified: {cause.verify_message}"
-        if isinstance(cause, ssl.SSLError) and cause.reason:
-            return cause.reason.replace("_", " ").lower()
-    return "its certificate cannot be verified"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that it came from, wherever the HTTP libraries keep them."""
-    cause: object = error
-    while isinstance(cause, BaseException):
-        yield cause
-        inner = next((arg for arg in getattr(cause, "args", ()) if isinstance(arg, BaseException)), None)
-        cause = cause.__cause__ or cause.__context__ or inner or getattr(cause, "reason", None)
-
-
-def retry_after(response: requests.Response) -> float | None:
-    """Seconds of a Retry-After header, which may be a date; None: there is none that can be meant."""
-    text = response.headers.get("retry-after", "").strip()
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            then = email.utils.parsedate_to_datetime(text).astimezone(UTC)
-        except (ValueError, OverflowError):
-            return None
-        seconds = (then - datetime.now(tz=UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _of_answer(month: Month, response: requests.Response) -> Exception:
-    status, said = response.status_code, _said(response)
-    title, detail = said["title"], said["detail"]
-    text = " ".join(f"{title}. {detail} {said['traceback']}".split())
-    low = text.lower()
-    if status in _PASSING_STATUS or status >= 500:
-        name = "too many requests in a short time" if status == 429 else f"status {status}, {title or response.reason}"
-        return PassingError(f"{name}", kind="status", after_seconds=retry_after(response))
-    if status == 400 and _NOT_YET in low:
-        return _not_yet(month, text)
-    if status == 400 and (said["traceback"] or _ENDED.search(title)):
-        return _of_failed_job(month, title, said["traceback"] or title)
-    if status == 401:
-        return SourceError(
-            f"{month}: {_CDS} does not accept the key ({title or 'authentication required'})", remedy=_KEY
+def _of_failed_job(month: Month, answer: _Answer) -> Exception:
+    reason = _shortened(_QUOTED_REQUEST.sub(" ", answer.traceback or answer.title))
+    lower = f"{answer.title} {reason}".lower()
+    if "been rejected" in lower:
+        # Only the rules of its queue reject, in words that change: a limit on the requests of one user, or of all.
+        return RetryableError(f"the request was rejected: {reason}", kind="rejected", needs_new_request=True)
+    if any(phrase in lower for phrase in _INVALID_REQUEST):
+        return RequestFailedError(
+            f"{month}: {_CDS} refuses the request: {reason}", remedy="Choose other --variables or --area."
         )
-    if status == 403 and "licen" in low:
-        return SourceError(
-            f"{month}: the licence of ERA5 is not accepted yet by the user of this key",
-            remedy=f"Sign in and accept it, once: {detail or 'on the page of the dataset, tab Download'}",
-        )
-    if "cost limit" in low:
-        return SourceError(
-            f"{month}: {_CDS} finds the request too large ({detail or title})",
-            remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
-        )
-    if status == 403 and _MAINTENANCE.search(detail):
-        return PassingError(f"{_CDS} has closed the dataset for now: {_shortened(detail)}", kind="maintenance")
-    if status == 404:
-        return _of_missing(month, low, title)
-    if not text.strip(" ."):
-        return SourceError(
-            f"{month}: something that is not {_CDS} answers in its place (status {status})",
-            remedy="Is there a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL right?",
-        )
-    remedy = (
-        "Choose other --variables or --area."
-        if status == 400
-        else f"Is the key that of the account that sent the request? See also the page of the dataset: {_PAGE}"
-    )
-    return SourceError(f"{month}: {_CDS} refuses the request (status {status}: {_shortened(text)})", remedy=remedy)
-
-
-def _of_other_host(month: Month, error: OtherHostError) -> Exception:
-    if not error.is_permanent:
-        # A page of maintenance, or of a network that wants a login.
-        reason = f"the answer leads to another host ({error.host}), to which the key is not sent"
-        return PassingError(reason, kind="other host", most=_NOT_READY_MOST)
-    return SourceError(
-        f"{month}: {_CDS} says that it is at another host ({error.host}); the key was not sent there",
-        remedy="If it has moved, as its own pages say, set CDSAPI_URL (or url in ~/.cdsapirc) to its new address.",
+    return RetryableError(
+        f"the request failed at the service: {reason}",
+        kind="failed",
+        needs_new_request=True,
+        max_in_a_row=MAX_FAILURES,
     )
 
 
-def _is_dismissed(text: str) -> bool:
+def _of_processing(_: Month, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
+    if _is_dismissal(str(error)):
+        return _dismissed()
+    return RetryableError(
+        f"the service ended the request ({error})", kind="ended", needs_new_request=True, max_in_a_row=MAX_FAILURES
+    )
+
+
+def _is_dismissal(text: str) -> bool:
     return "dismissed" in text or "deleted" in text
 
 
-def _dismissed() -> PassingError:
-    return PassingError(
+def _dismissed() -> RetryableError:
+    return RetryableError(
         "the request was dismissed by its owner, or deleted from the page of requests",
         kind="dismissed",
         after_seconds=0.0,
-        anew=True,
-        most=_DISMISSED_MOST,
+        needs_new_request=True,
+        max_in_a_row=_MAX_DISMISSALS,
     )
 
 
-def _of_missing(month: Month, low: str, title: str) -> Exception:
-    if "results expired" in low:
-        return PassingError("the results have expired at the service", kind="expired", anew=True, most=FAILURES)
-    if "not ready" in low:
-        return PassingError("the results are not ready after all", kind="not ready", most=_NOT_READY_MOST)
-    if "job" in low and _is_dismissed(low):
-        return _dismissed()
-    if "job" in low:
-        return PassingError("the service does not know the request (yet)", kind="unknown job")
-    return SourceError(
-        f"{month}: {_CDS} does not know the address or the dataset ({title or 'not found'})",
-        remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc: https://cds.climate.copernicus.eu/api.",
-    )
-
-
-def _not_yet(month: Month, text: str) -> NotYetAvailableError:
-    latest = _LATEST.search(text)
-    until = f"the latest hour there is {latest[1]}" if latest else "the service does not say from when on"
+def _not_yet(month: Month, answer: _Answer) -> NotYetAvailableError:
+    latest = _LATEST.search(answer.text)
+    until = f"the latest hour there is {latest[1]}" if latest else "the service does not say when it will be"
     return NotYetAvailableError(
-        f"{month} is not available yet: {until}", remedy="ERA5T comes some five days after the fact: try it then."
+        f"{month} is not available yet: {until}",
+        remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
     )
 
 
-def _of_failed_job(month: Month, title: str, traceback: str) -> Exception:
-    told = _shortened(_REQUEST_ECHO.sub(" ", traceback))
-    low = f"{title} {told}".lower()
-    if "been rejected" in low:
-        # Only the rules of its queue reject, in words that change: a limit of the requests of a user, or of all.
-        return PassingError(f"the request was rejected: {told}", kind="rejected", anew=True)
-    if any(words in low for words in _WRONG_REQUESTS):
-        return RequestFailedError(
-            f"{month}: {_CDS} refuses the request: {told}", remedy="Choose other --variables or --area."
-        )
-    return PassingError(f"the request failed at the service: {told}", kind="failed", anew=True, most=FAILURES)
+def _of_other_host(month: Month, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
+    if not error.is_permanent:
+        # A page of maintenance, or of a network that wants a login.
+        reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
+        return RetryableError(reason, kind="other host", max_in_a_row=_MAX_CONTRADICTIONS)
+    return SourceError(
+        f"{month}: {_CDS} redirects permanently to another host ({error.host}); the key was not sent there",
+        remedy="If it has moved, as its own pages say, set CDSAPI_URL (or url in ~/.cdsapirc) to its new address.",
+    )
 
 
 def _shortened(text: str) -> str:
@@ -283,10 +182,157 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
 
 
-def _said(response: requests.Response) -> dict[str, str]:
-    try:
-        value: Any = response.json()
-    except ValueError:
-        value = {}
-    value = value if isinstance(value, dict) else {}
-    return {name: str(value.get(name) or "") for name in ("title", "detail", "traceback")}
+# --- the tables ----------------------------------------------------------------
+
+
+class _HttpRow(NamedTuple):
+    fits: Callable[[_Answer], bool]
+    error: Callable[[Month, _Answer], Exception]
+
+
+class _ClientRow(NamedTuple):
+    types: type[Exception] | tuple[type[Exception], ...]
+    error: Callable[[Month, Any], Exception]
+
+
+_HTTP_ERRORS = (
+    # The service is busy or down.
+    _HttpRow(
+        lambda answer: answer.status == 429,
+        lambda _, answer: RetryableError(
+            "too many requests in a short time", kind="status", after_seconds=answer.retry_after
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status in _RETRYABLE_STATUS or answer.status >= 500,
+        lambda _, answer: RetryableError(
+            f"status {answer.status}, {answer.title or answer.http_reason}",
+            kind="status",
+            after_seconds=answer.retry_after,
+        ),
+    ),
+    # The request, once sent.
+    _HttpRow(lambda answer: answer.status == 400 and _NOT_YET in answer.lower, _not_yet),
+    _HttpRow(
+        lambda answer: answer.status == 400 and bool(answer.traceback or _FAILED_JOB.search(answer.title)),
+        _of_failed_job,
+    ),
+    # The user's account.
+    _HttpRow(
+        lambda answer: answer.status == 401,
+        lambda month, answer: SourceError(
+            f"{month}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
+            remedy="Copy the key again from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or "
+            "~/.cdsapirc (CDSAPI_KEY wins).",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 403 and "licen" in answer.lower,
+        lambda month, answer: SourceError(
+            f"{month}: the licence of ERA5 is not accepted yet by the owner of this key",
+            remedy=f"Sign in and accept it, once: {answer.detail or 'on the page of the dataset, tab Download'}",
+        ),
+    ),
+    # The dataset.
+    _HttpRow(
+        lambda answer: "cost limit" in answer.lower,
+        lambda month, answer: SourceError(
+            f"{month}: the request is too large for {_CDS} ({answer.detail or answer.title})",
+            remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 403 and bool(_MAINTENANCE.search(answer.detail)),
+        lambda _, answer: RetryableError(
+            f"{_CDS} has closed the dataset for now: {_shortened(answer.detail)}", kind="maintenance"
+        ),
+    ),
+    # Status 404: the results, the job, or the address.
+    _HttpRow(
+        lambda answer: answer.status == 404 and "results expired" in answer.lower,
+        lambda *_: RetryableError(
+            "the results have expired at the service",
+            kind="expired",
+            needs_new_request=True,
+            max_in_a_row=MAX_FAILURES,
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "not ready" in answer.lower,
+        lambda *_: RetryableError(
+            "the request is finished, but its results are not ready",
+            kind="not ready",
+            max_in_a_row=_MAX_CONTRADICTIONS,
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "job" in answer.lower and _is_dismissal(answer.lower),
+        lambda *_: _dismissed(),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "job" in answer.lower,
+        lambda *_: RetryableError("the service does not know the request (yet)", kind="unknown job"),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404,
+        lambda month, answer: SourceError(
+            f"{month}: {_CDS} does not know the address or the dataset ({answer.title or 'not found'})",
+            remedy=f"Correct CDSAPI_URL, or url in ~/.cdsapirc: {_API}.",
+        ),
+    ),
+    # Everything else.
+    _HttpRow(
+        lambda answer: not answer.text.strip(" ."),
+        lambda month, answer: SourceError(
+            f"{month}: the answer is not from {_CDS} (status {answer.status})",
+            remedy="Check for a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL.",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 400,
+        lambda month, answer: SourceError(
+            f"{month}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+            remedy="Choose other --variables or --area.",
+        ),
+    ),
+    _HttpRow(
+        lambda _: True,
+        lambda month, answer: SourceError(
+            f"{month}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+            remedy="Check that the key is that of the account that sent the request. See also the page of the dataset: "
+            f"{_DATASET_PAGE}",
+        ),
+    ),
+)
+
+_CLIENT_ERRORS = (
+    _ClientRow(OtherHostError, _of_other_host),
+    _ClientRow(ProcessingFailedError, _of_processing),
+    _ClientRow(
+        requests.exceptions.SSLError,
+        lambda month, error: SourceError(
+            f"{month}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
+            remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
+        ),
+    ),
+    _ClientRow(
+        INVALID_URL_ERRORS,
+        lambda month, _: SourceError(
+            f"{month}: the address of {_CDS} is invalid", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
+        ),
+    ),
+    _ClientRow(
+        requests.exceptions.JSONDecodeError,
+        lambda *_: RetryableError("the answer is not the service's own (a page of maintenance?)", kind="answer"),
+    ),
+    _ClientRow(
+        requests.exceptions.RequestException,
+        lambda _, error: RetryableError(f"no connection ({describe_connection_error(error)})", kind="connection"),
+    ),
+    _ClientRow(
+        (LinkError, LookupError, AssertionError, AttributeError, TypeError, ValueError),
+        lambda *_: RetryableError(
+            "the answer lacks fields that it should have", kind="answer", max_in_a_row=MAX_FAILURES
+        ),
+    ),
+)

@@ -1,10 +1,11 @@
-"""The checksum that the service announces of a file, and whether the file that came has it.
+"""Verification of a file by the checksum that the service announces for it.
 
-It is the ETag of the service's object store as a number in hex: the MD5 of a file that was stored in one piece, and of
-a larger one the MD5 of the MD5s of its parts. Leading zeros are lost, and so is the number of parts. Source: cacholote
-(`file:checksum`), s3fs (`checksum`; `put`, which stores files of 100 MiB and more in parts of 50 MiB).
+The checksum is the ETag of the service's object store as a number in hex: the MD5 of a file that was stored in one
+piece, and for a larger one the MD5 of the MD5s of its parts. Leading zeros are lost, and so is the number of parts.
+Source: cacholote (`file:checksum`) and s3fs (`checksum`; `put`, which stores files of 100 MiB and more in parts of
+50 MiB).
 
-Not here: fetching the file again where it has another (`transfer`).
+Not here: downloading the file again if its checksum is wrong (`download`).
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MIB = 1 << 20
-# What s3fs stores in comes first; the others are what other programs do.
+# The part size of s3fs comes first; the others are those of other programs.
 PART_BYTES = (50 * _MIB, 5 * _MIB, 8 * _MIB, 16 * _MIB, 64 * _MIB, 100 * _MIB, 128 * _MIB)
 _READ_BYTES = _MIB
-# An MD5 has 32 digits; of one in a million, more than five zeros are lost.
+# An MD5 has 32 digits; fewer than one in a million begins with more than five zeros.
 _NUMBER = re.compile(r"[0-9a-f]{26,32}")
 
 
 def announced_number(text: str | None) -> int | None:
-    """The checksum as a number; None: there is none, or it is of a kind that is not known."""
+    """The checksum as a number; None: none was announced, or it is of an unknown kind."""
     lowered = (text or "").strip().strip('"').lower().partition("-")[0]
     return int(lowered, 16) if _NUMBER.fullmatch(lowered) else None
 
 
 def has_checksum(path: Path, announced: int, *, md5: str) -> bool:
-    """Whether the file, whose MD5 is known, is what was announced; its parts are read where the MD5 is another."""
+    """Whether the file has the announced checksum: as its MD5, or as that of its parts, which are read again."""
     if int(md5, 16) == announced:
         return True
     size = path.stat().st_size

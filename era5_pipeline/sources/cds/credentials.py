@@ -1,7 +1,7 @@
-"""Who asks the Climate Data Store: the address and the key, from where its own client takes them.
+"""The address and the key for the Climate Data Store, from where its own client takes them.
 
-Here: CDSAPI_URL and CDSAPI_KEY, which win, and `~/.cdsapirc` (or CDSAPI_RC), read by cdsapi. The key is kept as a
-secret: no repr, log or event shows it.
+CDSAPI_URL and CDSAPI_KEY win over `~/.cdsapirc` (or CDSAPI_RC), which cdsapi reads. The key is kept as a secret: no
+repr, log or event shows it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _GET_KEY = (
     "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in "
     "the environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
 )
-# What may stand in an HTTP header; a key with anything else would be shown by the error of the HTTP library.
+# Characters allowed in an HTTP header; with any other, the HTTP library's error would show the key.
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the service is, the user's key, and whether its certificate is to be verified."""
+    """The service's address, the user's key, and whether the service's certificate is verified."""
 
     url: str
     key: SecretStr
@@ -36,28 +36,28 @@ class Credentials:
 
 
 def read_credentials() -> Credentials:
-    """The user's credentials, as cdsapi finds them.
+    """Read the user's credentials, as cdsapi finds them.
 
     Raises:
-        SourceError: if there are none, or they are of the Climate Data Store as it was until 2024.
+        SourceError: if there are none, they are invalid, or of the Climate Data Store as it was until 2024.
     """
     url, key, verify = _read()
     if ":" in key:
         raise SourceError(
-            "the key is one of the old Climate Data Store (it has a colon), which has ended in 2024", remedy=_GET_KEY
+            "the key is for the old Climate Data Store (it has a colon), which was closed in 2024", remedy=_GET_KEY
         )
     if not _PRINTABLE.fullmatch(key):
-        raise SourceError("the key is not one: it is empty, or has blanks or letters of other scripts", remedy=_GET_KEY)
+        raise SourceError("the key is invalid: it is empty, or has blanks or non-ASCII characters", remedy=_GET_KEY)
     if not _is_address(url) or url.rstrip("/").endswith("/api/v2"):
-        # Not shown: what was put there by mistake may be the key, or have a password in it.
+        # Not shown: it may be the key, put there by mistake, or hold a password.
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
             remedy=_GET_KEY,
         )
     if not _is_secure(url):
         raise SourceError(
-            "the address in CDSAPI_URL, or url in ~/.cdsapirc, is plain http: the key could be read on its way",
-            remedy=f"Write it with https, such as {DEFAULT_URL}; http is for a server on this machine only.",
+            "the address in CDSAPI_URL, or url in ~/.cdsapirc, is plain http: the key could be read on the network",
+            remedy=f"Use https, such as {DEFAULT_URL}; http is allowed for a server on this machine only.",
         )
     return Credentials(url.rstrip("/"), SecretStr(key), verify)
 
@@ -66,12 +66,12 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is no number, or half an IPv6 address
+    except ValueError:  # a port that is no number, or an incomplete IPv6 address
         return False
 
 
 def _is_secure(url: str) -> bool:
-    """Whether nobody on the network can read what is sent there: https, or this machine."""
+    """Whether nobody on the network can read what is sent to the URL: https, or this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -83,7 +83,7 @@ def _is_secure(url: str) -> bool:
 
 def _read() -> tuple[str, str, bool]:
     given = os.environ.get("CDSAPI_URL")
-    # With a key alone, the address is the one there is; cdsapi wants both.
+    # The address has a default; cdsapi demands both.
     for url in (None, None if given else DEFAULT_URL):
         try:
             found: tuple[str, str, bool] = get_url_key_verify(url, None, None)
@@ -94,12 +94,12 @@ def _read() -> tuple[str, str, bool]:
             missing = _what_is_missing(error)
         else:
             return found
-    # Not chained: its text may quote the file.
+    # Not chained: the error's text may quote the file.
     raise SourceError(missing, remedy=_GET_KEY)
 
 
 def _what_is_missing(error: Exception) -> str:
     if isinstance(error, ValueError):
-        return "the file with the key (~/.cdsapirc) has a line that cannot be meant"
+        return "the file with the key (~/.cdsapirc) has an invalid line"
     file = os.environ.get("CDSAPI_RC") or "~/.cdsapirc"
     return f"there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in {file}"

@@ -1,7 +1,7 @@
-"""The answer's bytes onto disk: resumed where it was cut off, and checked against size and checksum (`checksums`).
+"""Download of the results to disk: resumed where it was cut off, verified by size and checksum (`checksums`).
 
-By itself, not by the client's download (multiurl): that deletes the file first, goes on appending where a server
-ignores `Range` and sends all from the start, and compares no checksum. Not here: what is in the file (`soundness`).
+The client's own download (multiurl) is not used: it deletes the file first, appends where a server ignores `Range` and
+sends the file from its start, and compares no checksum. Not here: what is in the file (`validation`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import requests
 
 from era5_pipeline.model.errors import LocalDiskError, disk_errors
 from era5_pipeline.runtime import progress
-from era5_pipeline.sources.cds.answers import FAILURES, WRONG_ADDRESS, PassingError, how, judged, retry_after
+from era5_pipeline.sources.cds.answers import error_of
 from era5_pipeline.sources.cds.checksums import announced_number, digests, has_checksum
+from era5_pipeline.sources.cds.http_errors import INVALID_URL_ERRORS, describe_connection_error, retry_after
+from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,39 +27,42 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.service import Asset
 
 _TIMEOUT_SECONDS = (30.0, 120.0)
-# What is on its way when a connection is cut is lost.
-_RECEIVED_BYTES = 1 << 16
+# Bytes of an incomplete block are lost when a connection is cut, so blocks are small.
+_BLOCK_BYTES = 1 << 16
 _GONE = (400, 401, 403, 404, 410)
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
 
 @dataclass(frozen=True)
-class Arrived:
-    """A whole file: its SHA-256 in hex, and whether it has the checksum that was announced (None: none was)."""
+class ReceivedFile:
+    """A complete file: its SHA-256 in hex, and whether it has the announced checksum (None: none was announced)."""
 
     sha256: str
     has_checksum: bool | None
 
 
-class WrongChecksumError(PassingError):
-    """The file came whole, by its size; `sha256` is its digest."""
+class WrongChecksumError(RetryableError):
+    """The file, of digest `sha256`, has the announced size, but not the announced checksum."""
 
     def __init__(self, sha256: str) -> None:
-        super().__init__("the file that came has another checksum than announced", kind="checksum", most=FAILURES)
+        super().__init__(
+            "the downloaded file has another checksum than announced", kind="checksum", max_in_a_row=MAX_FAILURES
+        )
         self.sha256 = sha256
 
 
-def transfer(month: Month, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]) -> Arrived:
-    """Make `part` the whole answer, going on from what it holds.
+def download(month: Month, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]) -> ReceivedFile:
+    """Complete `part` to the whole file, resuming from the bytes that it holds.
 
-    A file that comes again with the same bytes is taken for what it is, though another checksum was announced:
-    `came_before` are the SHA-256 of those that were refused for that. What the service announces depends on how its
-    store was written to, and need not be what `checksums` knows.
+    A file that comes twice with the same bytes is accepted, though another checksum was announced: `came_before` holds
+    the SHA-256 of files that were refused for their checksum. The announced checksum depends on how the service's store
+    was written, and `checksums` does not know every way.
 
     Raises:
-        PassingError: if it was cut off (`part` keeps what came), or is not there or not what was announced.
-        SourceError: if the certificate of its server cannot be verified.
-        LocalDiskError: if there is no room.
+        RetryableError: if the download was cut off (`part` keeps the bytes received), or the file is gone or differs
+            from what was announced.
+        SourceError: if the certificate of the file server cannot be verified.
+        LocalDiskError: if the disk has no room.
     """
     part.parent.mkdir(parents=True, exist_ok=True)
     held = part.stat().st_size if part.exists() else 0
@@ -69,23 +74,25 @@ def transfer(month: Month, asset: Asset, part: Path, *, verify: bool, came_befor
         _receive(month, asset, part, held, verify=verify)
     size = part.stat().st_size
     if size != asset.bytes:
-        # It came to its end: what was announced of it is wrong, or it is another file.
+        # The server sent the file to its end: the announced size is wrong, or this is another file.
         part.unlink()
-        raise PassingError(f"{size:,} bytes came, {asset.bytes:,} were announced", kind="size", most=FAILURES)
-    return _checked(asset, part, came_before)
+        raise RetryableError(
+            f"{size:,} bytes were received, {asset.bytes:,} were announced", kind="size", max_in_a_row=MAX_FAILURES
+        )
+    return _verified(asset, part, came_before)
 
 
 def _require_room(month: Month, needed: int, part: Path) -> None:
     free = shutil.disk_usage(part.parent).free
     if free < needed:
         raise LocalDiskError(
-            f"{month}: the download takes {needed:,} bytes more, and {free:,} are free in {part.parent}",
+            f"{month}: the download needs {needed:,} bytes, and {free:,} are free in {part.parent}",
             remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
         )
 
 
 def _receive(month: Month, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
-    # Without the user's key, which is for the service, not for where it keeps its files.
+    # Sent without the user's key, which is for the service, not for its file server.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     try:
         with requests.get(asset.url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS, verify=verify) as response:
@@ -97,46 +104,50 @@ def _receive(month: Month, asset: Asset, part: Path, held: int, *, verify: bool)
                     progress.report("raw", min(held, asset.bytes), asset.bytes, "bytes")
                     if held > asset.bytes:
                         return
-    # Not chained: they quote the address, which has a signature in it, and Dagster keeps what is chained.
+    # Not chained: these errors quote the URL, which holds a signature, and Dagster stores chained errors.
     except requests.exceptions.SSLError as error:
-        raise judged(month, error) from None
-    except (*WRONG_ADDRESS, ValueError) as error:
-        reason = f"the address of the results cannot be meant ({type(error).__name__})"
-        raise PassingError(reason, kind="address", anew=True, most=FAILURES) from None
+        raise error_of(month, error) from None
+    except (*INVALID_URL_ERRORS, ValueError) as error:
+        reason = f"the address of the results is invalid ({type(error).__name__})"
+        raise RetryableError(reason, kind="address", needs_new_request=True, max_in_a_row=MAX_FAILURES) from None
     except requests.exceptions.RequestException as error:
-        raise PassingError(f"the download was cut off ({how(error)})", kind="connection") from None
+        reason = f"the download was cut off ({describe_connection_error(error)})"
+        raise RetryableError(reason, kind="connection") from None
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
-    chunks: Iterator[bytes] = response.iter_content(_RECEIVED_BYTES)
+    chunks: Iterator[bytes] = response.iter_content(_BLOCK_BYTES)
     return chunks
 
 
 def _begin(response: requests.Response, part: Path, held: int) -> int:
-    """Where in the file the answer begins; what is held beyond that is dropped."""
+    """The offset in the file at which the response begins; bytes held beyond it are dropped."""
     status = response.status_code
     if status == _PARTIAL and response.headers.get("content-range", "").startswith(f"bytes {held}-"):
         return held
     if status in (200, _PARTIAL, _NOT_SATISFIABLE) and part.exists():
-        # It does not resume, or from elsewhere: from the start, then.
+        # The server does not resume, or at another offset: start again.
         part.unlink()
     if status == 200:
         return 0
     if status in (_PARTIAL, _NOT_SATISFIABLE):
-        raise PassingError("the download could not be resumed", kind="range", after_seconds=0.0, most=FAILURES)
+        raise RetryableError(
+            "the download could not be resumed", kind="range", after_seconds=0.0, max_in_a_row=MAX_FAILURES
+        )
     if status in _GONE:
-        raise PassingError(f"the file of the results has gone (status {status})", kind="gone", anew=True, most=FAILURES)
-    raise PassingError(f"status {status} for the download", kind="status", after_seconds=retry_after(response))
+        reason = f"the file of the results is gone (status {status})"
+        raise RetryableError(reason, kind="gone", needs_new_request=True, max_in_a_row=MAX_FAILURES)
+    raise RetryableError(f"status {status} for the download", kind="status", after_seconds=retry_after(response))
 
 
-def _checked(asset: Asset, part: Path, came_before: frozenset[str]) -> Arrived:
+def _verified(asset: Asset, part: Path, came_before: frozenset[str]) -> ReceivedFile:
     md5, sha256 = digests(part)
     announced = announced_number(asset.checksum)
     if announced is None:
-        return Arrived(sha256, None)
+        return ReceivedFile(sha256, None)
     if has_checksum(part, announced, md5=md5):
-        return Arrived(sha256, has_checksum=True)
+        return ReceivedFile(sha256, has_checksum=True)
     if sha256 in came_before:
-        return Arrived(sha256, has_checksum=False)
+        return ReceivedFile(sha256, has_checksum=False)
     part.unlink()
     raise WrongChecksumError(sha256)

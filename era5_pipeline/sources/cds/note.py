@@ -1,13 +1,14 @@
-"""What is known of a month at the service: the request that is under way, and the file that came. Kept as JSON.
+"""The note of a month: the state of its request at the service, and the newest file. Kept as JSON between runs.
 
-So a run that was killed is taken up by the next one, in another process, days later: with the same request, and the
-bytes that had come.
+A run that was killed is continued from it by the next one, in another process, days later: with the same request and
+the bytes received so far. Not here: which event leads from one state to another (`month_request`).
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.runtime.files import read_json, write_json
@@ -18,11 +19,21 @@ if TYPE_CHECKING:
 _FORM = 1
 
 
+class State(Enum):
+    """The states of a month's request; `month_request` has the table of transitions."""
+
+    NOTHING_ASKED = "nothing asked"
+    SENDING = "sending"
+    QUEUED = "queued"
+    FETCHED = "fetched"
+
+
 @dataclass(frozen=True)
 class Fetched:
-    """The file that came: its name in the folder of the note, and what is known of it. `job` is the request.
+    """The file that was received: `name` in the folder of the note; `job` is the request that it answers.
 
-    `checksum` is the one announced, None where none was, or the file has another (and came with it twice).
+    `checksum` is the announced one; None where none was announced, or where the file has another (and came with it
+    twice). `short`: hours or values of the month are missing, or the file is unusable.
     """
 
     name: str
@@ -37,11 +48,11 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Note:
-    """The state of a month's request. `sending_at`: a request was about to be sent, and may have arrived.
+    """The state of a month's request.
 
-    `job` is the number of one that did, and whose answer has not come yet; `time_order` the order of its hours where it
-    asked for a fresh retrieval (see `fresh_time_order`); `given_up` the last one that came to nothing; `fetched` the
-    newest file.
+    `sending_at`: when a request was about to be sent, which may have arrived. `job`: id of a request that did arrive,
+    and whose answer has not been received. `time_order`: the order of its hours, where it asked for a fresh retrieval
+    (see `fresh_time_order`). `given_up`: id of the last request that came to nothing. `fetched`: the newest file.
     """
 
     sending_at: str | None = None
@@ -51,8 +62,17 @@ class Note:
     given_up: str | None = None
 
     @property
-    def dealt_with(self) -> frozenset[str]:
-        """Requests of whose answers nothing more is to be had."""
+    def state(self) -> State:
+        """The state; a file that was fetched before is kept in every state."""
+        if self.job is not None:
+            return State.QUEUED
+        if self.sending_at is not None:
+            return State.SENDING
+        return State.NOTHING_ASKED if self.fetched is None else State.FETCHED
+
+    @property
+    def finished_jobs(self) -> frozenset[str]:
+        """Finished or abandoned job ids."""
         jobs = (self.given_up, self.fetched.job if self.fetched else None)
         return frozenset(job for job in jobs if job is not None)
 
@@ -62,43 +82,39 @@ class Note:
         return self.time_order is not None
 
     def sending(self, now: str, *, time_order: tuple[str, ...] | None) -> Self:
-        """About to send a request."""
+        """About to send a request: now `SENDING`."""
         return replace(self, sending_at=now, job=None, time_order=time_order)
 
-    def not_sent(self) -> Self:
-        """The service has refused to take the request: there is no job to be looked for."""
+    def refused(self) -> Self:
+        """The service refused the request, so that there is no job: as before `sending`."""
         return replace(self, sending_at=None)
 
-    def sent(self, job: str) -> Self:
-        """It has arrived."""
+    def queued(self, job: str) -> Self:
+        """The service accepted the request: now `QUEUED`."""
         return replace(self, sending_at=None, job=job)
 
-    def forgotten(self) -> Self:
-        """The request has come to nothing."""
+    def dropped(self) -> Self:
+        """The request has come to nothing: as before `sending`, but with its job noted as given up."""
         return replace(self, sending_at=None, job=None, given_up=self.job or self.given_up)
 
-    def arrived(self, fetched: Fetched) -> Self:
-        """The answer has come."""
+    def received(self, fetched: Fetched) -> Self:
+        """The answer is on disk: now `FETCHED`."""
         return replace(self, sending_at=None, job=None, fetched=fetched)
 
 
 def read_note(path: Path) -> Note:
-    """The note at `path`; an empty one where there is none that can be read."""
+    """Read the note at `path`; an empty note if there is no readable one."""
     value: Any = read_json(path)
     try:
         if value["form"] != _FORM:
             return Note()
-        fetched = value["fetched"]
-        if fetched is not None:
-            # As it was called while it was taken for an MD5.
-            fetched = Fetched(**{"checksum" if name == "md5" else name: one for name, one in fetched.items()})
-        order = value.get("time_order")
+        fetched, order = value["fetched"], value["time_order"]
         note = Note(
             sending_at=value["sending_at"],
             job=value["job"] or None,
             time_order=None if order is None else tuple(order),
-            fetched=fetched,
-            given_up=value.get("given_up"),
+            fetched=None if fetched is None else Fetched(**fetched),
+            given_up=value["given_up"],
         )
         if note.sending_at is not None and datetime.fromisoformat(note.sending_at).tzinfo is None:
             return Note()
@@ -108,5 +124,5 @@ def read_note(path: Path) -> Note:
 
 
 def write_note(path: Path, note: Note, inputs: dict[str, Any]) -> None:
-    """Write the note, with the inputs for whoever reads it."""
+    """Write the note, with the inputs of the request for a human reader."""
     write_json(path, {"form": _FORM, **asdict(note), "inputs": inputs})

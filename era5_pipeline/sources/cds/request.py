@@ -1,6 +1,6 @@
-"""What is asked of the Climate Data Store for a month, and what that costs there.
+"""The request for a month as the Climate Data Store takes it: its inputs, their digest, its cost in fields.
 
-Here: the request as JSON, its digest, its size in fields. Not here: sending it.
+Not here: sending it (`service`).
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels"
-# Requests of 16,368 fields as netCDF pass, those of 17,856 exceed the cost limit (seen in August 2026); an area does
-# not lower the cost.
+# Requests of 16,368 fields as netCDF are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a
+# smaller area does not lower the cost.
 MAX_FIELDS = 16_368
 _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
 
 
 def variables_of(request: Request) -> tuple[Variable, ...]:
-    """The variables that a month is asked with: all six where none were named."""
+    """The variables of the request: all six where none were named."""
     return VARIABLES if request.variables is None else request.variables
 
 
 def fields_of(month: Month, variables: int) -> int:
-    """Fields (one variable at one hour) of a month: what the service counts as cost."""
+    """The number of fields (one variable at one hour) of a month, which the service counts as its cost."""
     return variables * month.hours
 
 
 def fresh_time_order() -> tuple[str, ...]:
-    """The 24 hours of `time` in an order that nobody has sent before: it makes the service retrieve the data again.
+    """The 24 hours of `time` in a random order, which makes the service retrieve the data again.
 
-    The service keeps its answers, for all users, under the request as it was sent, and the order of `time` is part of
-    that key (that of days is not). It has no switch for it: it refuses `no_cache: true`, and any text in its place
-    would be a key like another (read in cads-adaptors, and tried on the service's own code).
+    The service caches its answers, for all users, by the request as it was sent; the order of `time` is part of the
+    cache's key (that of days is not). It has no switch for a fresh retrieval: it refuses `no_cache: true`, and a text
+    as its value would be part of a key again (read in cads-adaptors, and tried on the service's own code).
     """
     hours = list(_HOURS)
     while tuple(hours) == _HOURS:
@@ -51,7 +51,7 @@ def fresh_time_order() -> tuple[str, ...]:
 
 
 def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """The month as the service's inputs; `time_order`: as `fresh_time_order` gives it, for a fresh retrieval."""
+    """The inputs for a month; `time_order`: from `fresh_time_order`, for a fresh retrieval."""
     inputs: dict[str, Any] = {
         "product_type": ["reanalysis"],
         "variable": [variable.cds_name for variable in variables_of(request)],
@@ -72,10 +72,10 @@ def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] 
 def _on_grid(area: Area) -> list[float]:
     """North, west, south, east moved to the outermost grid points within: the service lays its grid from the borders.
 
-    Of an area around the globe the meridian where it begins does not come twice.
+    For an area all around the globe, the first meridian is not repeated at its end.
     """
     latitudes, longitudes = latitudes_of(area.latitude_indices()), longitudes_of(area.longitude_indices())
-    # Half a step of slack: a border that misses its grid point by a hair must not send it once around.
+    # Half a step of slack: a border slightly off its grid point must not move that point by 360 degrees.
     eastward = (longitudes.astype(np.float64) - area.west + STEP_DEGREES / 2) % 360.0 - STEP_DEGREES / 2
     west = round((area.west + float(eastward.min())) / STEP_DEGREES) * STEP_DEGREES
     east = west + (longitudes.size - 1) * STEP_DEGREES
@@ -83,5 +83,5 @@ def _on_grid(area: Area) -> list[float]:
 
 
 def digest_of_inputs(inputs: dict[str, Any]) -> str:
-    """The same for the same data, in whatever order the hours were asked for."""
+    """The digest of the inputs, independent of the order of the hours."""
     return digest_of({**inputs, "time": sorted(inputs["time"])})

@@ -1,7 +1,7 @@
-"""An HTTP session that sends the user's key to the service alone.
+"""An HTTP session that sends the user's key to the service only.
 
-The client sends the key as a header of its own (`PRIVATE-TOKEN`), follows the addresses that answers name, and requests
-strips only `Authorization` where a redirect leads to another host: the key would go along.
+The client sends the key in a header of its own (`PRIVATE-TOKEN`) and follows URLs in answers; on a redirect to another
+host requests strips only `Authorization`: the key would be sent along.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _PERMANENT = (301, 308)
 
 
 class OtherHostError(Exception):
-    """An answer leads to another host than the service's; nothing was sent there.
+    """An answer redirects to `host`, which is not the service's; nothing was sent there.
 
-    `host` names it; `is_permanent`: the service means it to stay (301, 308, or an address in an answer's text).
+    `is_permanent`: the redirect is permanent (status 301 or 308, or a URL in the text of an answer).
     """
 
     def __init__(self, host: str, *, is_permanent: bool) -> None:
@@ -28,10 +28,10 @@ class OtherHostError(Exception):
 
 
 class OneOriginSession(requests.Session):
-    """A session for calls to the origin (scheme, host and port) of `url` only.
+    """A session that sends requests to the origin (scheme, host and port) of `url` only.
 
     Raises:
-        OtherHostError: in place of sending anything to another one.
+        OtherHostError: for a request to any other origin; nothing is sent.
     """
 
     def __init__(self, url: str) -> None:
@@ -39,18 +39,18 @@ class OneOriginSession(requests.Session):
         self._origin = _origin(url)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:  # noqa: ANN401  # as the base class
-        """Send a request that goes to the origin."""
+        """Send a request, if it goes to the origin."""
         self._require_origin(request, is_permanent=True)
         return super().send(request, **kwargs)
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Called by requests before it follows a redirect."""
+        """Check the origin before a redirect is followed; requests calls this then."""
         self._require_origin(prepared_request, is_permanent=response.status_code in _PERMANENT)
         super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
 
     def _require_origin(self, request: requests.PreparedRequest, *, is_permanent: bool) -> None:
         if _origin(request.url or "") != self._origin:
-            host = urlsplit(request.url or "").hostname or "an address without a host"
+            host = urlsplit(request.url or "").hostname or "a URL without a host"
             raise OtherHostError(host, is_permanent=is_permanent)
 
 

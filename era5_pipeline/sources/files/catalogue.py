@@ -1,7 +1,7 @@
-"""What every file of a folder holds, remembered, so that a thousand months do not open a thousand files each.
+"""Cache of what each file of a folder holds, so that a thousand months do not open a thousand files each.
 
-An entry counts as long as the file's size and modification time are those of when it was made. Entries live as JSON
-under the pipeline's home; they are a cache, and may be removed at any time.
+An entry is valid while the file's size and modification time are unchanged. Entries are JSON files under the pipeline's
+home, and may be removed at any time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Raised with the form of the entries or the rules by which files are judged: older entries are then made anew;
-# so are they after the table of variables changed.
+# Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
+# the table of variables invalidates entries too.
 _FORM = [3, *BY_NAME_IN_FILE]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What one file holds: the columns per month, and what is wrong with it. `sha256` is None until asked for."""
+class CatalogueEntry:
+    """What one file holds: its columns per month, and its problems. `sha256` is None until it is needed."""
 
     path: str
     bytes: int
@@ -39,16 +39,16 @@ class Entry:
 
     @property
     def months(self) -> frozenset[str]:
-        """Months that the file has something to say of, be it a problem."""
+        """Months of which the file has data or a problem."""
         return frozenset(self.columns) | {month for problem in self.problems for month in problem.months}
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; `from_json` is the inverse."""
+        """Convert to a JSON value; `from_json` is the inverse."""
         return {"form": _FORM, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """Convert from a JSON value of `to_json`."""
         return cls(
             path=value["path"],
             bytes=value["bytes"],
@@ -59,22 +59,22 @@ class Entry:
         )
 
 
-def _entry_of(value: Any) -> Entry | None:  # noqa: ANN401  # JSON is any
-    """The entry that a cache file holds; None if it is none, or of another form."""
+def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
+    """The entry in a cache file; None if it is damaged, or of another form."""
     try:
-        return Entry.from_json(value) if value["form"] == _FORM else None
+        return CatalogueEntry.from_json(value) if value["form"] == _FORM else None
     except (TypeError, KeyError, AttributeError):
         return None
 
 
 class Catalogue:
-    """Entries of files, kept below `home`."""
+    """The entries, kept below `home`."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def entry(self, path: Path, *, with_digest: bool = False) -> Entry | None:
-        """The entry of a file, made now if there is none that counts; None: the file is none of our business.
+    def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
+        """The entry of a file, made if there is no valid one; None if the file does not claim to be data.
 
         Raises:
             OSError: if the file cannot be read at all.
@@ -85,15 +85,15 @@ class Catalogue:
         if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
             if kind_of(path) == "other" and not claims_to_be_data(path):
                 return None
-            columns, problems = self._look_into(path)
-            entry = Entry(str(path), stat.st_size, stat.st_mtime_ns, columns, problems)
+            columns, problems = self._inspect(path)
+            entry = CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, columns, problems)
             write_json(kept, entry.to_json())
         if with_digest and entry.sha256 is None:
-            entry = Entry(**{**entry.__dict__, "sha256": sha256_of(path)})
+            entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
             write_json(kept, entry.to_json())
         return entry
 
-    def _look_into(self, path: Path) -> tuple[dict[str, tuple[str, ...]], tuple[Problem, ...]]:
+    def _inspect(self, path: Path) -> tuple[dict[str, tuple[str, ...]], tuple[Problem, ...]]:
         if kind_of(path) == "other":
             text, remedy = describe_other(path)
             return {}, (Problem(str(path), "unreadable", text, remedy),)

@@ -1,4 +1,4 @@
-"""The source `files`: folders of ERA5 files that the user already has, in any layout, under any name."""
+"""The source `files`: folders of ERA5 files that the user already has, in any layout, with any names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, Us
 from era5_pipeline.model.months import Month
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.runtime import progress
-from era5_pipeline.sources.files.catalogue import Catalogue, Entry
+from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilesSource:
-    """ERA5 files below `folders` (or files named one by one). What it has of a month is used where it lies.
+    """ERA5 files below `folders`, which may also be single files. Files are read in place, not copied.
 
-    `home` is where the catalogue of the files is kept. The folders are looked at once, on first use: a source is for
-    one command.
+    The catalogue of the files is kept in `home`. The folders are listed once, on first use: a source object serves one
+    command.
     """
 
     folders: tuple[Path, ...]
@@ -36,7 +36,7 @@ class FilesSource:
     def __post_init__(self) -> None:
         if not self.folders:
             raise UsageError(
-                "the source `files` was chosen without a folder",
+                "the source `files` needs a folder",
                 remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
             )
         for folder in self.folders:
@@ -46,15 +46,15 @@ class FilesSource:
     def fetch(self, month: Month) -> RawMonth:
         """Find the month's files.
 
-        A file that cannot be read may belong to any month: the month goes on without it, with a warning, if other
-        files have something of it.
+        A file that cannot be read may belong to any month: it is left out with a warning if other files have data of
+        the month.
 
         Raises:
             BadFileError: if a file of this month cannot be used.
-            NoDataError: if no file has anything of the month.
+            NoDataError: if no file has data of the month.
         """
         entries = [entry for entry in self._entries if str(month) in entry.months]
-        strays = [problem for problem in self.problems() if not problem.months]
+        unreadable = [problem for problem in self.problems() if not problem.months]
         wanted = self.request.columns
         serving = [
             entry
@@ -66,11 +66,11 @@ class FilesSource:
         for entry in serving:
             self._require_usable(entry, month)
         if not serving:
-            raise self._nothing_of(month, strays)
+            raise self._no_data_error(month, unreadable)
         files = []
         for done, entry in enumerate(serving):
             progress.report("raw", done, len(serving), "files")
-            files.append(self._digested(entry))
+            files.append(self._raw_file(entry))
         progress.report("raw", len(serving), len(serving), "files")
         return RawMonth(
             month=month,
@@ -78,38 +78,40 @@ class FilesSource:
             files=tuple(files),
             variables=wanted,
             area=self.request.area_text,
-            warnings=tuple(f"passed over: {problem}" for problem in strays),
+            warnings=tuple(f"passed over: {problem}" for problem in unreadable),
         )
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: the files are at hand, so it is what `fetch` finds."""
+        """See `Source`: the same as `fetch`, because the files are local."""
         try:
             return self.fetch(month)
         except InputError:
             return None
 
-    def judged(self, raw: RawMonth, *, whole: bool) -> None:
-        """See `Source`: the user's files are as they are."""
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: no-op, because the user's files cannot be fetched again."""
 
-    def distrust(self, raw: RawMonth) -> None:
-        """See `Source`: the user's files are as they are."""
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`: no-op, because the user's files cannot be fetched again."""
 
-    def _digested(self, entry: Entry) -> RawFile:
+    def _raw_file(self, entry: CatalogueEntry) -> RawFile:
         try:
             now = self._catalogue.entry(Path(entry.path), with_digest=True)
         except OSError as error:
             text = f"cannot be opened ({error.strerror or error})"
             raise BadFileError(entry.path, text, remedy="Make it readable, or move it away.") from error
         if now is None or now.sha256 is None or now.months != entry.months:
-            raise BadFileError(entry.path, "is just being changed", remedy="Run the month again when it is complete.")
+            raise BadFileError(
+                entry.path, "is being changed right now", remedy="Run the month again when that is done."
+            )
         return RawFile(Path(now.path), now.sha256, now.bytes)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Everything in the folders that calls itself data and cannot be used, whatever month it was for."""
+        """Files in the folders that claim to be data and cannot be used, of any month."""
         return tuple(problem for entry in self._entries for problem in entry.problems)
 
     def months(self) -> tuple[Month, ...]:
-        """The months that the folders have something of, ascending."""
+        """The months of which the folders have data, ascending."""
         return tuple(sorted({Month.parse(month) for entry in self._entries for month in entry.columns}))
 
     @property
@@ -117,21 +119,21 @@ class FilesSource:
         return Catalogue(self.home)
 
     @cached_property
-    def _entries(self) -> tuple[Entry, ...]:
-        """What lies in the folders, looked at once: a thousand months do not list a thousand files each."""
-        return tuple(self._look())
+    def _entries(self) -> tuple[CatalogueEntry, ...]:
+        """The entries of all files, listed once: a thousand months do not list a thousand files each."""
+        return tuple(self._list_entries())
 
-    def _look(self) -> Iterator[Entry]:
+    def _list_entries(self) -> Iterator[CatalogueEntry]:
         for path in self._paths():
             try:
                 entry = self._catalogue.entry(path)
             except FileNotFoundError:
-                continue  # taken away since the folder was listed
+                continue  # removed since the folder was listed
             except OSError as error:
-                # Not kept: it may be readable the next time.
+                # Not put into the catalogue: the file may be readable the next time.
                 text = f"cannot be opened ({error.strerror or error})"
                 problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
-                entry = Entry(str(path), 0, 0, {}, (problem,))
+                entry = CatalogueEntry(str(path), 0, 0, {}, (problem,))
             if entry is not None:
                 yield entry
 
@@ -146,22 +148,22 @@ class FilesSource:
                     yield path
 
     @staticmethod
-    def _require_usable(entry: Entry, month: Month) -> None:
+    def _require_usable(entry: CatalogueEntry, month: Month) -> None:
         for problem in entry.problems:
-            # A grid off 0.25 degrees is left to the check of that name, which stops the month with the same words.
+            # A grid off 0.25 degrees is left to the check of that name, which refuses the month with the same text.
             if problem.kind not in ("grid", "nothing") and (not problem.months or str(month) in problem.months):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
-    def _nothing_of(self, month: Month, strays: list[Problem]) -> InputError:
+    def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
         where = ", ".join(str(folder) for folder in self.folders)
-        if strays:
-            first, *others = strays
+        if unreadable:
+            first, *others = unreadable
             more = f" (and {len(others)} more files that cannot be used)" if others else ""
             return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
         held = self.months()
-        asked = f" of {', '.join(self.request.columns)}" if self.request.columns else ""
+        wanted = ", ".join(self.request.columns) if self.request.columns else "it"
         has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
-        return NoDataError(f"{month}: no file in {where} has anything{asked} of it", remedy=has)
+        return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:

@@ -1,9 +1,7 @@
-"""The source `sample`: months of generated weather, in files as the CDS would send them.
+"""The source `sample`: months of generated weather, in files as the Climate Data Store would send them.
 
-Here: which file a month is. Not here: the formulae (`sample_fields`) or the files' layout (`cds_layout`).
-
-For trying everything out without a download, and for benchmarks of real size. Nothing in it was observed or
-modelled.
+For trying everything out without a download, and for benchmarks of real size. Nothing in it was observed or modelled.
+Here: the file of a month. Not here: the formulae (`weather`) or the layout of the files (`netcdf.cds_layout`).
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ _ATTRIBUTES = {
 class SampleSource:
     """Generates months into `folder`; the same parameters give the same bytes, with the same libraries.
 
-    `request` may leave variables (then all six) and the area (then `DEFAULT_AREA`) open. `hours`: only so
-    many first hours of each month; None: all of them.
+    Without variables in `request`, all six are generated; without an area, `DEFAULT_AREA`. `hours`: only this many
+    first hours of each month; None: all of them.
     """
 
     folder: Path
@@ -62,7 +60,7 @@ class SampleSource:
     name = "sample"
 
     def fetch(self, month: Month) -> RawMonth:
-        """Generate the month, or take the file that an earlier call made of the same parameters.
+        """Generate the month, or return the file that an earlier call made with the same parameters.
 
         Raises:
             NoDataError: if ERA5 has none of the variables in these hours (accumulations before
@@ -103,17 +101,17 @@ class SampleSource:
         )
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: what is generated is always the same, so it is what `fetch` gives."""
+        """See `Source`: the same as `fetch`, because generated months never change."""
         try:
             return self.fetch(month)
         except NoDataError:
             return None
 
-    def judged(self, raw: RawMonth, *, whole: bool) -> None:
-        """See `Source`: generated months are what was asked for."""
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: no-op, because generated months never change."""
 
-    def distrust(self, raw: RawMonth) -> None:
-        """See `Source`: generated months are what was asked for."""
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`: no-op, because generated months never change."""
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
@@ -122,7 +120,7 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
 
 
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
-    """Divide the variables by step type, leaving out what has none of the wanted hours."""
+    """Divide the variables by step type, without those that have none of the wanted hours."""
     parts = []
     for step_type in _STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.step_type == step_type)

@@ -1,12 +1,10 @@
-"""Generated weather: six fields on ERA5's grid that look like weather and are none.
+"""Generated weather: six fields on ERA5's grid that look like weather, computed by formulae in numpy.
 
-Here: formulae, in numpy. Not here: files (see `cds_layout`), or which months and areas are asked for.
-
-Every field is a function of place and time alone, so that neighbouring areas and months fit together. What is
-linear in it (climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a
-factor that depends on latitude and one that depends on longitude and time: one matrix product per field and
-hour. What is not linear follows from those sums: cloud is cut off at 0 and 1, rain falls where the sky is
-more than overcast, and falls as snow where it is cold.
+Every field is a function of place and time only, so that neighbouring areas and months fit together. Its linear part
+(climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a factor of latitude and a
+factor of longitude and time: one matrix product per field and hour. The rest follows from those sums: cloud is clipped
+to 0 and 1, rain falls where the sum exceeds overcast, and as snow where it is cold. Not here: the files
+(`sample_source`).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     Float64 = npt.NDArray[np.float64]
     Int64 = npt.NDArray[np.int64]
 
-# Part of what a generated file is named by: raise it with every change of the formulae.
+# Part of the name of a generated file: increase it with every change of the formulae.
 FORMULAE_VERSION = 1
 
 KELVIN = 273.15
@@ -36,12 +34,12 @@ WARMING_PER_YEAR = 1.1 / 85.0
 HOURS_PER_YEAR = 365.25 * 24.0
 HOURS_1940_TO_1970 = 10_958 * 24
 LARGEST_PACKED = 65_535
-# Its inverse must be a float32; no weather is that small.
+# The inverse of the step must be a float32; no weather needs smaller steps.
 _SMALLEST_EXPONENT = -120
 
-# A clear sky where the driver is below 0, overcast above 1; rain begins above this.
+# The sum for cloud is clear sky below 0 and overcast above 1; rain begins above this.
 _RAIN_BEGINS = 1.05
-_SHADE = 0.6  # part of the daily cycle of temperature that an overcast sky takes away
+_SHADE = 0.6  # fraction by which an overcast sky reduces the daily cycle of temperature
 # Temperatures, in degrees Celsius, between which snow gives way to rain.
 _ALL_SNOW, _ALL_RAIN = -1.0, 1.5
 _VALUES_PER_BLOCK = 1 << 19
@@ -63,8 +61,8 @@ class _Waves:
 
     @classmethod
     def draw(cls) -> _Waves:
-        """Forty waves of the size of lows and highs, eighty down to that of thunderstorm clusters."""
-        # RandomState, because numpy promises its numbers for ever, those of Generator not.
+        """Draw forty waves of the size of lows and highs, and eighty down to the size of thunderstorm clusters."""
+        # RandomState: numpy guarantees that its numbers never change; those of Generator may.
         random = np.random.RandomState(1940)
         lows, clusters = 40, 80
         zonal = np.concatenate(
@@ -74,7 +72,7 @@ class _Waves:
         meridional = sign[0] * np.concatenate([random.uniform(3, 10, lows), random.uniform(5, 60, clusters)])
         centre = np.concatenate([random.uniform(20, 70, lows), random.uniform(0, 65, clusters)])
         width = np.radians(np.concatenate([random.uniform(12, 22, lows), random.uniform(15, 30, clusters)]))
-        # Westerlies carry weather eastward, the trades westward; each wave has a speed of its own besides.
+        # Westerlies carry weather eastward, the trades westward; to that each wave adds a speed of its own.
         eastward = centre > 28
         own = 2 * np.pi / (24 * random.uniform(3, 9, lows + clusters))
         return cls(
@@ -110,7 +108,7 @@ class SampleWeather:
 
     @property
     def hours_at_once(self) -> int:
-        """How many hours to ask `at` for, so that its arrays stay in the processor's cache."""
+        """The number of hours per call of `at` with which its arrays stay in the processor's cache."""
         rows: int = max(self._daily.size, self._frequency.size * 2)
         return max(1, _VALUES_PER_BLOCK // (rows * len(self._longitude)))
 
@@ -133,7 +131,7 @@ class SampleWeather:
 
         afternoon = np.cos(_solar_angle(hours, self._longitude, peak=15.0)).astype(np.float32)
         celsius -= cloud * (np.float32(_SHADE) * self._daily * afternoon[:, np.newaxis, :])
-        # Snow is a part of the packed precipitation: rounded by itself, it might exceed it by half a step.
+        # Snow is a fraction of the packed precipitation: of the unpacked one, it might exceed it by half a step.
         precipitation = pack(rain, from_zero=True)
         snow = np.clip((_ALL_RAIN - celsius) / np.float32(_ALL_RAIN - _ALL_SNOW), 0, 1)
         snow *= precipitation
@@ -167,14 +165,14 @@ class SampleWeather:
 
 
 def pack(values: Float32, *, from_zero: bool = False) -> Float32:
-    """Round `values`, shape (t, y, x), in place to what GRIB's simple packing in 16 bits keeps of a field.
+    """Round `values`, shape (t, y, x), in place to the precision of GRIB's simple packing in 16 bits.
 
-    A field (one hour) becomes reference + n * 2**E: the reference its minimum, n an integer from 0 to 65535,
+    A field (one hour) becomes reference + n * 2**E: the reference is its minimum, n an integer from 0 to 65535,
     E the smallest integer with which its maximum can be reached. Small areas thus keep more digits.
 
     Args:
         values: the fields; overwritten.
-        from_zero: take 0 as the reference, so that nothing stays exactly 0 and larger stays larger.
+        from_zero: take 0 as the reference, so that 0 stays exactly 0 and larger values stay larger.
 
     Returns:
         `values`.
@@ -193,25 +191,25 @@ def pack(values: Float32, *, from_zero: bool = False) -> Float32:
 
 
 def _within_bounds(variable: Variable, cloud: Float32) -> Float32:
-    """A field of a variable without formulae of its own: as cloud goes, in the middle half of its bounds."""
+    """A field for a variable without its own formulae: proportional to cloud, in the middle half of its bounds."""
     stored = variable.minimum + (variable.maximum - variable.minimum) * (0.25 + 0.5 * cloud)
     return ((stored - variable.offset) / variable.scale).astype(np.float32)
 
 
 def _solar_angle(hours: Int64, longitude: Float64, *, peak: float) -> Float64:
-    """Compute the hour angle, shape (t, x), which is 0 where local solar time is `peak`."""
+    """Compute the hour angle in radians, shape (t, x), which is 0 where local solar time is `peak`."""
     hour_of_day = (hours % 24).astype(np.float64)[:, np.newaxis]
     return (hour_of_day - peak) * (2 * np.pi / 24) + longitude
 
 
 def _bump(latitude: Float64, centre: float, width: float) -> Float64:
-    """Draw a bell over latitude in each hemisphere; `centre` and `width` in degrees."""
+    """Compute a bell curve over latitude in each hemisphere; `centre` and `width` in degrees."""
     bell: Float64 = np.exp(-(((np.abs(latitude) - np.radians(centre)) / np.radians(width)) ** 2))
     return bell
 
 
 def _climate(latitude: Float64, daily: Float32) -> dict[str, Float64]:
-    """Factors by latitude, shape (y, 5): of 1, season, trend, daily cycle of warmth, and that of showers.
+    """Compute the factors of latitude, shape (y, 5): of 1, season, trend, daily cycle of temperature and of showers.
 
     Season is 1 in late July and -1 in late January.
     """
@@ -259,10 +257,10 @@ def _climate(latitude: Float64, daily: Float32) -> dict[str, Float64]:
 
 
 def _wave_terms(latitude: Float64, waves: _Waves) -> dict[str, Float64]:
-    """Factors by latitude of the waves' cosines and sines, shape (y, 2 n) each.
+    """Compute the factors of latitude of the waves' cosines and sines, shape (y, 2 n) each.
 
-    The wind is that of a stream function, so that it turns around highs and lows; air that comes from the
-    equator is warm. All vanish at the poles, where a field has one value.
+    The wind is that of a stream function, so that it turns around highs and lows; air from the equator is warm. All
+    vanish at the poles, where a field has one value.
     """
     from_centre = (latitude - waves.centre) / waves.width
     bell = np.exp(-(from_centre**2))
@@ -284,5 +282,5 @@ def _wave_terms(latitude: Float64, waves: _Waves) -> dict[str, Float64]:
 
 
 def _shifted(amplitude: Float64, phase: Float64) -> Float64:
-    """Factors of cos(a) and sin(a) in amplitude * cos(a + phase): shape (y, n) becomes (y, 2 n)."""
+    """Compute the factors of cos(a) and sin(a) in amplitude * cos(a + phase): shape (y, n) becomes (y, 2 n)."""
     return np.hstack([amplitude * np.cos(phase), -amplitude * np.sin(phase)])

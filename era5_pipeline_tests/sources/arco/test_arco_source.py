@@ -37,7 +37,7 @@ from era5_pipeline.sources.arco.arco_source import ArcoSource
 from era5_pipeline.sources.sample.weather import SampleWeather
 from era5_pipeline.sources.source import RawMonth, Request, Source
 from era5_pipeline.stages import run_flat, run_raw
-from era5_pipeline_tests.arco_store import CHUNKS, COMPRESSOR, LATITUDES, LONGITUDES, ArcoStore, Trouble, Web, served
+from era5_pipeline_tests.arco_store import CHUNKS, COMPRESSOR, LATITUDES, LONGITUDES, ArcoStore, Fault, Web, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +52,12 @@ DAYS = 2  # of the month, that the store has
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ArcoStore:
-    """The first of February 2020, final, of the second only the temperature; and the first hours of January 1940."""
+    """A store with 2020-02-01, with the temperature of 2020-02-02, and with the first hours of 1940; all final."""
     store = ArcoStore(tmp_path_factory.mktemp("arco"))
     store.write(MONTH.start, 24)
     store.write(MONTH.start + timedelta(days=1), 24, columns=["temperature_2m"])
     store.write(datetime(1940, 1, 1, tzinfo=UTC), 8)
-    store.promise("2020-02-02")
+    store.announce("2020-02-02")
     return store
 
 
@@ -80,7 +80,7 @@ def inventory(raw: RawMonth, home: Path) -> Inventory:
 
 @functools.cache
 def written(hours: range, rows: tuple[int, ...], columns: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """What was written to the store, (hour, latitude, longitude), by column.
+    """The values written to the store, shape (hour, latitude, longitude), by column.
 
     An hour at a time: a day of the globe would stay in this process' peak, which others measure.
     """
@@ -90,16 +90,16 @@ def written(hours: range, rows: tuple[int, ...], columns: tuple[int, ...]) -> di
 
 
 def expected(column: str, hours: range, area: Area) -> np.ndarray:
-    """What was written to the store, cut to the area."""
+    """The values written to the store, cut to the area."""
     rows = np.isin(np.rint((LATITUDES + 90) / 0.25), area.latitude_indices())
     degrees = np.where(LONGITUDES > 180, LONGITUDES - 360, LONGITUDES)
     columns = np.isin(np.rint((degrees + 179.75) / 0.25), area.longitude_indices())
     return written(hours, tuple(np.flatnonzero(rows)), tuple(np.flatnonzero(columns)))[column]
 
 
-def chunks_asked(web: Web) -> set[str]:
+def requested_chunks(web: Web) -> set[str]:
     """Chunks of the temperature that the server was asked for."""
-    names = {path.rsplit("/", 1)[-1] for path in web.asked if "2m_temperature/" in path}
+    names = {path.rsplit("/", 1)[-1] for path in web.requested if "2m_temperature/" in path}
     return {name for name in names if re.fullmatch(r"\d+\.\d+\.\d+", name)}
 
 
@@ -107,7 +107,7 @@ def one_day(folder: Path, stop: str = "2020-02-01", stop_era5t: str | None = Non
     """A store of the test's own, with the temperature of the month's first day."""
     store = ArcoStore(folder / "store", ["temperature_2m"])
     store.write(MONTH.start, 24)
-    store.promise(stop, stop_era5t)
+    store.announce(stop, stop_era5t)
     return store
 
 
@@ -116,7 +116,7 @@ def first_hour(month: Month) -> int:
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-def test_every_value_is_that_of_the_store(store: ArcoStore, web: Web, tmp_path: Path, over_http: bool) -> None:
+def test_every_value_equals_that_of_the_store(store: ArcoStore, web: Web, tmp_path: Path, over_http: bool) -> None:
     names = ("temperature_2m", "snowfall") if over_http else tuple(BY_COLUMN)
     raw = source(web.url if over_http else store.folder, tmp_path, *names).fetch(MONTH)
     assert [file.path.name for file in raw.files] == ["2020-02-01.nc", "2020-02-02.nc"]
@@ -137,7 +137,7 @@ def test_every_value_is_that_of_the_store(store: ArcoStore, web: Web, tmp_path: 
     ],
     ids=["antimeridian", "Greenwich", "pole", "one point"],
 )
-def test_the_area_is_cut_out_wherever_it_is(
+def test_areas_anywhere_on_the_globe_are_cut_out(
     store: ArcoStore, tmp_path: Path, area: Area, longitudes: list[float]
 ) -> None:
     raw = source(store.folder, tmp_path, "temperature_2m", area=area).fetch(MONTH)
@@ -153,7 +153,7 @@ def test_the_area_is_cut_out_wherever_it_is(
     assert latitudes[-1] == area.south
 
 
-def test_it_is_a_source_and_comes_to_rows(store: ArcoStore, tmp_path: Path) -> None:
+def test_a_month_becomes_rows_with_the_values_of_the_store(store: ArcoStore, tmp_path: Path) -> None:
     protocol: Source = source(store.folder, tmp_path)
     assert protocol.name == "arco"
     settings = Settings(
@@ -176,55 +176,55 @@ def test_it_is_a_source_and_comes_to_rows(store: ArcoStore, tmp_path: Path) -> N
         assert np.isnan(got[:, :, hours:]).all()
 
 
-def test_what_is_here_is_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
-    # A whole month would take a minute to write: the days that are there stand for it.
+def test_days_in_the_folder_are_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
+    # Two days stand for a month, which would take a minute to write.
     own = tmp_path / "store"
     shutil.copytree(store.folder, own)
     first = source(own, tmp_path / "raw", "temperature_2m").fetch(MONTH)
     with served(own) as web:
         again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
-        assert len(chunks_asked(web)) == 48
-        web.asked.clear()
+        assert len(requested_chunks(web)) == 48
+        web.requested.clear()
         assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
-        assert chunks_asked(web) == set()
+        assert requested_chunks(web) == set()
     assert [file.sha256 for file in again.files] == [file.sha256 for file in first.files]
 
 
-def test_a_run_that_was_cut_off_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
     with served(store.folder) as web:
         hours: list[int] = []
 
         def cut(stage: str, done: int, total: int, unit: str) -> None:
             hours.append(done)
-            web.trouble("refuse")
+            web.fail("refuse")
 
         with listening(cut), pytest.raises(TransientError, match="status 503"):
             source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
         assert hours == [24]
-        web.trouble("refuse", 0)
-        web.asked.clear()
+        web.fail("refuse", 0)
+        web.requested.clear()
         raw = source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
         assert len(raw.files) == DAYS
-        assert len(chunks_asked(web)) == 24
+        assert len(requested_chunks(web)) == 24
     assert not list(tmp_path.rglob(".unfinished-*"))
 
 
 @pytest.mark.parametrize(
-    ("trouble", "where", "reason"),
+    ("fault", "where", "reason"),
     [
         ("refuse", CHUNKS, "status 503"),
         ("refuse", ".*/.zmetadata", "status 503"),
         ("refuse", ".*/time/0", "status 503"),
         ("cut", CHUNKS, "the connection was cut off"),
-        ("garble", CHUNKS, "what came cannot be decoded"),
+        ("garble", CHUNKS, "the data cannot be decoded"),
         ("stall", CHUNKS, "no answer in time"),
     ],
 )
-def test_trouble_of_the_network_passes_and_is_told(
-    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Trouble, where: str, reason: str
+def test_network_errors_are_retried_and_reported(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, where: str, reason: str
 ) -> None:
     monkeypatch.setattr("era5_pipeline.sources.arco.zarr_store._SILENCE_SECONDS", 2.0)
-    web.trouble(trouble, 1, where=where)
+    web.fail(fault, 1, where=where)
     said: list[str] = []
     slept: list[float] = []
     raw = source(web.url, tmp_path, "temperature_2m", say=said.append, sleep=slept.append).fetch(MONTH)
@@ -237,15 +237,15 @@ def test_trouble_of_the_network_passes_and_is_told(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_what_is_refused_is_not_asked_for_again(web: Web, tmp_path: Path, status: int) -> None:
-    web.trouble("refuse", status=status)
+def test_a_refused_read_is_not_retried(web: Web, tmp_path: Path, status: int) -> None:
+    web.fail("refuse", status=status)
     slept: list[float] = []
     with pytest.raises(SourceError, match=rf"2020-02-01: 2m_temperature from .* cannot be read \(status {status}\)"):
         source(web.url, tmp_path, "temperature_2m", sleep=slept.append).fetch(MONTH)
     assert not slept
 
 
-def test_a_chunk_that_stays_damaged_is_no_trouble_of_the_network(tmp_path: Path) -> None:
+def test_a_chunk_that_stays_damaged_is_not_a_network_error(tmp_path: Path) -> None:
     own = one_day(tmp_path)
     chunk = next((own.folder / "2m_temperature").glob("*.0.0"))
     chunk.write_bytes(chunk.read_bytes()[:100])
@@ -253,7 +253,7 @@ def test_a_chunk_that_stays_damaged_is_no_trouble_of_the_network(tmp_path: Path)
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
-def test_a_chunk_that_the_disk_does_not_give_is_not_our_disk(tmp_path: Path) -> None:
+def test_a_read_error_of_a_store_on_disk_is_an_error_of_the_source(tmp_path: Path) -> None:
     own = one_day(tmp_path)
     chunk = next((own.folder / "2m_temperature").glob("*.0.0"))
     chunk.unlink()
@@ -269,17 +269,17 @@ def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatc
     assert len(raw.files) == DAYS
 
 
-def test_a_server_that_is_down_is_down_for_other_months_too(tmp_path: Path) -> None:
+def test_a_server_that_is_down_stops_all_months(tmp_path: Path) -> None:
     slept: list[float] = []
     with pytest.raises(SourceError, match=r"2020-02: http://127.0.0.1:9/store cannot be read") as caught:
         source("http://127.0.0.1:9/store", tmp_path, sleep=slept.append).fetch(MONTH)
     assert caught.value.exit_code == SourceError.exit_code
-    assert "Is the network there?" in caught.value.remedy
+    assert "Check the network" in caught.value.remedy
     assert len(slept) == 5
 
 
-def test_a_server_that_goes_away_while_it_is_read(web: Web, tmp_path: Path) -> None:
-    web.trouble("cut")
+def test_a_server_that_goes_down_during_a_month_is_a_transient_error(web: Web, tmp_path: Path) -> None:
+    web.fail("cut")
     with pytest.raises(TransientError, match="cut off"):
         source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
 
@@ -292,13 +292,11 @@ def test_a_server_that_goes_away_while_it_is_read(web: Web, tmp_path: Path) -> N
     ],
     ids=lambda value: getattr(value, "codec_id", str(value)),
 )
-def test_a_chunk_that_was_cut_short_is_never_taken_for_weather(
-    tmp_path: Path, compressor: Codec | None, left: int
-) -> None:
-    """Blosc itself would read on beyond its end."""
+def test_a_truncated_chunk_is_never_taken_for_weather(tmp_path: Path, compressor: Codec | None, left: int) -> None:
+    """Blosc itself would read beyond the end of the chunk."""
     own = ArcoStore(tmp_path / "store", ["temperature_2m"], compressor)
     own.write(MONTH.start, 1)
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     (chunk,) = (own.folder / "2m_temperature").glob("*.0.0")
     chunk.write_bytes(chunk.read_bytes()[:left])
     with pytest.raises(MonthFailedError, match=r"2020-02-01: 2m_temperature from .*decoded"):
@@ -306,10 +304,10 @@ def test_a_chunk_that_was_cut_short_is_never_taken_for_weather(
     assert not list((tmp_path / "raw").rglob("*.nc"))
 
 
-def test_a_password_in_the_address_is_shown_nowhere(web: Web, tmp_path: Path) -> None:
+def test_a_password_in_the_url_is_neither_shown_nor_stored(web: Web, tmp_path: Path) -> None:
     url = web.url.replace("://", "://me:correct-horse@")
     said: list[str] = []
-    web.trouble("refuse", 1)
+    web.fail("refuse", 1)
     source(url, tmp_path, "temperature_2m", say=said.append).fetch(MONTH)
     with pytest.raises(NotYetAvailableError) as caught:
         source(url, tmp_path, "temperature_2m").fetch(Month(2020, 3))
@@ -319,7 +317,7 @@ def test_a_password_in_the_address_is_shown_nowhere(web: Web, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("what", ["damaged", "out of bounds"])
-def test_days_that_cannot_be_used_are_read_anew(tmp_path: Path, what: str) -> None:
+def test_unusable_days_are_fetched_again(tmp_path: Path, what: str) -> None:
     own = one_day(tmp_path)
     settings = Settings(
         home=tmp_path / "home",
@@ -346,19 +344,19 @@ def test_days_that_cannot_be_used_are_read_anew(tmp_path: Path, what: str) -> No
     assert all(outcome.passed for outcome in run_flat(settings, MONTH).outcomes)
 
 
-# --- what is known of a month --------------------------------------------------
+# --- months that were fetched before --------------------------------------------
 
 
-def test_a_whole_month_is_known_without_its_files_and_without_the_store(tmp_path: Path) -> None:
+def test_a_complete_month_is_known_without_its_files_and_the_store(tmp_path: Path) -> None:
     own = one_day(tmp_path)
     own.repeat(MONTH.start, MONTH.hours)
-    own.promise("2020-03-31")
+    own.announce("2020-03-31")
     chosen = source(own.folder, tmp_path / "raw", "temperature_2m")
     assert chosen.known(MONTH) is None
     raw = chosen.fetch(MONTH)
     held = inventory(raw, tmp_path)
     assert held.hours.size == MONTH.hours
-    chosen.judged(raw, whole=True)
+    chosen.record_completeness(raw, is_complete=True)
 
     shutil.rmtree(own.folder)
     assert chosen.known(MONTH) == raw
@@ -371,11 +369,11 @@ def test_a_whole_month_is_known_without_its_files_and_without_the_store(tmp_path
     other_area = source(own.folder, tmp_path / "raw", "temperature_2m", area=Area(-6.0, 106.0, -6.25, 106.5))
     assert other_area.known(MONTH) is None
     assert source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).known(MONTH) is None
-    chosen.judged(raw, whole=False)
+    chosen.record_completeness(raw, is_complete=False)
     assert chosen.known(MONTH) is None
 
 
-def test_what_was_asked_and_promised_is_written_down(tmp_path: Path) -> None:
+def test_the_record_holds_the_request_and_the_extent_of_the_store(tmp_path: Path) -> None:
     own = one_day(tmp_path, "2020-01-31", "2020-02-01")
     raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
     (note,) = (tmp_path / "raw").glob("*.json")
@@ -388,11 +386,11 @@ def test_what_was_asked_and_promised_is_written_down(tmp_path: Path) -> None:
     assert day["sha256"] == raw.files[0].sha256
 
 
-def test_killed_between_the_file_and_the_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_between_file_and_record_leaves_no_wrong_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = one_day(tmp_path, "2020-01-31", "2020-02-01")
     raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
     own.write(MONTH.start, 24, offset=0.5)
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
 
     def killed(_: object) -> str:
         raise KeyboardInterrupt
@@ -407,48 +405,48 @@ def test_killed_between_the_file_and_the_note(tmp_path: Path, monkeypatch: pytes
     assert inventory(again, tmp_path).expver == {"temperature_2m": {"0001": 24}}
 
 
-# --- final, preliminary, not there ---------------------------------------------
+# --- final, preliminary and missing hours --------------------------------------
 
 
-def test_versions_follow_from_the_attributes(store: ArcoStore, tmp_path: Path) -> None:
+def test_hours_are_final_or_preliminary_by_the_stores_attributes(store: ArcoStore, tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
     own.write(MONTH.start, 24)
     own.write(MONTH.start + timedelta(days=1), 24, offset=0.5)
-    own.promise("2020-02-01", "2020-02-02")
+    own.announce("2020-02-01", "2020-02-02")
     chosen = source(own.folder, tmp_path / "raw", "temperature_2m")
     raw = chosen.fetch(MONTH)
     held = inventory(raw, tmp_path)
     assert held.expver == {"temperature_2m": {"0001": 24, "0005": 24}}
     assert held.preliminary_hours == {"temperature_2m": ("2020-02-02T00 to 2020-02-02T23",)}
 
-    # Later all of it is final: what was is kept, what was not is read anew.
+    # Later both days are final: the first is kept, the second is read again.
     before = [file.sha256 for file in raw.files]
     own.write(MONTH.start + timedelta(days=1), 24)
-    own.promise("2020-02-02")
+    own.announce("2020-02-02")
     kept = raw.files[0].path.stat().st_mtime_ns
-    anew = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
-    assert anew.files[0].path.stat().st_mtime_ns == kept
-    after = [file.sha256 for file in anew.files]
+    again = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
+    assert again.files[0].path.stat().st_mtime_ns == kept
+    after = [file.sha256 for file in again.files]
     assert after[0] == before[0]
     assert after[1] != before[1]
-    assert inventory(anew, tmp_path).expver == {"temperature_2m": {"0001": 48}}
+    assert inventory(again, tmp_path).expver == {"temperature_2m": {"0001": 48}}
 
 
-def test_the_same_data_fetched_anew_are_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_data_fetched_again_are_the_same_bytes(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
     own.write(MONTH.start, 24)
-    own.promise("2020-01-31", "2020-02-01")
+    own.announce("2020-01-31", "2020-02-01")
     raw = source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
     modified = raw.files[0].path.stat().st_mtime_ns
-    anew = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
-    assert anew == raw
-    assert anew.files[0].path.stat().st_mtime_ns > modified
+    again = source(own.folder, tmp_path / "raw", "temperature_2m", refetch=True).fetch(MONTH)
+    assert again == raw
+    assert again.files[0].path.stat().st_mtime_ns > modified
 
 
-def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: Path) -> None:
+def test_announced_hours_without_values_are_refused_and_fetched_again(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
     own.write(MONTH.start, 20)  # the rest of the day has no chunks, which reads as NaN
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     settings = Settings(
         home=tmp_path / "home",
         source="arco",
@@ -459,7 +457,7 @@ def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: P
     )
     said: list[str] = []
     run_raw(settings, MONTH, said.append)
-    assert said == ["2020-02-01: the store has no values of 2m_temperature at some hours of the day"]
+    assert said == ["2020-02-01: the store lacks values of 2m_temperature at some hours of the day"]
     strict = settings.model_copy(update={"allow_incomplete": False})
     flat = run_flat(strict, MONTH)
     (failed,) = (outcome for outcome in flat.outcomes if not outcome.passed)
@@ -474,33 +472,33 @@ def test_promised_hours_that_are_not_there_are_refused_and_read_anew(tmp_path: P
 def test_hours_without_a_chunk_are_missing_whatever_the_fill_value(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["total_precipitation"])
     own.write(MONTH.start, 20)
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     metadata = own.folder / ".zmetadata"
     value = json.loads(metadata.read_text())
     value["metadata"]["total_precipitation/.zarray"]["fill_value"] = 0.0
     metadata.write_text(json.dumps(value))
     said: list[str] = []
     raw = source(own.folder, tmp_path / "raw", "total_precipitation", say=said.append).fetch(MONTH)
-    assert "no values of total_precipitation" in said[0]
+    assert "lacks values of total_precipitation" in said[0]
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         rain = np.ma.filled(dataset["tp"][:], np.nan)
     assert np.isfinite(rain[:20]).all()
     assert np.isnan(rain[20:]).all()
 
 
-def test_a_month_that_is_not_there_yet(store: ArcoStore, tmp_path: Path) -> None:
+def test_a_month_after_the_end_of_the_store_is_not_available_yet(store: ArcoStore, tmp_path: Path) -> None:
     with pytest.raises(NotYetAvailableError, match=r"2020-03 is not available yet.*2020-02-02 23:00"):
         source(store.folder, tmp_path).fetch(Month(2020, 3))
 
 
-def test_a_store_that_begins_later(tmp_path: Path) -> None:
+def test_a_month_before_the_start_of_the_store(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
-    own.promise("2020-01-31", start="1959-01-01")
-    with pytest.raises(NoDataError, match="begins with 1959-01-01"):
+    own.announce("2020-01-31", start="1959-01-01")
+    with pytest.raises(NoDataError, match="begins on 1959-01-01"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(Month(1958, 12))
 
 
-def test_accumulations_of_1940_begin_at_seven(store: ArcoStore, tmp_path: Path) -> None:
+def test_accumulations_of_1940_begin_at_hour_7(store: ArcoStore, tmp_path: Path) -> None:
     raw = source(store.folder, tmp_path).fetch(Month(1940, 1))
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         rain = np.ma.filled(dataset["tp"][:], np.nan)
@@ -508,27 +506,27 @@ def test_accumulations_of_1940_begin_at_seven(store: ArcoStore, tmp_path: Path) 
     assert np.isfinite(rain[7]).all()
 
 
-# --- stores that are none ------------------------------------------------------
+# --- other stores and URLs ------------------------------------------------------
 
 
-def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
+def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(SourceError, match="is no Zarr store"):
+    with pytest.raises(SourceError, match="is not a Zarr store"):
         source(tmp_path / "nothing", tmp_path / "raw").fetch(MONTH)
 
 
 @pytest.mark.parametrize("text", [None, "{", "<html>sign in</html>"], ids=["none", "cut off", "not json"])
-def test_a_store_without_its_consolidated_metadata(tmp_path: Path, text: str | None) -> None:
+def test_a_store_without_consolidated_metadata_is_refused(tmp_path: Path, text: str | None) -> None:
     own = one_day(tmp_path)
     (own.folder / ".zmetadata").unlink()
     if text is not None:
         (own.folder / ".zmetadata").write_text(text)
-    with pytest.raises(SourceError, match="is no Zarr store with consolidated metadata"):
+    with pytest.raises(SourceError, match="is not a Zarr store with consolidated metadata"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
-def test_a_store_on_a_coarser_grid(tmp_path: Path) -> None:
-    """Its points are on the grid of ERA5, but not all points of that are there."""
+def test_a_store_on_a_coarser_grid_is_refused(tmp_path: Path) -> None:
+    """Its points are on the grid of ERA5, but most points of that grid are missing."""
     coarse = xr.Dataset(
         {"2m_temperature": (("time", "latitude", "longitude"), np.full((48, 181, 360), 280.0, np.float32))},
         {
@@ -543,53 +541,53 @@ def test_a_store_on_a_coarser_grid(tmp_path: Path) -> None:
         source(tmp_path / "store", tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
-def test_an_address_where_there_is_none(web: Web, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is no Zarr store"):
+def test_a_url_without_a_store_is_refused(web: Web, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is not a Zarr store"):
         source(f"{web.url}/elsewhere", tmp_path).fetch(MONTH)
 
 
 @pytest.mark.parametrize("url", ["martian://store", "s3://bucket/store"])
-def test_an_address_of_a_kind_that_cannot_be_read(tmp_path: Path, url: str) -> None:
+def test_a_url_of_an_unknown_scheme_is_a_usage_error(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageError, match="cannot be opened") as caught:
         source(url, tmp_path).fetch(MONTH)
     assert "ERA5_ARCO_URL" in caught.value.remedy
 
 
-def test_a_store_without_its_attributes(tmp_path: Path) -> None:
+def test_a_store_without_its_attributes_is_refused(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
-    own.promise("2020-02-01")
-    own.forget("valid_time_stop")
-    with pytest.raises(SourceError, match=r"not laid out as ARCO-ERA5.*valid_time_stop"):
+    own.announce("2020-02-01")
+    own.remove_attributes("valid_time_stop")
+    with pytest.raises(SourceError, match=r"not have the layout of ARCO-ERA5.*valid_time_stop"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
 
-def test_a_store_that_lacks_a_variable(tmp_path: Path) -> None:
+def test_missing_variables_of_a_store_are_named(tmp_path: Path) -> None:
     own = ArcoStore(tmp_path / "store", ["temperature_2m"])
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     with pytest.raises(SourceError, match="has no total_precipitation, snowfall"):
         source(own.folder, tmp_path / "raw", "temperature_2m", "total_precipitation", "snowfall").fetch(MONTH)
 
 
-def test_a_store_in_other_units(tmp_path: Path) -> None:
-    """0 to 1 in per cent is out of bounds only where the sky is overcast: the units tell at once."""
+def test_a_store_in_other_units_is_refused(tmp_path: Path) -> None:
+    """Bounds detect per cent only at some values of cloud cover; the units detect it at once."""
     own = ArcoStore(tmp_path / "store", ["total_cloud_cover"])
     own.describe("total_cloud_cover", units="%")
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     with pytest.raises(SourceError, match=r"total_cloud_cover is in %, not in \(0 - 1\) or 1"):
         source(own.folder, tmp_path / "raw", "total_cloud_cover").fetch(MONTH)
 
 
 @pytest.mark.parametrize("attributes", [{"scale_factor": "0.01"}, {"add_offset": "250"}])
-def test_a_store_that_is_packed(tmp_path: Path, attributes: dict[str, str]) -> None:
+def test_a_store_with_packed_values_is_refused(tmp_path: Path, attributes: dict[str, str]) -> None:
     own = ArcoStore(tmp_path / "store", ["total_cloud_cover"])
     own.describe("total_cloud_cover", **attributes)
-    own.promise("2020-02-01")
+    own.announce("2020-02-01")
     with pytest.raises(SourceError, match="total_cloud_cover is packed"):
         source(own.folder, tmp_path / "raw", "total_cloud_cover").fetch(MONTH)
 
 
-def test_a_store_of_several_chunks_an_hour(tmp_path: Path) -> None:
-    """Where one of them is missing, the others are weather: the fill value could not be told from it."""
+def test_a_store_with_several_chunks_an_hour_is_refused(tmp_path: Path) -> None:
+    """Such a store may lack one chunk of an hour: its fill value could not be told from weather."""
     tiled = xr.Dataset(
         {"total_precipitation": (("time", "latitude", "longitude"), np.ones((24, 721, 1440), np.float32))},
         {"time": np.arange("2020-02-01", "2020-02-02", dtype="datetime64[h]").astype("datetime64[ns]")}

@@ -1,4 +1,4 @@
-"""The server of a module, and a source that asks it."""
+"""Fixtures: a test server for each module, and a source that uses it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.sources.cds.asking import TODAY, Asking
+from era5_pipeline_tests.sources.cds.source_under_test import TODAY, SourceUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
 
 
 @pytest.fixture
-def asking(running: CdsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
+def cds(running: CdsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SourceUnderTest:
     running.reset(today=TODAY)
     monkeypatch.setenv("CDSAPI_URL", running.url)
     monkeypatch.setenv("CDSAPI_KEY", running.key)
     monkeypatch.setenv("CDSAPI_RC", str(tmp_path / "none"))
-    return Asking(running, tmp_path / "cds")
+    return SourceUnderTest(running, tmp_path / "cds")

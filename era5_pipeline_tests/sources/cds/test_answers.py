@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import requests
-import time_machine
 
 from era5_pipeline.model.errors import NotYetAvailableError, SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.answers import PassingError, RequestFailedError, how, judged, retry_after
+from era5_pipeline.sources.cds.answers import RequestFailedError, error_of
+from era5_pipeline.sources.cds.retry_policy import RetryableError
 
 MONTH = Month(2026, 11)
 NOT_YET = (
@@ -20,19 +19,19 @@ NOT_YET = (
 
 
 def answer(status: int, headers: dict[str, str] | None = None, **said: str) -> requests.HTTPError:
-    """What the client raises of such an answer."""
+    """The exception that the client raises for such an answer."""
     response = requests.Response()
     response.status_code = status
     response._content = json.dumps(said).encode()
     response.headers.update(headers or {})
-    return requests.HTTPError("an address that nobody wants to read", response=response)
+    return requests.HTTPError("a message with a long URL", response=response)
 
 
 def test_not_available_yet_names_the_latest_hour() -> None:
-    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=NOT_YET))
-    assert isinstance(verdict, NotYetAvailableError)
-    assert "2026-11 is not available yet" in verdict.message
-    assert "2026-11-15 14:00" in verdict.message
+    translated = error_of(MONTH, answer(400, title="The job has failed", traceback=NOT_YET))
+    assert isinstance(translated, NotYetAvailableError)
+    assert "2026-11 is not available yet" in translated.message
+    assert "2026-11-15 14:00" in translated.message
 
 
 @pytest.mark.parametrize(
@@ -44,18 +43,18 @@ def test_not_available_yet_names_the_latest_hour() -> None:
         ("MARS has failed with an internal error", "failed"),
     ],
 )
-def test_jobs_that_are_to_be_sent_anew(traceback: str, kind: str) -> None:
+def test_rejected_and_failed_jobs_need_a_new_request(traceback: str, kind: str) -> None:
     title = "The job has been rejected" if kind == "rejected" else "The job has failed"
-    verdict = judged(MONTH, answer(400, title=title, traceback=traceback))
-    assert isinstance(verdict, PassingError)
-    assert (verdict.kind, verdict.anew) == (kind, True)
-    assert traceback in verdict.reason
+    translated = error_of(MONTH, answer(400, title=title, traceback=traceback))
+    assert isinstance(translated, RetryableError)
+    assert (translated.kind, translated.needs_new_request) == (kind, True)
+    assert traceback in translated.reason
 
 
-def test_what_is_not_there_yet_is_refused_when_it_is_sent() -> None:
-    verdict = judged(MONTH, answer(400, title="invalid request", detail=NOT_YET))
-    assert isinstance(verdict, NotYetAvailableError)
-    assert "2026-11-15 14:00" in verdict.message
+def test_not_available_yet_when_the_request_is_sent() -> None:
+    translated = error_of(MONTH, answer(400, title="invalid request", detail=NOT_YET))
+    assert isinstance(translated, NotYetAvailableError)
+    assert "2026-11-15 14:00" in translated.message
 
 
 MARS_ERROR = """MARS has returned an error, please check your selection.
@@ -66,18 +65,18 @@ ERROR - Expected 744, got 0.
 """
 
 
-def test_the_message_of_a_failed_job_has_its_reason_and_not_the_request() -> None:
-    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=MARS_ERROR))
-    assert isinstance(verdict, PassingError)
-    assert "MARS has returned an error" in verdict.reason
-    assert "Expected 744, got 0." in verdict.reason
-    assert "'date'" not in verdict.reason
+def test_the_error_of_a_failed_job_has_its_reason_and_not_the_request() -> None:
+    translated = error_of(MONTH, answer(400, title="The job has failed", traceback=MARS_ERROR))
+    assert isinstance(translated, RetryableError)
+    assert "MARS has returned an error" in translated.reason
+    assert "Expected 744, got 0." in translated.reason
+    assert "'date'" not in translated.reason
 
 
-def test_a_long_text_is_cut_off() -> None:
-    verdict = judged(MONTH, answer(400, title="The job has failed", traceback="word " * 10_000))
-    assert isinstance(verdict, PassingError)
-    assert len(verdict.reason) < 600
+def test_a_long_reason_is_cut_off() -> None:
+    translated = error_of(MONTH, answer(400, title="The job has failed", traceback="word " * 10_000))
+    assert isinstance(translated, RetryableError)
+    assert len(translated.reason) < 600
 
 
 @pytest.mark.parametrize(
@@ -89,32 +88,32 @@ def test_a_long_text_is_cut_off() -> None:
         ("operation not allowed", False),
     ],
 )
-def test_a_dataset_that_is_closed_for_a_while_is_waited_for(detail: str, passes: bool) -> None:
-    verdict = judged(MONTH, answer(403, title="permission denied", detail=detail))
-    assert isinstance(verdict, PassingError) is passes
-    assert detail in str(verdict)
-    assert "--variables" not in str(verdict)
+def test_a_dataset_closed_for_maintenance_is_retried(detail: str, passes: bool) -> None:
+    translated = error_of(MONTH, answer(403, title="permission denied", detail=detail))
+    assert isinstance(translated, RetryableError) is passes
+    assert detail in str(translated)
+    assert "--variables" not in str(translated)
 
 
 @pytest.mark.parametrize("state", ["dismissed", "deleted"])
-def test_a_job_that_its_owner_dismissed(state: str) -> None:
-    verdict = judged(MONTH, answer(404, title="job not found", detail=f"job 7 {state}"))
-    assert isinstance(verdict, PassingError)
-    assert (verdict.kind, verdict.anew, verdict.most) == ("dismissed", True, 2)
+def test_a_dismissed_job_needs_a_new_request_once(state: str) -> None:
+    translated = error_of(MONTH, answer(404, title="job not found", detail=f"job 7 {state}"))
+    assert isinstance(translated, RetryableError)
+    assert (translated.kind, translated.needs_new_request, translated.max_in_a_row) == ("dismissed", True, 2)
 
 
-def test_a_job_that_can_never_succeed() -> None:
+def test_an_invalid_request_is_a_permanent_error() -> None:
     text = "Request has not produced a valid combination of values, please check your selection."
-    verdict = judged(MONTH, answer(400, title="The job has failed", traceback=text))
-    assert isinstance(verdict, RequestFailedError)
-    assert text in verdict.message
+    translated = error_of(MONTH, answer(400, title="The job has failed", traceback=text))
+    assert isinstance(translated, RequestFailedError)
+    assert text in translated.message
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 521])
-def test_statuses_that_pass(status: int) -> None:
-    verdict = judged(MONTH, answer(status, {"Retry-After": "17"}, title="busy"))
-    assert isinstance(verdict, PassingError)
-    assert (verdict.after_seconds, verdict.anew) == (17.0, False)
+def test_retryable_statuses(status: int) -> None:
+    translated = error_of(MONTH, answer(status, {"Retry-After": "17"}, title="busy"))
+    assert isinstance(translated, RetryableError)
+    assert (translated.after_seconds, translated.needs_new_request) == (17.0, False)
 
 
 @pytest.mark.parametrize(
@@ -126,67 +125,39 @@ def test_statuses_that_pass(status: int) -> None:
         (requests.exceptions.ChunkedEncodingError("https://host/x?X-Signature=abc"), "cut off"),
     ],
 )
-def test_lost_connections_pass_and_no_address_is_shown(error: Exception, words: str) -> None:
-    verdict = judged(MONTH, error)
-    assert isinstance(verdict, PassingError)
-    assert words in verdict.reason
-    assert "Signature" not in verdict.reason
-
-
-def test_a_refused_connection_in_the_systems_own_words() -> None:
-    with pytest.raises(requests.ConnectionError) as caught:
-        requests.get("http://127.0.0.1:9/", timeout=5)
-    assert "refused" in how(caught.value)
+def test_lost_connections_are_retryable_and_show_no_url(error: Exception, words: str) -> None:
+    translated = error_of(MONTH, error)
+    assert isinstance(translated, RetryableError)
+    assert words in translated.reason
+    assert "Signature" not in translated.reason
 
 
 @pytest.mark.parametrize(
     "error",
     [requests.exceptions.SSLError("x"), requests.exceptions.InvalidURL("x"), requests.exceptions.InvalidHeader("x")],
 )
-def test_what_the_user_must_mend(error: Exception) -> None:
-    assert isinstance(judged(MONTH, error), SourceError)
+def test_errors_of_tls_and_url_are_permanent(error: Exception) -> None:
+    assert isinstance(error_of(MONTH, error), SourceError)
 
 
 @pytest.mark.parametrize("status", [400, 403, 407])
-def test_an_answer_of_somebody_in_between(status: int) -> None:
+def test_an_answer_of_a_proxy_is_recognised(status: int) -> None:
     error = answer(status)
     assert error.response is not None
     error.response._content = b"<html>Blocked by policy</html>"
-    verdict = judged(MONTH, error)
-    assert isinstance(verdict, SourceError)
-    assert "proxy" in verdict.remedy
-    assert "--variables" not in verdict.remedy
+    translated = error_of(MONTH, error)
+    assert isinstance(translated, SourceError)
+    assert "proxy" in translated.remedy
+    assert "--variables" not in translated.remedy
 
 
 @pytest.mark.parametrize("error", [AttributeError("x"), ValueError("x"), KeyError("x"), IndexError("x")])
-def test_an_answer_in_another_form_is_borne_a_few_times(error: Exception) -> None:
-    verdict = judged(MONTH, error)
-    assert isinstance(verdict, PassingError)
-    assert verdict.most is not None
+def test_an_answer_in_another_form_is_retried_a_few_times(error: Exception) -> None:
+    translated = error_of(MONTH, error)
+    assert isinstance(translated, RetryableError)
+    assert translated.max_in_a_row is not None
 
 
-def test_defects_stay_what_they_are() -> None:
+def test_exceptions_of_defects_are_not_translated() -> None:
     defect: Any = ZeroDivisionError()
-    assert judged(MONTH, defect) is defect
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("17", 17.0),
-        ("1.5", 1.5),
-        ("-3", 0.0),
-        ("Fri, 20 Nov 2026 12:02:00 GMT", 120.0),
-        ("Fri, 20 Nov 2026 11:00:00 GMT", 0.0),
-        ("soon", None),
-        ("inf", None),
-        ("nan", None),
-        ("Fri, 31 Dec 9999 23:59:59 -1200", None),
-        ("", None),
-    ],
-)
-def test_retry_after(header: str, seconds: float | None) -> None:
-    response = requests.Response()
-    response.headers["Retry-After"] = header
-    with time_machine.travel(datetime(2026, 11, 20, 12, tzinfo=UTC), tick=False):
-        assert retry_after(response) == seconds
+    assert error_of(MONTH, defect) is defect

@@ -1,4 +1,4 @@
-"""Checksums as an object store makes them, against its own words for them."""
+"""Checksums as an object store computes them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_digests_are_those_of_hashlib(path: Path) -> None:
+def test_digests_equal_those_of_hashlib(path: Path) -> None:
     assert digests(path) == (md5(CONTENT).hexdigest(), hashlib.sha256(CONTENT).hexdigest())
 
 
-def test_a_file_stored_in_one_piece_has_its_md5(path: Path) -> None:
+def test_the_checksum_of_a_file_stored_in_one_piece_is_its_md5(path: Path) -> None:
     number = announced_number(md5(CONTENT).hexdigest())
     assert number is not None
     assert has_checksum(path, number, md5=digests(path)[0])
     assert not has_checksum(path, number + 1, md5=digests(path)[0])
 
 
-def test_leading_zeros_are_lost_on_the_way(tmp_path: Path) -> None:
+def test_a_checksum_without_its_leading_zeros_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "file"
     content = next(str(n).encode() for n in range(10_000) if md5(str(n).encode()).hexdigest().startswith("00"))
     path.write_bytes(content)
@@ -50,10 +50,10 @@ def test_leading_zeros_are_lost_on_the_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [100_000, 256_000, len(CONTENT) - 1])
-def test_a_file_stored_in_parts_has_that_of_its_parts(path: Path, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checksum_of_a_file_stored_in_parts(path: Path, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checksums, "PART_BYTES", (70_000, part))
     parts = [CONTENT[start : start + part] for start in range(0, len(CONTENT), part)]
-    # As S3 writes it: with the number of parts, which the service leaves out.
+    # As S3 writes it, with the number of parts; the service leaves that out.
     etag = f'"{md5(b"".join(md5(one).digest() for one in parts)).hexdigest()}-{len(parts)}"'
     number = announced_number(etag)
     assert number is not None
@@ -62,8 +62,8 @@ def test_a_file_stored_in_parts_has_that_of_its_parts(path: Path, part: int, mon
     assert not has_checksum(path, number, md5=digests(path)[0])
 
 
-def test_the_parts_of_s3fs(tmp_path: Path) -> None:
-    """A file that is stored in two parts and a bit: as it says of itself, 50 MiB each."""
+def test_the_part_size_of_s3fs_is_known(tmp_path: Path) -> None:
+    """A file of two parts of 50 MiB, the size that s3fs documents, and a short third one."""
     mib = 1 << 20
     content = bytes(100 * mib) + b"the end"
     path = tmp_path / "file"
@@ -74,5 +74,5 @@ def test_the_parts_of_s3fs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "abc", "md5:" + "0" * 32, "f" * 64, "not at all a checksum, this one"])
-def test_what_is_no_such_checksum_is_none(text: str | None) -> None:
+def test_checksums_of_unknown_kinds_are_ignored(text: str | None) -> None:
     assert announced_number(text) is None

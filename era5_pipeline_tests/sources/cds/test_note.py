@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.sources.cds.note import Fetched, Note, read_note, write_note
+from era5_pipeline.sources.cds.note import Fetched, Note, State, read_note, write_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,52 +38,52 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @in_one_folder
 @given(notes)
-def test_what_is_written_is_read(tmp_path: Path, note: Note) -> None:
+def test_a_written_note_is_read_back(tmp_path: Path, note: Note) -> None:
     write_note(tmp_path / "note.json", note, {"variable": ["2m_temperature"]})
     assert read_note(tmp_path / "note.json") == note
 
 
 @in_one_folder
 @given(st.recursive(st.none() | st.integers() | texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner)))
-def test_any_other_json_is_no_note(tmp_path: Path, value: object) -> None:
+def test_other_json_is_read_as_an_empty_note(tmp_path: Path, value: object) -> None:
     (tmp_path / "note.json").write_text(json.dumps(value))
     assert read_note(tmp_path / "note.json") == Note()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"form": 1}', '{"form": 0}', '{"form": 1, "fetched": {"name": "x"}}'])
-def test_half_a_note_is_none(tmp_path: Path, text: str) -> None:
+def test_an_incomplete_or_missing_note_is_read_as_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "note.json").write_text(text)
     assert read_note(tmp_path / "note.json") == Note()
     assert read_note(tmp_path / "nowhere.json") == Note()
 
 
-def test_a_request_from_before_it_is_sent_until_its_answer_is_there() -> None:
+def test_states_of_a_request_from_sending_to_its_file() -> None:
     order = ("01:00", "00:00")
+    assert Note().state is State.NOTHING_ASKED
     note = Note().sending("2026-11-20T12:00:00+00:00", time_order=order)
+    assert note.state is State.SENDING
     assert (note.sending_at, note.job, note.time_order) == ("2026-11-20T12:00:00+00:00", None, order)
     assert note.is_fresh
-    assert note.not_sent() == Note(time_order=order)
-    note = note.sent("7")
+    assert note.refused() == Note(time_order=order)
+    assert note.refused().state is State.NOTHING_ASKED
+    note = note.queued("7")
+    assert note.state is State.QUEUED
     assert (note.sending_at, note.job) == (None, "7")
-    assert note.forgotten() == Note(time_order=order, given_up="7")
-    assert note.forgotten().sending("2026-11-20T12:00:00+00:00", time_order=None).dealt_with == {"7"}
+    assert note.dropped() == Note(time_order=order, given_up="7")
+    assert note.dropped().sending("2026-11-20T12:00:00+00:00", time_order=None).finished_jobs == {"7"}
     file = Fetched("a.zip", "00", 1, None, "7", "2026-11-20T13:00:00+00:00", 3600.0)
-    assert note.arrived(file) == Note(time_order=order, fetched=file)
-    assert note.arrived(file).dealt_with == {"7"}
+    assert note.received(file) == Note(time_order=order, fetched=file)
+    assert note.received(file).state is State.FETCHED
+    # A file that was fetched before is kept while a newer one is asked for.
+    again = note.received(file).sending("2026-11-21T12:00:00+00:00", time_order=None)
+    assert (again.state, again.fetched) == (State.SENDING, file)
+    assert again.queued("8").dropped().state is State.FETCHED
+    assert note.received(file).finished_jobs == {"7"}
 
 
 @pytest.mark.parametrize("sending_at", ["yesterday", "2026-11-20T12:00:00", 7])
-def test_a_time_that_was_written_by_hand_is_no_note(tmp_path: Path, sending_at: object) -> None:
-    write_note(tmp_path / "note.json", Note().sent("7"), {})
+def test_a_note_with_an_invalid_time_is_read_as_an_empty_one(tmp_path: Path, sending_at: object) -> None:
+    write_note(tmp_path / "note.json", Note().queued("7"), {})
     value = json.loads((tmp_path / "note.json").read_text())
     (tmp_path / "note.json").write_text(json.dumps({**value, "sending_at": sending_at}))
     assert read_note(tmp_path / "note.json") == Note()
-
-
-def test_a_note_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    file = {"name": "a.zip", "sha256": "00", "bytes": 1, "md5": "0a", "job": "7", "fetched_at": "", "seconds": 1.0}
-    before = {"form": 1, "sending_at": None, "job": None, "no_cache": False, "fetched": file, "inputs": {}}
-    (tmp_path / "note.json").write_text(json.dumps(before))
-    fetched = read_note(tmp_path / "note.json").fetched
-    assert fetched is not None
-    assert (fetched.name, fetched.checksum, fetched.short) == ("a.zip", "0a", False)

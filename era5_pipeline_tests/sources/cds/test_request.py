@@ -21,7 +21,7 @@ from era5_pipeline.sources.source import Request
 JANUARY = Month(2020, 1)
 
 
-def test_a_month_as_the_service_wants_it() -> None:
+def test_the_inputs_of_a_month() -> None:
     assert month_inputs(JANUARY, Request(area=Area(-5, 106, -8, 108))) == {
         "product_type": ["reanalysis"],
         "variable": [
@@ -43,25 +43,25 @@ def test_a_month_as_the_service_wants_it() -> None:
 
 
 @pytest.mark.parametrize(("month", "days"), [("2023-02", 28), ("2024-02", 29), ("2000-02", 29), ("2023-04", 30)])
-def test_only_days_that_the_month_has(month: str, days: int) -> None:
+def test_only_days_that_the_month_has_are_requested(month: str, days: int) -> None:
     assert month_inputs(Month.parse(month), Request())["day"] == [f"{day:02d}" for day in range(1, days + 1)]
 
 
-def test_the_globe_is_asked_for_without_an_area() -> None:
+def test_the_globe_is_requested_without_an_area() -> None:
     assert "area" not in month_inputs(JANUARY, Request())
     assert "area" not in month_inputs(JANUARY, Request(area=Area.parse("global")))
 
 
-def test_some_variables() -> None:
+def test_requested_variables_are_in_the_order_of_the_table() -> None:
     request = Request(in_table_order(["snowfall", "temperature_2m"]))
     assert month_inputs(JANUARY, request)["variable"] == ["2m_temperature", "snowfall"]
 
 
-def test_every_month_of_all_variables_is_within_the_limit() -> None:
+def test_a_month_of_all_variables_is_within_the_cost_limit() -> None:
     assert fields_of(JANUARY, len(VARIABLES)) == 4464 <= MAX_FIELDS
 
 
-def test_a_fresh_retrieval_asks_for_the_same_data_in_another_order() -> None:
+def test_a_fresh_retrieval_requests_the_same_data_in_another_order() -> None:
     plain, fresh = month_inputs(JANUARY, Request()), month_inputs(JANUARY, Request(), time_order=fresh_time_order())
     assert fresh["time"] != plain["time"]
     assert sorted(fresh["time"]) == plain["time"]
@@ -70,7 +70,7 @@ def test_a_fresh_retrieval_asks_for_the_same_data_in_another_order() -> None:
     assert digest_of_inputs(plain) != digest_of_inputs(month_inputs(Month(2020, 2), Request()))
 
 
-def test_no_order_is_sent_twice() -> None:
+def test_orders_of_hours_do_not_repeat() -> None:
     orders = {fresh_time_order() for _ in range(1000)}
     assert len(orders) == 1000
 
@@ -79,7 +79,7 @@ degrees = st.floats(-180, 360).map(lambda value: round(value, 3))
 
 
 @given(st.floats(-90, 90), st.floats(-90, 90), degrees, degrees)
-def test_the_grid_that_the_service_lays_is_that_of_the_area(a: float, b: float, west: float, east: float) -> None:
+def test_the_services_grid_has_the_points_of_the_area(a: float, b: float, west: float, east: float) -> None:
     try:
         area = Area(round(max(a, b), 3), west, round(min(a, b), 3), east)
     except UsageError:
@@ -90,7 +90,7 @@ def test_the_grid_that_the_service_lays_is_that_of_the_area(a: float, b: float, 
         assert area.longitude_indices().size == 1440
         return
     north, w, south, e = inputs["area"]
-    # As the service does: from the north-western corner in steps of a quarter.
+    # As the service does: from the north-western corner in steps of 0.25 degrees.
     rows = latitude_indices(np.arange(north, south - 0.01, -0.25))
     across = (e - w) % 360.0
     columns = longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.answers import PassingError
-from era5_pipeline.sources.cds.validation import require_sound
+from era5_pipeline.sources.cds.retry_policy import RetryableError
+from era5_pipeline.sources.cds.validation import validate_download
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,24 +29,24 @@ def zipped(*names: str, content: bytes = NETCDF) -> bytes:
     return made.getvalue()
 
 
-def judge(folder: Path, content: bytes) -> str:
+def validate(folder: Path, content: bytes) -> str:
     path = folder / "file"
     path.write_bytes(content)
-    return require_sound(MONTH, path)
+    return validate_download(MONTH, path)
 
 
-def test_what_the_service_sends(tmp_path: Path) -> None:
-    assert judge(tmp_path, NETCDF) == ".nc"
-    assert judge(tmp_path, b"CDF\x01" + bytes(100)) == ".nc"
+def test_the_services_files_are_valid(tmp_path: Path) -> None:
+    assert validate(tmp_path, NETCDF) == ".nc"
+    assert validate(tmp_path, b"CDF\x01" + bytes(100)) == ".nc"
     names = ("data_stream-oper_stepType-instant.nc", "data_stream-oper_stepType-accum.nc")
-    assert judge(tmp_path, zipped(*names)) == ".zip"
+    assert validate(tmp_path, zipped(*names)) == ".zip"
 
 
 @pytest.mark.parametrize("content", [b"", b"<!doctype html><html></html>", b"{}", b"time,t2m\n", bytes(100), zipped()])
-def test_what_it_does_not_send(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(PassingError) as caught:
-        judge(tmp_path, content)
-    assert caught.value.anew
+def test_other_files_are_damaged_and_need_a_new_request(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(RetryableError) as caught:
+        validate(tmp_path, content)
+    assert caught.value.needs_new_request
 
 
 def test_a_point_series_in_place_of_a_month_is_named(tmp_path: Path) -> None:
@@ -57,33 +57,33 @@ def test_a_point_series_in_place_of_a_month_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil.nc", "a/../../evil.nc", "/evil.nc", "C:\\evil.nc", "..\\evil.nc", "\\\\host\\share\\evil.nc"]
 )
-def test_members_outside_of_the_zip(tmp_path: Path, name: str) -> None:
+def test_a_zip_member_outside_of_the_zip_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="outside of it"):
-        judge(tmp_path, zipped("data.nc", name))
+        validate(tmp_path, zipped("data.nc", name))
 
 
-def test_a_small_member_may_shrink_much(tmp_path: Path) -> None:
-    assert judge(tmp_path, zipped("data.nc", content=NETCDF[:8] + bytes(10_000_000))) == ".zip"
+def test_a_small_member_may_be_compressed_to_very_little(tmp_path: Path) -> None:
+    assert validate(tmp_path, zipped("data.nc", content=NETCDF[:8] + bytes(10_000_000))) == ".zip"
 
 
 @in_one_folder
 @given(st.data())
-def test_any_damage_to_a_zip_is_found_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
+def test_any_damage_to_a_zip_is_detected_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     whole = zipped("data.nc")
     content = bytearray(whole)
     content[data.draw(st.integers(4, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     try:
-        judge(tmp_path, bytes(content))
-    except (PassingError, SourceError):
+        validate(tmp_path, bytes(content))
+    except (RetryableError, SourceError):
         return
-    # What passes must still hold the data: the damage was to names, dates and the like.
+    # A ZIP that is accepted must still hold the data: only names, dates and the like were damaged.
     with zipfile.ZipFile(io.BytesIO(bytes(content))) as archive:
         assert archive.read(archive.infolist()[0]) == NETCDF
 
 
 @in_one_folder
 @given(st.integers(0, 1000))
-def test_a_zip_that_is_cut_off_is_found(tmp_path: Path, length: int) -> None:
+def test_a_truncated_zip_is_detected(tmp_path: Path, length: int) -> None:
     whole = zipped("data.nc")
-    with pytest.raises((PassingError, SourceError)):
-        judge(tmp_path, whole[: min(length, len(whole) - 1)])
+    with pytest.raises((RetryableError, SourceError)):
+        validate(tmp_path, whole[: min(length, len(whole) - 1)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.sources.files.catalogue import Catalogue, Entry
+from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline_tests.era5_files import CURRENT, hours_from, into_zip, left_behind, weather, write, write_netcdf
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     return write_netcdf(tmp_path / "era5.nc", weather(hours_from("2023-06-30T22", 4), names=["t2m", "tp"]))
 
 
-def entry_of(home: Path, path: Path, *, with_digest: bool = False) -> Entry:
+def entry_of(home: Path, path: Path, *, with_digest: bool = False) -> CatalogueEntry:
     entry = Catalogue(home).entry(path, with_digest=with_digest)
     assert entry is not None
     assert left_behind(home) == []
@@ -39,7 +39,7 @@ def with_the_same_stat(path: Path, content: bytes) -> None:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def test_an_entry_says_which_columns_a_file_has_of_which_months(home: Path, file: Path) -> None:
+def test_an_entry_lists_the_columns_of_each_month(home: Path, file: Path) -> None:
     entry = entry_of(home, file)
     held = ("temperature_2m", "total_precipitation")
     assert entry.columns == {"2023-06": held, "2023-07": held}
@@ -48,13 +48,13 @@ def test_an_entry_says_which_columns_a_file_has_of_which_months(home: Path, file
     assert (entry.path, entry.bytes, entry.sha256) == (str(file), file.stat().st_size, None)
 
 
-def test_a_file_that_is_unchanged_is_not_opened_again(home: Path, file: Path) -> None:
+def test_an_unchanged_file_is_not_opened_again(home: Path, file: Path) -> None:
     before = entry_of(home, file)
     with_the_same_stat(file, b"no longer netCDF")
     assert entry_of(home, file) == before
 
 
-def test_a_digest_is_made_when_asked_for_and_then_remembered(home: Path, file: Path) -> None:
+def test_the_digest_is_computed_on_demand_and_cached(home: Path, file: Path) -> None:
     digested = entry_of(home, file, with_digest=True)
     assert digested.sha256 is not None
     with_the_same_stat(file, b"no longer netCDF")
@@ -62,7 +62,7 @@ def test_a_digest_is_made_when_asked_for_and_then_remembered(home: Path, file: P
     assert entry_of(home, file) == digested
 
 
-def test_a_changed_file_is_noticed_by_its_size(home: Path, file: Path) -> None:
+def test_a_change_of_size_invalidates_the_entry(home: Path, file: Path) -> None:
     digest = entry_of(home, file, with_digest=True).sha256
     stat = file.stat()
     write_netcdf(file, weather(JULY))
@@ -72,7 +72,7 @@ def test_a_changed_file_is_noticed_by_its_size(home: Path, file: Path) -> None:
     assert entry.sha256 != digest
 
 
-def test_a_changed_file_is_noticed_by_its_time(home: Path, file: Path) -> None:
+def test_a_change_of_modification_time_invalidates_the_entry(home: Path, file: Path) -> None:
     entry_of(home, file)
     stat = file.stat()
     with_the_same_stat(file, b"no longer netCDF")
@@ -85,7 +85,7 @@ def test_a_changed_file_is_noticed_by_its_time(home: Path, file: Path) -> None:
     "content",
     [b"", b"{", b"[]", b"null", b"7", b'"text"', b'{"form": 1}', b'{"form": 1, "columns": 3, "problems": []}', b"\xff"],
 )
-def test_a_damaged_entry_is_made_again(home: Path, file: Path, content: bytes) -> None:
+def test_a_damaged_entry_is_replaced(home: Path, file: Path, content: bytes) -> None:
     before = entry_of(home, file)
     (kept,) = (home / "catalogue").iterdir()
     kept.write_bytes(content)
@@ -94,31 +94,31 @@ def test_a_damaged_entry_is_made_again(home: Path, file: Path, content: bytes) -
 
 
 @pytest.mark.parametrize("change", [{"form": 0}, {"form": 999}, {"path": "/elsewhere"}, {"problems": [{"kind": "x"}]}])
-def test_an_entry_of_another_form_or_file_is_made_again(home: Path, file: Path, change: dict[str, object]) -> None:
+def test_an_entry_of_another_form_or_file_is_replaced(home: Path, file: Path, change: dict[str, object]) -> None:
     before = entry_of(home, file)
     (kept,) = (home / "catalogue").iterdir()
     kept.write_text(json.dumps(json.loads(kept.read_text()) | change))
     assert entry_of(home, file) == before
 
 
-def test_entries_come_back_from_json_as_they_were(home: Path, tmp_path: Path) -> None:
+def test_entries_survive_json(home: Path, tmp_path: Path) -> None:
     bad = write_netcdf(tmp_path / "bad.nc", weather(JULY, latitudes=[10.1]))
     made = entry_of(home, bad)
     assert made.problems[0].months == ("2023-07",)
-    assert entry_of(home, bad) == made == Entry.from_json(json.loads(json.dumps(made.to_json())))
+    assert entry_of(home, bad) == made == CatalogueEntry.from_json(json.loads(json.dumps(made.to_json())))
 
 
 @pytest.mark.parametrize("name", ["notes.md", "download.py", "era5.csv", "request.json", "era5.nc.part"])
-def test_files_that_do_not_claim_to_be_data_are_none_of_its_business(home: Path, tmp_path: Path, name: str) -> None:
+def test_files_that_do_not_claim_to_be_data_have_no_entry(home: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("anything")
     assert Catalogue(home).entry(tmp_path / name) is None
 
 
-def test_data_under_any_name_are_its_business(home: Path, file: Path, tmp_path: Path) -> None:
+def test_data_files_with_any_name_have_an_entry(home: Path, file: Path, tmp_path: Path) -> None:
     assert entry_of(home, file.rename(tmp_path / "adaptor.mars.internal-1234")).months
 
 
-def test_what_is_wrong_with_a_file_is_remembered_too(home: Path, tmp_path: Path) -> None:
+def test_problems_of_a_file_are_part_of_its_entry(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "era5.nc"
     path.write_bytes(b"")
     (problem,) = entry_of(home, path).problems
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_file_is_remembered_too(home: Path, tmp_path: Path)
     assert problem.remedy
 
 
-def test_a_zip_is_looked_into_member_by_member(home: Path, tmp_path: Path) -> None:
+def test_all_members_of_a_zip_are_inspected(home: Path, tmp_path: Path) -> None:
     layout = replace(CURRENT, one_variable_per_file=True)
     members = write(tmp_path / "in", weather(JULY, names=["t2m", "tp"]), layout)
     members.append(write_netcdf(tmp_path / "in" / "shifted.nc", weather(JULY, latitudes=[10.1])))
@@ -136,7 +136,7 @@ def test_a_zip_is_looked_into_member_by_member(home: Path, tmp_path: Path) -> No
     assert [problem.file for problem in entry.problems] == [f"{path}!shifted.nc"]
 
 
-def test_a_damaged_zip_is_a_problem_of_the_file(home: Path, tmp_path: Path) -> None:
+def test_a_damaged_zip_is_reported_as_a_problem(home: Path, tmp_path: Path) -> None:
     path = into_zip(tmp_path / "era5.zip", [write_netcdf(tmp_path / "a.nc", weather(JULY))])
     path.write_bytes(path.read_bytes()[:-30])
     (problem,) = entry_of(home, path).problems
@@ -144,8 +144,8 @@ def test_a_damaged_zip_is_a_problem_of_the_file(home: Path, tmp_path: Path) -> N
     assert problem.file == str(path)
 
 
-def test_a_name_in_another_encoding_is_a_problem_of_that_file_alone(home: Path, file: Path, tmp_path: Path) -> None:
-    """Folders from old systems hold such names, and netCDF cannot open them."""
+def test_a_file_name_in_another_encoding_is_a_problem_of_that_file_only(home: Path, file: Path, tmp_path: Path) -> None:
+    """Folders from old systems hold such names; netCDF cannot open these files."""
     odd = tmp_path / os.fsdecode(b"t\xe9mp\xe9rature.nc")
     try:
         file.rename(odd)

@@ -51,7 +51,7 @@ def no_pictures() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With June and July of two variables, as files of a month and variable each."""
+    """A folder with June and July of two variables, one file for each month and variable."""
     folder = tmp_path / "era5"
     for name, hours in (("june", OF_JUNE), ("july", OF_JULY)):
         for short in ("t2m", "tp"):
@@ -65,7 +65,7 @@ def source_of(folder: Path, request: Request | None = None) -> FilesSource:
 
 
 def flat_of(source: FilesSource, month: Month) -> FlatMonth:
-    """Through all that the pipeline does with files until there are rows."""
+    """Fetch and flatten the month."""
     return flatten_month(source.fetch(month), source.home / "flat", home=source.home, flat_format="parquet")
 
 
@@ -73,10 +73,10 @@ def names(source: FilesSource, month: Month) -> list[str]:
     return [str(file.path.relative_to(source.folders[0])) for file in source.fetch(month).files]
 
 
-# ---- what is found
+# ---- files that are found
 
 
-def test_files_of_a_month_are_found_in_any_folder_below_and_used_where_they_lie(folder: Path) -> None:
+def test_files_of_a_month_are_found_in_subfolders_and_read_in_place(folder: Path) -> None:
     source: Source = source_of(folder)
     raw = source.fetch(JULY)
     assert raw.source == source.name == "files"
@@ -86,12 +86,12 @@ def test_files_of_a_month_are_found_in_any_folder_below_and_used_where_they_lie(
     assert (raw.variables, raw.area, raw.warnings) == (None, None, ())
 
 
-def test_the_months_there_are(folder: Path) -> None:
+def test_months_lists_the_months_of_all_files(folder: Path) -> None:
     assert source_of(folder).months() == (JUNE, JULY)
     assert source_of(folder).problems() == ()
 
 
-def test_a_month_in_several_files_and_several_months_in_a_file(tmp_path: Path) -> None:
+def test_a_month_in_several_files_and_a_file_with_several_months(tmp_path: Path) -> None:
     of = weather(hours_from("2023-06-29T00", 80))
     for start, stop in ((0, 30), (30, 60), (60, 80)):
         write_netcdf(
@@ -105,7 +105,7 @@ def test_a_month_in_several_files_and_several_months_in_a_file(tmp_path: Path) -
         assert_same_rows(flat_rows(flat_of(source, month).path), expected_rows(of, str(month)))
 
 
-def test_files_can_be_named_one_by_one_and_several_folders_given(folder: Path, tmp_path: Path) -> None:
+def test_files_and_several_folders_can_be_given(folder: Path, tmp_path: Path) -> None:
     source = FilesSource((folder / "t2m" / "july.nc", folder / "tp", folder), tmp_path / "home")
     assert [file.path.relative_to(folder).as_posix() for file in source.fetch(JULY).files] == [
         "t2m/july.nc",
@@ -113,7 +113,7 @@ def test_files_can_be_named_one_by_one_and_several_folders_given(folder: Path, t
     ]
 
 
-def test_only_files_with_the_variables_asked_for_are_taken(folder: Path) -> None:
+def test_only_files_with_requested_variables_are_used(folder: Path) -> None:
     source = source_of(folder, Request((find_variable("tp"), find_variable("sf")), Area(10.5, 20, 10, 21)))
     assert names(source, JULY) == ["tp/july.nc"]
     raw = source.fetch(JULY)
@@ -134,14 +134,14 @@ def test_notes_scripts_and_hidden_files_beside_the_data_are_ignored(folder: Path
     assert source.fetch(JULY).warnings == ()
 
 
-def test_progress_is_told_by_files(folder: Path) -> None:
-    heard: list[tuple[str, int, int, str]] = []
-    with listening(lambda *report: heard.append(report)):
+def test_progress_counts_files(folder: Path) -> None:
+    reports: list[tuple[str, int, int, str]] = []
+    with listening(lambda *report: reports.append(report)):
         source_of(folder).fetch(JULY)
-    assert heard == [("raw", 0, 2, "files"), ("raw", 1, 2, "files"), ("raw", 2, 2, "files")]
+    assert reports == [("raw", 0, 2, "files"), ("raw", 1, 2, "files"), ("raw", 2, 2, "files")]
 
 
-def test_a_second_look_opens_no_file_again(folder: Path) -> None:
+def test_a_second_source_opens_no_file_again(folder: Path) -> None:
     before = source_of(folder).fetch(JULY)
     for path in folder.rglob("*.nc"):
         stat = path.stat()
@@ -150,7 +150,7 @@ def test_a_second_look_opens_no_file_again(folder: Path) -> None:
     assert source_of(folder).fetch(JULY) == before
 
 
-def test_a_changed_file_changes_the_fingerprint_of_its_month_alone(folder: Path) -> None:
+def test_a_changed_file_changes_the_fingerprint_of_its_month_only(folder: Path) -> None:
     source = source_of(folder)
     june, july = source.fetch(JUNE).fingerprint, source.fetch(JULY).fingerprint
     write_netcdf(folder / "tp" / "july.nc", weather(OF_JULY, names=["tp"], seed=2))
@@ -158,41 +158,41 @@ def test_a_changed_file_changes_the_fingerprint_of_its_month_alone(folder: Path)
     assert source.fetch(JULY).fingerprint != july
 
 
-def test_a_file_under_another_name_is_the_same_month(folder: Path) -> None:
+def test_renaming_a_file_keeps_the_fingerprint(folder: Path) -> None:
     before = source_of(folder).fetch(JULY).fingerprint
     (folder / "t2m" / "july.nc").rename(folder / "anything")
     assert source_of(folder).fetch(JULY).fingerprint == before
 
 
-# ---- what is not there
+# ---- missing folders, months and variables
 
 
-def test_without_a_folder_or_with_one_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="without a folder"):
+def test_no_folder_or_a_missing_one_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs a folder"):
         FilesSource((), tmp_path)
     with pytest.raises(UsageError, match="nowhere does not exist"):
         FilesSource((tmp_path / "nowhere",), tmp_path)
 
 
-def test_a_month_that_is_not_there_says_which_are(folder: Path) -> None:
-    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has anything of it") as raised:
+def test_the_error_for_a_missing_month_lists_the_months_found(folder: Path) -> None:
+    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has data of it") as raised:
         source_of(folder).fetch(Month(2024, 1))
     assert raised.value.remedy == "The files there hold 2023-06 to 2023-07."
 
 
-def test_a_variable_that_is_not_there_is_named(folder: Path) -> None:
-    with pytest.raises(NoDataError, match="has anything of snowfall of it"):
+def test_the_error_for_a_missing_variable_names_it(folder: Path) -> None:
+    with pytest.raises(NoDataError, match="has data of snowfall"):
         source_of(folder, Request((find_variable("sf"),))).fetch(JULY)
 
 
-def test_a_folder_without_era5(tmp_path: Path) -> None:
+def test_a_folder_without_era5_files(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(NoDataError) as raised:
         FilesSource((tmp_path,), tmp_path / "home").fetch(JULY)
     assert raised.value.remedy == "No ERA5 file was found there."
 
 
-# ---- what is bad
+# ---- bad files
 
 
 def text_of(content: bytes) -> Callable[[Path], Path]:
@@ -235,7 +235,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_file_among_good_ones_is_passed_over_with_a_warning(folder: Path, what: str) -> None:
+def test_a_bad_file_beside_good_ones_is_passed_over_with_a_warning(folder: Path, what: str) -> None:
     make, said = BAD[what]
     good = expected_rows(weather(OF_JULY, names=["t2m"]), "2023-07").values["temperature_2m"]
     bad = make(folder / "bad.nc")
@@ -250,7 +250,7 @@ def test_a_bad_file_among_good_ones_is_passed_over_with_a_warning(folder: Path, 
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_file_alone_is_named_with_a_remedy(tmp_path: Path, what: str) -> None:
+def test_a_bad_file_without_good_ones_is_an_error_with_a_remedy(tmp_path: Path, what: str) -> None:
     make, said = BAD[what]
     folder = tmp_path / "era5"
     folder.mkdir()
@@ -263,7 +263,7 @@ def test_a_bad_file_alone_is_named_with_a_remedy(tmp_path: Path, what: str) -> N
     assert left_behind(tmp_path / "home") == []
 
 
-def test_of_several_bad_files_the_first_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
+def test_the_error_names_the_first_bad_file_and_counts_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "era5"
     folder.mkdir()
     for number in range(3):
@@ -272,7 +272,7 @@ def test_of_several_bad_files_the_first_is_named_and_the_others_are_counted(tmp_
         source_of(folder).fetch(JULY)
 
 
-def test_a_bad_file_that_says_its_month_stops_that_month_and_no_other(folder: Path) -> None:
+def test_a_bad_file_of_a_known_month_stops_only_that_month(folder: Path) -> None:
     layout = replace(CURRENT, attributes={"units": "degC"})
     bad = write_netcdf(folder / "bad.nc", weather(OF_JULY), layout)
     source = source_of(folder)
@@ -283,7 +283,7 @@ def test_a_bad_file_that_says_its_month_stops_that_month_and_no_other(folder: Pa
     assert raised.value.remedy
 
 
-def test_doubled_times_stop_the_month_even_beside_good_files(folder: Path) -> None:
+def test_repeated_times_stop_the_month_even_beside_good_files(folder: Path) -> None:
     of = weather(OF_JULY, names=["u10"])
     write_netcdf(folder / "bad.nc", replace(of, hours=of.hours[[0, 1, 1]]))
     with pytest.raises(BadFileError, match="2023-07-01T01:00 occurs more than once"):
@@ -291,7 +291,7 @@ def test_doubled_times_stop_the_month_even_beside_good_files(folder: Path) -> No
     assert source_of(folder).fetch(JUNE).warnings == ()
 
 
-def test_a_zip_of_which_a_part_is_damaged_is_not_used_in_part(folder: Path) -> None:
+def test_a_zip_with_a_damaged_member_is_not_used_at_all(folder: Path) -> None:
     layout = replace(CURRENT, one_variable_per_file=True)
     members = write(folder.parent / "in", weather(OF_JULY, names=["u10", "v10"]), layout)
     members[1].write_bytes(members[1].read_bytes()[:-100])
@@ -302,12 +302,12 @@ def test_a_zip_of_which_a_part_is_damaged_is_not_used_in_part(folder: Path) -> N
     assert source_of(folder).fetch(JUNE).files
 
 
-def test_a_file_off_the_grid_goes_on_to_the_check_that_stops_it(folder: Path) -> None:
+def test_a_file_off_the_grid_is_left_to_the_check_of_the_grid(folder: Path) -> None:
     write_netcdf(folder / "bad.nc", weather(OF_JULY, latitudes=[10.1]))
     assert "bad.nc" in names(source_of(folder), JULY)
 
 
-def test_real_bad_files_are_told_apart_and_good_ones_beside_them_are_used(folder: Path, era5_samples: Path) -> None:
+def test_real_bad_files_are_classified_and_good_ones_beside_them_are_used(folder: Path, era5_samples: Path) -> None:
     shutil.copytree(era5_samples / "bad", folder / "bad")
     source = source_of(folder)
     kinds = {Path(problem.file).name: problem.kind for problem in source.problems()}
@@ -322,7 +322,7 @@ def test_real_bad_files_are_told_apart_and_good_ones_beside_them_are_used(folder
     assert len(flat_of(source, JULY).raw.warnings) == 4
 
 
-def test_a_real_stream_function_is_no_snowfall(era5_samples: Path, tmp_path: Path) -> None:
+def test_a_real_stream_function_is_not_taken_for_snowfall(era5_samples: Path, tmp_path: Path) -> None:
     source = FilesSource((era5_samples / "bad" / "sf-is-streamfunction.nc",), tmp_path)
     assert source.months() == ()
     with pytest.raises(InputError, match="sf is Stream function") as raised:
@@ -332,7 +332,7 @@ def test_a_real_stream_function_is_no_snowfall(era5_samples: Path, tmp_path: Pat
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root's right to read everything."""
+    """Run without root's permission to read everything."""
     if os.geteuid() != 0:
         yield
         return
@@ -345,14 +345,14 @@ def as_nobody() -> Iterator[None]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody may use; that of pytest belongs to who runs it."""
+    """A folder with access for all users; pytest's own is private to the user who runs it."""
     folder = Path(tempfile.mkdtemp(prefix="era5-open-"))
     folder.chmod(0o777)
     yield folder
     shutil.rmtree(folder)
 
 
-def test_a_file_that_may_not_be_read_is_passed_over_with_a_warning(open_folder: Path) -> None:
+def test_a_file_without_read_permission_is_passed_over_with_a_warning(open_folder: Path) -> None:
     with as_nobody():
         (open_folder / "era5").mkdir()
         for name in ("good.nc", "secret.nc"):
@@ -367,7 +367,7 @@ def test_a_file_that_may_not_be_read_is_passed_over_with_a_warning(open_folder: 
         assert [file.path.name for file in FilesSource(folders, home).fetch(JULY).files] == ["good.nc", "secret.nc"]
 
 
-def test_a_file_that_was_looked_into_and_may_not_be_read_any_more_is_named(open_folder: Path) -> None:
+def test_a_file_that_loses_read_permission_after_inspection_is_named(open_folder: Path) -> None:
     with as_nobody():
         path = write_netcdf(open_folder / "a.nc", weather(OF_JULY))
         source = FilesSource((path,), open_folder / "home")

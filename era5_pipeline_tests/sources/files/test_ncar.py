@@ -1,4 +1,4 @@
-"""The monthly files of NSF NCAR's archive, which the original study used, made here in their layout."""
+"""Monthly files in the layout of NSF NCAR's archive, which the original study used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MONTH = Month(2020, 2)
 AREA = Area(-6.0, 106.0, -6.5, 107.0)
 LATITUDES, LONGITUDES = np.arange(-6.0, -6.6, -0.25), np.arange(106.0, 107.1, 0.25)
-# Code, short name, name in the file, paramId, unit, long name, and a value to begin with.
+# By column: short name, name in the file, paramId, unit, long name, and the first value.
 KINDS = {
     "temperature_2m": ("2t", "VAR_2T", 167, "K", "2 metre temperature", 300.0),
     "zonal_wind_10m": ("10u", "VAR_10U", 165, "m s**-1", "10 metre U wind component", -3.0),
@@ -34,7 +34,7 @@ KINDS = {
 
 
 def values_of(column: str) -> np.ndarray:
-    """What the file holds, (hour, latitude, longitude) float32: no two alike."""
+    """The values of the file, shape (hour, latitude, longitude), float32, all different."""
     first = KINDS[column][-1]
     count = MONTH.hours * LATITUDES.size * LONGITUDES.size
     return (first + np.arange(count) / count / 2).astype(np.float32).reshape(MONTH.hours, LATITUDES.size, -1)
@@ -96,12 +96,12 @@ def rows(settings: Settings) -> dict[str, np.ndarray]:
 
 
 def expected(column: str) -> np.ndarray:
-    """By location, south to north and west to east, then hour; in the unit of the table."""
+    """The rows: by location, south to north and west to east, then by hour; in the unit of the table."""
     offset = -273.15 if column == "temperature_2m" else 0.0
     return (values_of(column).transpose(1, 2, 0)[::-1].astype(np.float64) + offset).astype(np.float32).reshape(-1)
 
 
-def test_four_files_of_a_month(tmp_path: Path) -> None:
+def test_four_monthly_files_become_rows(tmp_path: Path) -> None:
     for column in KINDS:
         write(tmp_path / "files", column)
     got = rows(Settings(home=tmp_path / "home", files_dir=str(tmp_path / "files")))
@@ -111,7 +111,7 @@ def test_four_files_of_a_month(tmp_path: Path) -> None:
         assert all(value is None or np.isnan(value) for value in got[column])
 
 
-def test_together_with_accumulations_from_the_cds(tmp_path: Path) -> None:
+def test_files_of_the_archive_and_of_the_store_are_combined(tmp_path: Path) -> None:
     for column in KINDS:
         write(tmp_path / "files", column)
     accumulations = in_table_order(variable.column for variable in VARIABLES if variable.step_type == "accum")
@@ -125,7 +125,7 @@ def test_together_with_accumulations_from_the_cds(tmp_path: Path) -> None:
     assert np.isfinite(got["snowfall"].astype(np.float64)).all()
 
 
-def test_another_parameter_under_the_name_is_refused(tmp_path: Path) -> None:
+def test_a_variable_with_another_parameter_id_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "files", "temperature_2m", parameter=168)
     source = FilesSource((tmp_path / "files",), tmp_path / "home")
     (problem,) = source.problems()
@@ -134,7 +134,7 @@ def test_another_parameter_under_the_name_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", KINDS)
-def test_the_names_are_those_of_the_archive(column: str) -> None:
+def test_variables_have_the_archives_names_and_parameter_ids(column: str) -> None:
     (variable,) = in_table_order([column])
     assert variable.ncar_name == KINDS[column][1]
     assert variable.param_id == KINDS[column][2]

@@ -37,7 +37,7 @@ GLOBE = Area.parse("global")
 
 
 def netcdfs(raw: RawMonth, folder: Path) -> list[Path]:
-    """The month's netCDFs, unpacked if need be: instant first."""
+    """The month's netCDF files, instant variables first; unpacked from a ZIP if there is one."""
     (file,) = raw.files
     if file.path.suffix == ".nc":
         return [file.path]
@@ -61,7 +61,7 @@ def hours_of(path: Path) -> list[str]:
 
 
 def layout_of(path: Path) -> dict[str, Any]:
-    """Everything but the values: what a reader of the file can tell it by."""
+    """All properties of the file except its values."""
     with netCDF4.Dataset(path) as dataset:
         layout: dict[str, Any] = {
             name: {
@@ -102,11 +102,11 @@ def since_1970(time: str) -> int:
             {"u10", "v10"},
         ),
         ("telangana-2023-09/data_stream-oper_stepType-accum.nc", "2023-09", "20/77/15/82", 168, {"tp"}),
-        # Its only hour is 12, so that valid_time has the same layout and another value.
+        # Its only hour is 12: valid_time has the same layout, but another value.
         ("karnataka-2024-01-01T12/era5.nc", "2024-01", "14/75/13/76", 1, {"t2m", "u10", "v10", "tcc"}),
     ],
 )
-def test_layout_is_that_of_real_files(
+def test_files_have_the_layout_of_real_files(
     tmp_path: Path, era5_samples: Path, *, real: str, month: str, area: str, hours: int, shared: set[str]
 ) -> None:
     expected = layout_of(era5_samples / real)
@@ -115,14 +115,14 @@ def test_layout_is_that_of_real_files(
     assert layout.keys() & expected.keys() & BY_SHORT_NAME.keys() == shared
     for name in ["format", "dimensions", "number", "valid_time", "latitude", "longitude", "expver", *shared]:
         assert layout[name] == expected[name], name
-    # Snowfall occurs in no real file at hand: its attributes are at least those of precipitation.
+    # No real file of the repository has snowfall: its attributes must at least be those of precipitation.
     if "sf" in layout:
         keys = [[key for key, _ in layout[name]["attributes"]] for name in ("sf", "tp")]
         assert keys[0] == keys[1]
         assert layout["sf"]["filters"] == layout["tp"]["filters"]
 
 
-def test_both_kinds_come_as_a_zip_of_two(tmp_path: Path) -> None:
+def test_instant_and_accumulated_variables_make_a_zip_of_two_files(tmp_path: Path) -> None:
     source: Source = SampleSource(tmp_path / "raw")
     raw = source.fetch(Month(2023, 2))
     (file,) = raw.files
@@ -146,7 +146,7 @@ def test_both_kinds_come_as_a_zip_of_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variables", [INSTANT, ACCUMULATED, INSTANT[1:2]])
-def test_one_kind_comes_as_plain_netcdf(tmp_path: Path, variables: Any) -> None:
+def test_variables_of_one_step_type_make_a_netcdf_file(tmp_path: Path, variables: Any) -> None:
     raw = SampleSource(tmp_path, Request(variables=variables, area=Area(1, 0, 0, 1)), 3).fetch(Month(2000, 1))
     (file,) = raw.files
     assert file.path.suffix == ".nc"
@@ -156,7 +156,7 @@ def test_one_kind_comes_as_plain_netcdf(tmp_path: Path, variables: Any) -> None:
     assert values_of(raw, tmp_path).keys() == set(raw.variables)
 
 
-def test_files_say_that_they_are_generated(tmp_path: Path) -> None:
+def test_file_attributes_say_that_the_data_are_generated(tmp_path: Path) -> None:
     for path in netcdfs(SampleSource(tmp_path, hours=1).fetch(Month(2000, 1)), tmp_path):
         with netCDF4.Dataset(path) as dataset:
             said = {name: dataset.getncattr(name) for name in dataset.ncattrs()}
@@ -193,7 +193,7 @@ def test_other_parameters_give_other_files_and_the_same_ones_are_reused(tmp_path
     assert raws[0].files[0].path.stat() == before
 
 
-def test_order_of_variables_does_not_matter(tmp_path: Path) -> None:
+def test_the_order_of_requested_variables_does_not_matter(tmp_path: Path) -> None:
     raws = [
         SampleSource(tmp_path, Request(variables, Area(1, 0, 0, 1)), 2).fetch(Month(2000, 1))
         for variables in (VARIABLES, VARIABLES[::-1])
@@ -201,7 +201,7 @@ def test_order_of_variables_does_not_matter(tmp_path: Path) -> None:
     assert raws[0] == raws[1]
 
 
-def test_1940_begins_without_accumulations(tmp_path: Path) -> None:
+def test_accumulations_begin_at_hour_7_of_1940(tmp_path: Path) -> None:
     instant, accum = netcdfs(SampleSource(tmp_path, hours=30).fetch(Month(1940, 1)), tmp_path)
     assert hours_of(instant)[0] == "1940-01-01T00"
     assert hours_of(accum)[0] == "1940-01-01T07"
@@ -209,7 +209,7 @@ def test_1940_begins_without_accumulations(tmp_path: Path) -> None:
     assert len(hours_of(accum)) == 23
 
 
-def test_hours_before_the_first_accumulation_have_none(tmp_path: Path) -> None:
+def test_a_request_for_hours_before_the_first_accumulation(tmp_path: Path) -> None:
     raw = SampleSource(tmp_path, hours=7).fetch(Month(1940, 1))
     assert raw.files[0].path.suffix == ".nc"
     assert raw.variables == tuple(variable.column for variable in INSTANT)
@@ -218,8 +218,8 @@ def test_hours_before_the_first_accumulation_have_none(tmp_path: Path) -> None:
     assert "1940-01-01 07:00" in caught.value.remedy
 
 
-def test_slabs_give_what_one_chunk_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # 1940-01, so that the hours of the two files are not in step.
+def test_chunking_does_not_change_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 1940-01, so that the two files begin at different hours.
     hours, request = (
         33,
         Request(in_table_order(["temperature_2m", "total_precipitation"]), Area(23, 0, 0, 46)),
@@ -239,13 +239,13 @@ def test_slabs_give_what_one_chunk_gives(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_progress_counts_hours(tmp_path: Path) -> None:
-    heard: list[tuple[object, ...]] = []
+    reports: list[tuple[object, ...]] = []
     source = SampleSource(tmp_path, Request(area=Area(60, 0, 0, 20)), 30)
-    with listening(lambda *told: heard.append(told)):
+    with listening(lambda *report: reports.append(report)):
         source.fetch(Month(2001, 5))
-    assert len(heard) > 1
-    assert heard == sorted(heard)
-    assert heard[-1] == ("raw", 30, 30, "hours")
+    assert len(reports) > 1
+    assert reports == sorted(reports)
+    assert reports[-1] == ("raw", 30, 30, "hours")
 
 
 # ---- coordinates
@@ -273,7 +273,7 @@ def areas() -> st.SearchStrategy[Area]:
 
 @given(areas())
 @settings(max_examples=150, deadline=None)
-def test_axes_are_the_points_of_the_area(area: Area) -> None:
+def test_axes_are_the_grid_points_of_the_area(area: Area) -> None:
     axes = Axes.of(area)
     np.testing.assert_array_equal(latitude_indices(axes.latitudes)[::-1], area.latitude_indices())
     np.testing.assert_array_equal(np.sort(longitude_indices(axes.longitudes)), area.longitude_indices())
@@ -313,7 +313,7 @@ HOURS = st.integers(-HOURS_1940_TO_1970, since_1970("2060-01-01T00"))
 
 @given(area=areas(), hours=st.lists(HOURS, min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
-def test_fields_keep_within_the_bounds(area: Area, hours: list[int]) -> None:
+def test_values_are_within_the_bounds_of_their_variables(area: Area, hours: list[int]) -> None:
     fields = weather_of(area, hours)
     assert list(fields) == list(BY_COLUMN)
     for column, values in fields.items():
@@ -335,7 +335,7 @@ def test_fields_keep_within_the_bounds(area: Area, hours: list[int]) -> None:
     margin=st.tuples(*[st.sampled_from([0.0, 0.25, 3.0])] * 4),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_place_has_its_weather_whatever_the_area(
+def test_the_weather_of_a_place_is_independent_of_the_area(
     area: Area, hours: int, margin: tuple[float, float, float, float]
 ) -> None:
     larger = Area(
@@ -355,13 +355,13 @@ def test_a_place_has_its_weather_whatever_the_area(
     for column, values in here.items():
         step = float(np.ptp(there[column])) / 32768 + 1e-5 * (1 + float(np.abs(values).max()) * 0.1)
         if column in ("total_precipitation", "snowfall"):
-            # And a ten-thousandth of a millimetre: thresholds in the formulae magnify float32's rounding.
+            # Plus 0.0001 mm: thresholds in the formulae magnify float32's rounding.
             step = float(there[column].max()) / 32768 + 1e-7
         sub = there[column][:, np.sort(rows)][:, :, columns]
         np.testing.assert_allclose(sub, values, rtol=0, atol=step, err_msg=column)
 
 
-def test_points_with_two_names_are_one() -> None:
+def test_longitudes_that_differ_by_360_degrees_have_the_same_weather() -> None:
     hour = [since_1970("2020-06-01T00")]
     for names in (("1/-90/0/-89", "1/270/0/271"), ("1/180/0/181", "1/-180/0/-179")):
         first, second = (weather_of(Area.parse(name), hour) for name in names)
@@ -369,13 +369,13 @@ def test_points_with_two_names_are_one() -> None:
             np.testing.assert_array_equal(values, second[column])
 
 
-def test_a_pole_has_one_value(globe: Fields) -> None:
+def test_all_longitudes_of_a_pole_have_one_value(globe: Fields) -> None:
     for column, values in globe.items():
         for row in (0, -1):
             assert np.ptp(values[0, row]) <= np.ptp(values[0]) / 32768, column
 
 
-def test_fields_have_sixteen_bits(globe: Fields) -> None:
+def test_fields_are_packed_to_sixteen_bits(globe: Fields) -> None:
     for column, values in globe.items():
         distinct = np.unique(values[0]).astype(np.float64)
         assert 1000 < len(distinct) <= 65536, column
@@ -405,17 +405,17 @@ def test_packing_keeps_values_to_half_a_step(numbers: list[float], from_zero: bo
     assert np.all(np.diff(packed.ravel()[order]) >= 0)
 
 
-def test_a_month_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_weather_is_continuous_across_months(tmp_path: Path) -> None:
     source = SampleSource(tmp_path)
     months = [values_of(source.fetch(Month(2023, n)), tmp_path / str(n)) for n in (1, 2)]
     for column in BY_COLUMN:
         steps = np.abs(np.diff(np.concatenate([month[column] for month in months]), axis=0))
         assert steps[743].max() <= np.delete(steps, 743, axis=0).max(), column
-        # Weather does change from hour to hour.
+        # And weather does change from hour to hour.
         assert column == "snowfall" or steps[743].max() > 0 or column == "total_precipitation"
 
 
-def test_cloud_and_rain_look_like_weather(globe: Fields) -> None:
+def test_cloud_rain_and_snow_are_plausible(globe: Fields) -> None:
     cloud, rain, snow = (globe[c][0] for c in ("total_cloud_cover", "total_precipitation", "snowfall"))
     assert cloud.min() == 0
     assert cloud.max() == 1
@@ -429,7 +429,7 @@ def test_cloud_and_rain_look_like_weather(globe: Fields) -> None:
     assert snow.max() > 0
 
 
-def test_temperature_follows_latitude_season_and_sun() -> None:
+def test_temperature_depends_on_latitude_season_and_hour() -> None:
     january, july = ([since_1970(f"2023-{m}-{d:02d}T12") for d in range(1, 29)] for m in ("01", "07"))
 
     def mean(latitude: float, hours: list[int]) -> float:
@@ -446,7 +446,7 @@ def test_temperature_follows_latitude_season_and_sun() -> None:
     assert 3 < np.ptp(cycle) < 12
 
 
-def test_jakarta_has_become_warmer() -> None:
+def test_jakarta_warms_by_about_a_degree_from_1940_to_2024() -> None:
     def mean(year: int) -> float:
         hours = [since_1970(f"{year}-01-01T00") + h for h in range(0, 8760, 3)]
         return float(weather_of(Area(-6.25, 106.75, -6.25, 106.75), hours)["temperature_2m"].mean())
@@ -474,11 +474,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("variables", [None, INSTANT])
-def test_a_full_disk_is_said_and_left_clean(small_disk: Path, variables: Any) -> None:
+def test_a_full_disk_is_reported_and_no_file_is_left(small_disk: Path, variables: Any) -> None:
     source = SampleSource(small_disk / "raw", Request(variables=variables, area=Area(-4, 105, -8, 109)))
     with pytest.raises(LocalDiskError, match=r"No space left on device.*raw"):
         source.fetch(Month(2023, 7))
     assert list(source.folder.iterdir()) == []
-    # The space is there again, although HDF5 may keep files open that it could not finish.
+    # The space is free again, although HDF5 may keep unfinished files open.
     smaller = SampleSource(small_disk / "raw", Request(variables=variables), hours=100)
     assert smaller.fetch(Month(2023, 7)).bytes > 100_000

@@ -1,4 +1,4 @@
-"""A source that asks a server of ours, and never sleeps."""
+"""The source `cds` on a test server, with sleeps recorded instead of slept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.sources.cds.cds_source import CdsSource, Manners
+from era5_pipeline.sources.cds.cds_source import CdsSource
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.cds_store import CdsServer
 
-# Long final, so that nothing depends on the day of the test.
+# Final for years, so that nothing depends on the day of the test.
 MONTH = Month(2020, 2)
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AREA = Area(-6.0, 106.0, -6.5, 106.5)
-# A file of a megabyte, to be cut off.
+# Its file has a megabyte, enough for tests that cut the download.
 LARGER = Area(-5.0, 106.0, -7.0, 108.0)
 
 
 def is_fresh(inputs: dict[str, Any]) -> bool:
-    """Whether the request has an order of hours of its own, which no answer in the service's cache can have."""
+    """Whether the request asks for a fresh retrieval: its hours are in an order that no cached answer has."""
     return bool(inputs["time"] != sorted(inputs["time"]))
 
 
 @dataclass
-class Asking:
-    """A source that asks the server, what it said, and how long it would have slept."""
+class SourceUnderTest:
+    """A source, its server, what it said, and the seconds that it would have slept."""
 
     server: CdsServer
     folder: Path
@@ -42,7 +43,7 @@ class Asking:
     slept: list[float] = field(default_factory=list)
     while_asleep: Callable[[], None] = lambda: None
 
-    def source(self, *names: str, refetch: bool = False, area: Area | None = AREA, **manners: Any) -> CdsSource:
+    def source(self, *names: str, refetch: bool = False, area: Area | None = AREA, **retries: Any) -> CdsSource:
         def sleep(seconds: float) -> None:
             self.slept.append(seconds)
             self.while_asleep()
@@ -51,7 +52,7 @@ class Asking:
             self.folder,
             Request(in_table_order(names) if names else None, area),
             refetch=refetch,
-            manners=Manners(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": sleep, **manners}),
+            retry_settings=RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": sleep, **retries}),
             say=self.said.append,
         )
 
@@ -60,7 +61,7 @@ class Asking:
 
     @property
     def leftovers(self) -> list[str]:
-        """Files besides the months that were fetched, their notes and locks."""
+        """Files besides data files, notes and locks."""
         return sorted(
             path.name for path in self.folder.iterdir() if path.suffix not in (".json", ".lock", ".nc", ".zip")
         )

@@ -1,0 +1,250 @@
+"""The request of one month: its states, and which event leads from one to the next.
+
+The state is that of the month's note (`note`), which is written before the next step, so that a killed run is continued
+from it. A month has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
+
+    state          event                                                            next state
+    -------------  ---------------------------------------------------------------  ---------------------------------
+    nothing asked  about to send                                                    sending
+    sending        answered with a job id                                           queued
+                   refused (status 4xx, not 408)                                    nothing asked; error or retry
+                   answer lost (408, 5xx, connection, killed): found among the      queued
+                   user's newest jobs
+                   answer lost, and not found there                                 nothing asked; send
+    queued         file received and valid                                          fetched
+                   waiting, or an error of the moment (status, connection,          queued; retry
+                   not ready, results cut off)
+                   wrong size or checksum                                           queued; download again
+                   request rejected, failed, ended, dismissed                       nothing asked; new request
+                   results expired or gone, their address invalid                   nothing asked; new request
+                   file damaged                                                     nothing asked; new fresh request
+                   job unknown `_MAX_UNKNOWN` times in a row                        nothing asked; new request
+                   stale: a fresh retrieval of an earlier run, answered more        nothing asked; new fresh request
+                   than `_STALE_AFTER` ago
+                   taken up from an earlier run, and the service refuses it         nothing asked; new request
+                   not available yet, or failed at this month for good              nothing asked; error
+                   retries exhausted, any other error                               queued; error: the next run takes
+                                                                                    it up
+    fetched        as nothing asked; the file stays until a newer one is received
+
+If a request of an earlier run was dropped, no new one was sent, and the error is of the service as a whole (such as a
+wrong key), the note of the earlier run is restored: a run with another key may take its request up.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.sources.cds.checksums import announced_number
+from era5_pipeline.sources.cds.credentials import read_credentials
+from era5_pipeline.sources.cds.download import WrongChecksumError, download
+from era5_pipeline.sources.cds.note import Fetched, State
+from era5_pipeline.sources.cds.request import fresh_time_order
+from era5_pipeline.sources.cds.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
+from era5_pipeline.sources.cds.service import CdsService, Job, translated_errors, was_refused
+from era5_pipeline.sources.cds.validation import validate_download
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.sources.cds.download import ReceivedFile
+    from era5_pipeline.sources.cds.month_files import MonthFiles
+    from era5_pipeline.sources.cds.note import Note
+    from era5_pipeline.sources.cds.retry_policy import RetrySettings
+    from era5_pipeline.sources.cds.service import Asset
+
+# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
+# one: they are asked for with an order of hours of their own.
+_RECENT = timedelta(days=125)
+# The service's clock and ours may differ by this much.
+_CLOCK_DIFFERENCE = timedelta(minutes=5)
+# A request that was just sent may be unknown for a moment; one that stays unknown is gone.
+_MAX_UNKNOWN = 5
+# A fresh retrieval that was answered longer ago is older than the user who asks for one expects.
+_STALE_AFTER = timedelta(days=1)
+
+
+class MonthRequest:
+    """The request of one month, continued from the state of its note."""
+
+    def __init__(
+        self, files: MonthFiles, note: Note, *, refetch: bool, retry_settings: RetrySettings, say: Callable[[str], None]
+    ) -> None:
+        self._files = files
+        self._month = files.month
+        self._say = say
+        # A request that may be answered from the service's cache is no answer to --refetch.
+        self._note = note.dropped() if refetch and not note.is_fresh else note
+        self._retry_policy = RetryPolicy(files.month, retry_settings, say)
+        self._service = CdsService(read_credentials(), files.month, say)
+        self._current_job: Job | None = None
+        self._job_of_earlier_run = self._note.job
+        # Jobs whose files this run began to download; SHA-256 of files that it refused for their checksum.
+        self._begun: set[str] = set()
+        self._refused: set[str] = set()
+        self._unknown_in_a_row = 0
+        is_recent = datetime.now(tz=UTC) - files.month.end < _RECENT
+        self._must_be_fresh = refetch or is_recent or note.fetched is not None
+
+    def send(self) -> None:
+        """Send the request, or take up the one under way; see `CdsSource.ask`."""
+        self._job()
+
+    def run(self) -> Fetched:
+        """Go on from the note's state to `fetched`."""
+        started, before = time.monotonic(), self._note
+        try:
+            fetched = self._retry_policy.retry(self._attempt)
+        except (NotYetAvailableError, MonthFailedError):
+            self._drop()
+            raise
+        except SourceError:
+            if before.job is not None and self._note.job is None:
+                self._keep(before)
+            raise
+        fetched = replace(fetched, seconds=round(time.monotonic() - started, 3))
+        self._keep(self._note.received(fetched))
+        return fetched
+
+    def _attempt(self) -> Fetched:
+        """Go on from the note's state to a file that is received and valid; called again after a retryable error."""
+        try:
+            job = self._job()
+            self._retry_policy.wait_until(lambda: self._is_ready(job), job.describe)
+            return self._receive(job)
+        except RetryableError as error:
+            self._apply(error)
+            raise
+        except SourceError as error:
+            is_of_earlier_run = self._job_of_earlier_run is not None and self._note.job == self._job_of_earlier_run
+            if isinstance(error, MonthFailedError | RetriesExhaustedError) or not is_of_earlier_run:
+                raise
+            # It may belong to another account, or be gone: a new request does not.
+            self._drop()
+            reason = f"request {self._job_of_earlier_run} of an earlier run cannot be taken up ({error.message})"
+            raise RetryableError(
+                reason, kind="taken up", after_seconds=0.0, needs_new_request=True, max_in_a_row=2
+            ) from error
+
+    def _apply(self, error: RetryableError) -> None:
+        """Make the transition of a retryable error."""
+        if isinstance(error, WrongChecksumError):
+            self._refused.add(error.sha256)
+        if error.kind == "unknown job":
+            self._unknown_in_a_row += 1
+        if error.needs_new_request or self._unknown_in_a_row >= _MAX_UNKNOWN:
+            self._unknown_in_a_row = 0
+            self._drop()
+            # The service's cache would give the damaged file again.
+            self._must_be_fresh = self._must_be_fresh or error.kind == "damaged"
+
+    def _job(self) -> Job:
+        """Return the request under way, or send one."""
+        if self._note.state is State.SENDING:
+            self._find_sent_request()
+        if self._note.job is not None:
+            job = self._take_up(self._note.job)
+            if not self._is_stale(job):
+                return job
+            self._say(f"{self._month}: its answer is out of date; sending a new request")
+            self._must_be_fresh = True
+            self._drop()
+        return self._send(fresh_time_order() if self._must_be_fresh else None)
+
+    def _send(self, time_order: tuple[str, ...] | None) -> Job:
+        self._keep(self._note.sending(_now(), time_order=time_order))
+        try:
+            job = self._service.submit(self._files.inputs(time_order=time_order))
+        except Exception as error:
+            if was_refused(error):
+                self._keep(self._note.refused())
+            raise
+        self._keep(self._note.queued(job.id))
+        self._say(f"{self._month}: sent as request {job.id}")
+        self._current_job = job
+        return job
+
+    def _find_sent_request(self) -> None:
+        """Look for a request whose job id was never received: sent again, it would be made twice."""
+        inputs = self._files.inputs(time_order=self._note.time_order)
+        sent_at = datetime.fromisoformat(str(self._note.sending_at))
+        found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
+        self._keep(self._note.dropped() if found is None else self._note.queued(found))
+
+    def _take_up(self, job_id: str) -> Job:
+        if self._current_job is None or self._current_job.id != job_id:
+            self._current_job = self._service.take_up(job_id)
+            self._say(f"{self._month}: taking up request {job_id}")
+        return self._current_job
+
+    def _is_stale(self, job: Job) -> bool:
+        """Whether it is a fresh retrieval of an earlier run, answered so long ago that it may be out of date."""
+        if job.id != self._job_of_earlier_run or not self._note.is_fresh:
+            return False
+        answered_at = job.answered_at()
+        return answered_at is not None and datetime.now(tz=UTC) - answered_at > _STALE_AFTER
+
+    def _is_ready(self, job: Job) -> bool:
+        is_ready = job.is_ready()
+        self._unknown_in_a_row = 0
+        self._retry_policy.reset()
+        return is_ready
+
+    def _receive(self, job: Job) -> Fetched:
+        """Download the results of a finished request, validate them, and give the file its name."""
+        part = self._files.part(job.id)
+        asset, received = self._download(job, part)
+        suffix = validate_download(self._month, part)
+        if received.has_checksum is False:
+            self._say(
+                f"{self._month}: the file came twice with the same bytes, is whole, and has another checksum than "
+                f"announced ({asset.checksum}): it is kept"
+            )
+        return Fetched(
+            name=self._files.place(part, received.sha256, suffix),
+            sha256=received.sha256,
+            bytes=asset.bytes,
+            checksum=asset.checksum if received.has_checksum else None,
+            job=job.id,
+            fetched_at=_now(),
+            seconds=0.0,
+        )
+
+    def _download(self, job: Job, part: Path) -> tuple[Asset, ReceivedFile]:
+        held = _size(part)
+        try:
+            with translated_errors(self._month):
+                asset = job.asset()
+                if announced_number(asset.checksum) is None and job.id not in self._begun:
+                    # Bytes that a machine wrote before it lost power can only be verified by a checksum.
+                    part.unlink(missing_ok=True)
+                self._begun.add(job.id)
+                refused = frozenset(self._refused)
+                return asset, download(self._month, asset, part, verify=self._service.verify, came_before=refused)
+        except RetryableError as error:
+            # The poll before each download succeeds and resets the waits: errors of results are counted apart, and
+            # reset only by bytes received.
+            error.kind = f"{error.kind} of results"
+            if _size(part) > held:
+                self._retry_policy.reset(error.kind)
+            raise
+
+    def _drop(self) -> None:
+        self._keep(self._note.dropped())
+
+    def _keep(self, note: Note) -> None:
+        self._note = note
+        self._files.keep(note)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")
