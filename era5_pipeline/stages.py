@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from era5_pipeline.flat.checks import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
+from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
 from era5_pipeline.flat.inventory import take_inventory
@@ -53,7 +53,7 @@ class RawResult:
     columns: tuple[str, ...]
     expver: dict[str, dict[str, int]]
     preliminary_hours: dict[str, tuple[str, ...]]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     seconds: float
 
 
@@ -62,7 +62,7 @@ class FlatResult:
     """The flat month, what the checks of it say, its small map, and whether it was there already."""
 
     flat: FlatMonth
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     preview: Path
     reused: bool
 
@@ -73,15 +73,15 @@ class LoadResult:
 
     flat: FlatMonth
     loaded: Loaded
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     verify_seconds: float
 
 
-def _silent(_: str) -> None:
+def _no_op(_: str) -> None:
     """Nobody listens."""
 
 
-def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Source:
+def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
     """The source that the settings choose; `say` is told what it waits for.
 
     Raises:
@@ -98,14 +98,14 @@ def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Sourc
     return SampleSource(settings.home / "raw" / "sample", request, settings.sample_hours)
 
 
-def ask_ahead(settings: Settings, month: Month) -> None:
+def request_ahead(settings: Settings, month: Month) -> None:
     """Let the month's request queue, where it comes from a queue and is not under way: `run_raw` takes it up."""
     source = source_of(settings)
     if isinstance(source, CdsSource):
         source.ask(month)
 
 
-def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _silent) -> RawResult:
+def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_op) -> RawResult:
     """Get the month's raw files, see what they hold, and write the manifest that `run_flat` reads.
 
     Raises:
@@ -115,10 +115,10 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
     month.require_begun(datetime.now(tz=UTC))
     source = source_of(settings, say)
     raw = source.fetch(month)
-    with _noted_if_damaged(source, raw), scratch_folder(settings.home) as scratch:
+    with _invalidating_damaged(source, raw), scratch_folder(settings.home) as scratch:
         inventory = take_inventory(raw, scratch)
         outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
-    source.judged(raw, whole=is_whole(inventory))
+    source.judged(raw, whole=is_complete(inventory))
     seconds = time.monotonic() - started
     # What was here already took what it took when it came: later loads are planned by that.
     before = read_json(_manifest(settings, month))
@@ -150,7 +150,7 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
-    _require_asked_for(settings, raw)
+    _require_same_request(settings, raw)
     refused = manifest.get("refused")
     if refused is not None and not settings.allow_incomplete:
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
@@ -159,7 +159,7 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     flat = None if settings.force else _same_flat(folder, raw, settings)
     reused = flat is not None
     if flat is None:
-        with _noted_if_damaged(source, raw):
+        with _invalidating_damaged(source, raw):
             flat = flatten_month(
                 raw,
                 folder,
@@ -199,7 +199,7 @@ def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | N
 
 
 def run_load(
-    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _silent
+    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _no_op
 ) -> LoadResult:
     """Load the flat month into the table, and compare the two.
 
@@ -260,7 +260,7 @@ def stray_problems(settings: Settings) -> tuple[Problem, ...]:
 
 
 @contextmanager
-def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
+def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
     """What a service sent and cannot be used is not to be given again."""
     try:
         yield
@@ -272,7 +272,7 @@ def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
-def _require_asked_for(settings: Settings, raw: RawMonth) -> None:
+def _require_same_request(settings: Settings, raw: RawMonth) -> None:
     """Of two commands for one month, neither takes up what the other one fetched. What is not set may be anything."""
     source = None if settings.source is None and not settings.files_dirs else settings.source_name
     variables = settings.wanted_variables

@@ -34,7 +34,7 @@ class Update:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-def require_asked_anew(settings: Settings) -> None:
+def require_updatable_source(settings: Settings) -> None:
     """See that the source can have news.
 
     Raises:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from era5_pipeline.flat.checks import Outcome
+    from era5_pipeline.flat.checks import CheckResult
     from era5_pipeline.stages import LoadResult
 
     Making = Callable[..., Settings]
@@ -89,7 +89,7 @@ def run(settings: Settings, warehouse: Warehouse, month: Month = JULY) -> LoadRe
     return run_load(settings, warehouse, month)
 
 
-def passed(outcomes: Iterable[Outcome]) -> dict[str, bool]:
+def passed(outcomes: Iterable[CheckResult]) -> dict[str, bool]:
     return {outcome.name: outcome.passed for outcome in outcomes}
 
 

@@ -13,7 +13,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.updates import current_month, newest_months, require_asked_anew, revisions
+from era5_pipeline.updates import current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline_tests.ledgers import entry
 
 if TYPE_CHECKING:
@@ -130,6 +130,6 @@ def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[
 @pytest.mark.parametrize("source", ["files", "sample"])
 def test_sources_without_news(home: Path, source: str) -> None:
     with pytest.raises(UsageError, match=f"source {source} has no newer months"):
-        require_asked_anew(settings(home, source=source))
+        require_updatable_source(settings(home, source=source))
     for asked in ("cds", "arco"):
-        require_asked_anew(settings(home, source=asked))
+        require_updatable_source(settings(home, source=asked))

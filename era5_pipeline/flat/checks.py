@@ -44,7 +44,7 @@ _ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """How a check ended. A failed one says in `remedy` what to do."""
 
     name: CheckName
@@ -53,7 +53,7 @@ class Outcome:
     remedy: str = ""
 
 
-def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[Outcome, ...]:
+def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
     """`RAW_CHECKS`, from the coordinates of the month's files."""
     return (
         _grid_aligned(inventory),
@@ -62,39 +62,41 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
     )
 
 
-def is_whole(inventory: Inventory) -> bool:
+def is_complete(inventory: Inventory) -> bool:
     """Whether every variable that the files hold has all hours of the month that ERA5 has."""
     return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
 
 
-def _grid_aligned(inventory: Inventory) -> Outcome:
+def _grid_aligned(inventory: Inventory) -> CheckResult:
     off = [problem for problem in inventory.problems if problem.kind == "grid"]
     if off:
-        return Outcome("grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy)
+        return CheckResult(
+            "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
+        )
     points = int(inventory.coverage.sum())
-    return Outcome("grid_aligned", passed=True, description=f"{points} locations on the grid")
+    return CheckResult("grid_aligned", passed=True, description=f"{points} locations on the grid")
 
 
-def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
+def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
     held = inventory.columns
     lacking = [column for column in raw.variables or () if column not in held]
     if lacking:
         text = f"{inventory.month}: its files lack {', '.join(lacking)} (they hold {', '.join(held) or 'nothing'})"
         remedy = "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
-        return Outcome("variables_present", passed=False, description=text, remedy=remedy)
+        return CheckResult("variables_present", passed=False, description=text, remedy=remedy)
     points = int(inventory.coverage.sum())
     partial = {column: inventory.column_locations(column) for column in held}
     short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
     if short:
         text = f"{inventory.month}: {'; '.join(short)}"
         remedy = f"Add the missing files, choose --area or --variables that all of it covers; or {_ALLOW}"
-        return Outcome("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
+        return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
     null = [column for column in BY_COLUMN if column not in held]
     text = f"{', '.join(held)} at all {points} locations" + (f"; NULL: {', '.join(null)}" if null else "")
-    return Outcome("variables_present", passed=True, description=text)
+    return CheckResult("variables_present", passed=True, description=text)
 
 
-def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
+def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
     missing = {
         variable.column: describe_hours(inventory.missing_hours(variable))
         for variable in in_table_order(inventory.columns)
@@ -103,7 +105,7 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
     expected = inventory.month.hours
     if not short:
         text = f"all {expected} hours"
-        return Outcome("hours_complete", passed=True, description=text)
+        return CheckResult("hours_complete", passed=True, description=text)
     if len(set(short.values())) == 1 and len(short) == len(missing):
         text = f"{inventory.hours.size} of {expected} hours; missing {_shortened(next(iter(short.values())))}"
     else:
@@ -116,7 +118,7 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
     if (last := _last_hour(inventory)) is not None:
         description += f"; the latest hour there is {last}"
     remedy = f"Wait for the month to be complete or {_ALLOW}"
-    return Outcome("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
+    return CheckResult("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
 
 
 def _last_hour(inventory: Inventory) -> str | None:
@@ -133,12 +135,12 @@ def _shortened(runs: tuple[str, ...]) -> str:
     return ", ".join(runs[:_SHOWN]) + more
 
 
-def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[Outcome, ...]:
+def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
     """`FLAT_CHECKS`, from the facts of the flat month."""
     return _within_bounds(flat), _no_missing(flat, allow_incomplete=allow_incomplete)
 
 
-def _within_bounds(flat: FlatMonth) -> Outcome:
+def _within_bounds(flat: FlatMonth) -> CheckResult:
     outside = [
         f"{facts.column} has {facts.out_of_bounds} values outside {BY_COLUMN[facts.column].minimum:g} to "
         f"{BY_COLUMN[facts.column].maximum:g} {BY_COLUMN[facts.column].unit}, first at {facts.first_out_of_bounds}"
@@ -147,26 +149,26 @@ def _within_bounds(flat: FlatMonth) -> Outcome:
     ]
     if outside:
         remedy = "The file is damaged, or in other units than it says: download it again."
-        return Outcome(
+        return CheckResult(
             "values_within_bounds",
             passed=False,
             description=f"{flat.month}: {'; '.join(outside)}",
             remedy=remedy,
         )
     ranges = (f"{f.column} {f.minimum:g} to {f.maximum:g}" for f in flat.columns if f.minimum is not None)
-    return Outcome("values_within_bounds", passed=True, description=", ".join(ranges))
+    return CheckResult("values_within_bounds", passed=True, description=", ".join(ranges))
 
 
-def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
+def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     holes = [
         f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}"
         for facts in flat.columns
         if facts.missing
     ]
     if not holes:
-        return Outcome("no_missing_values", passed=True, description=f"{flat.rows} rows without a hole")
+        return CheckResult("no_missing_values", passed=True, description=f"{flat.rows} rows without a hole")
     remedy = f"Download the month again (a time may be announced before its values are there), {_ALLOW}"
-    return Outcome(
+    return CheckResult(
         "no_missing_values",
         passed=allow_incomplete,
         description=f"{flat.month}: {'; '.join(holes)}",
@@ -174,19 +176,19 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
     )
 
 
-def table_outcomes(flat: FlatMonth, differences: tuple[str, ...]) -> tuple[Outcome, ...]:
+def table_outcomes(flat: FlatMonth, differences: tuple[str, ...]) -> tuple[CheckResult, ...]:
     """`TABLE_CHECKS`, from the differences that `warehouse.verify` found."""
     in_rows = [text for text in differences if text.startswith(("rows", "sum of location_id"))]
     in_columns = [text for text in differences if text not in in_rows]
     remedy = "Something changed the table beside the pipeline: run the month again with --force."
     return (
-        Outcome(
+        CheckResult(
             "rows_equal",
             passed=not in_rows,
             description=f"{flat.month}: {'; '.join(in_rows)}" if in_rows else f"{flat.rows} rows in table and file",
             remedy=remedy,
         ),
-        Outcome(
+        CheckResult(
             "columns_equal",
             passed=not in_columns,
             description=f"{flat.month}: {'; '.join(in_columns)}"

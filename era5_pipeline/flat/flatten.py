@@ -28,7 +28,7 @@ from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
 from era5_pipeline.flat.formats import ROW_GROUP_ROWS, SCHEMA, Sink, open_sink
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.merge import Part, Placed, covered_by, merge, parts_of, place
-from era5_pipeline.flat.statistics import Tally
+from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import Tile, cut_tiles
 from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
@@ -39,7 +39,7 @@ from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.netcdf.field_reader import FieldReader
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
-from era5_pipeline.runtime.prefetch import MadeAhead
+from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -184,13 +184,13 @@ class _Flattening:
     location_id_sum: int = 0
     preview_locations: list[npt.NDArray[np.int32]] = field(default_factory=list)
     preview_values: list[Floats] = field(default_factory=list)
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, ColumnStatistics] = field(default_factory=dict)
 
     def run(self) -> None:
         inventory = self.inventory
         parts = {column: parts_of(inventory, column) for column in inventory.columns}
         for variable in in_table_order(inventory.columns):
-            self.tallies[variable.column] = Tally.of(variable, inventory)
+            self.tallies[variable.column] = ColumnStatistics.of(variable, inventory)
         with ExitStack() as stack:
             readers = {}
             for piece in inventory.pieces:
@@ -198,7 +198,7 @@ class _Flattening:
                     readers[piece.file] = FieldReader(piece.file)
                     stack.callback(readers[piece.file].close)
             # Closed before the files are, so that nothing reads them any more.
-            for tile, placed, values in stack.enter_context(closing(MadeAhead(self._tiles(parts, readers)))):
+            for tile, placed, values in stack.enter_context(closing(Prefetched(self._tiles(parts, readers)))):
                 self._write(self._tables(tile, placed, values))
                 del values  # before the next but one is read
 
@@ -253,7 +253,7 @@ class _Flattening:
         hours = self.inventory.hours
         covered = covered_by([p for of_column in placed.values() for p in of_column], tile, hours.size)
         for column in placed:
-            self.tallies[column].note_oddities(values[column], tile)
+            self.tallies[column].count_missing_and_out_of_bounds(values[column], tile)
 
         inside = self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)]
         latitude, longitude = np.nonzero(inside)  # row by row: ascending location_id, for the tile's axes ascend

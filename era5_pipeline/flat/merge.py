@@ -56,7 +56,7 @@ class Placed:
 
 
 @dataclass
-class Versions:
+class HourVersions:
     """Counts, for one column, which hours of the month each version gave values for."""
 
     hours: int
@@ -113,7 +113,7 @@ def merge(
     read: Sequence[Floats],
     tile: Tile,
     hours: npt.NDArray[np.int64],
-    versions: Versions,
+    versions: HourVersions,
 ) -> Floats:
     """Lay the parts, `read` in the order of `placed`, over each other: (latitude, longitude, hour) float32.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from era5_pipeline.flat.digests import digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
-from era5_pipeline.flat.merge import Versions, describe_place
+from era5_pipeline.flat.merge import HourVersions, describe_place
 from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.hours import describe_hours
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
+class ColumnStatistics:
     """Facts of one column; it ought to have values at the hours (n,) and places (721, 1440) that are due."""
 
     variable: Variable
     inventory: Inventory
-    versions: Versions
+    versions: HourVersions
     due_hours: Flags
     due_places: Flags
     values: int = 0
@@ -56,13 +56,13 @@ class Tally:
         return cls(
             variable,
             inventory,
-            Versions(inventory.hours.size),
+            HourVersions(inventory.hours.size),
             due_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
             & (inventory.hours >= int(variable.first_valid.timestamp()) // 3600),
             due_places=inventory.column_coverage(variable.column),
         )
 
-    def note_oddities(self, values: Floats, tile: Tile) -> None:
+    def count_missing_and_out_of_bounds(self, values: Floats, tile: Tile) -> None:
         """Look for what is missing or out of bounds in a tile: (latitude, longitude, hour)."""
         missing = np.isnan(values)
         if missing.any():

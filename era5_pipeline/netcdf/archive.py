@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.point_csv import CsvFile, write_as_netcdf
 from era5_pipeline.netcdf.recognise import HEAD_BYTES, describe_other, kind_of, kind_of_bytes
-from era5_pipeline.runtime.scratch_folders import own_folder
+from era5_pipeline.runtime.scratch_folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +56,7 @@ def scratch_folder(home: Path) -> Iterator[Path]:
     """
     parent = home / "scratch"
     with disk_errors("making a scratch folder", parent), ExitStack() as stack:
-        folder = stack.enter_context(own_folder(parent, "unpacked-"))
+        folder = stack.enter_context(temporary_folder(parent, "unpacked-"))
         kept = stack.pop_all()
     with kept:
         yield folder

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from era5_pipeline.flat.formats import COLUMNS, SCHEMA
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.runtime.prefetch import MadeAhead
+from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class FlatCopy:
         self._on_rows = on_rows
         is_binary = flat.format == "parquet"
         self._options = ["FORMAT binary"] if is_binary else ["FORMAT csv", "HEADER true"]
-        self._batches = {span: MadeAhead(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())}
+        self._batches = {
+            span: Prefetched(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())
+        }
 
     def __call__(
         self,

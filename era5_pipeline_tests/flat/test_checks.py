@@ -13,7 +13,7 @@ from era5_pipeline.flat.checks import (
     RAW_CHECKS,
     TABLE_CHECKS,
     CheckName,
-    Outcome,
+    CheckResult,
     flat_outcomes,
     raw_outcomes,
     table_outcomes,
@@ -41,7 +41,7 @@ def raw_checks(
     variables: tuple[str, ...] | None = None,
     area: str | None = None,
     allow: bool = False,
-) -> dict[str, Outcome]:
+) -> dict[str, CheckResult]:
     paths = [path for n, one in enumerate(of) for path in era5_files.write(folder, one, stem=f"file{n}")]
     raw = era5_files.raw_month(paths, month, variables=variables, area=area)
     with scratch_folder(folder) as scratch:
@@ -140,7 +140,7 @@ def test_points_off_the_grid(tmp_path: Path) -> None:
     assert off.remedy
 
 
-def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, Outcome]:
+def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, CheckResult]:
     outcomes = flat_outcomes(flat, allow_incomplete=allow)
     assert tuple(outcome.name for outcome in outcomes) == FLAT_CHECKS
     return {outcome.name: outcome for outcome in outcomes}

@@ -237,7 +237,7 @@ def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(TWO_HOURS[:-20], "its last line has no end", id="cut within a number"),
+        pytest.param(TWO_HOURS[:-20], "its last line has no line break", id="cut within a number"),
         pytest.param(TWO_HOURS[:-20] + "\n", "Expected 4 columns, got 1", id="cut within a line"),
         pytest.param(TWO_HOURS.replace("300.5", "warm"), "invalid value 'warm'", id="text in a number"),
         pytest.param(TWO_HOURS.replace("2023-07-01 01", "yesterday"), "yesterday", id="no time"),

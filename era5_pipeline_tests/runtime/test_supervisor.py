@@ -14,7 +14,7 @@ import psutil as _psutil
 import pytest
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
-from era5_pipeline.runtime.supervisor import LogFile, Service, supervise
+from era5_pipeline.runtime.supervisor import LogFile, ManagedProcess, supervise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ class Playground:
     def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0) -> int:
         """Supervise services named a, b, ..., each ready when it has noted that it starts."""
         services = [
-            Service(
+            ManagedProcess(
                 name=name,
                 argv=(sys.executable, "-c", script, name),
                 ready=lambda name=name: name in self.names("starts"),  # type: ignore[misc]
@@ -170,7 +170,7 @@ def test_started_in_order_and_stopped_in_reverse(playground: Playground) -> None
 
 
 def test_without_a_question_ready_at_once(tmp_path: Path) -> None:
-    services = [Service("sleeper", ("sleep", "60"))]
+    services = [ManagedProcess("sleeper", ("sleep", "60"))]
     assert supervise(services, env=os.environ, log_folder=tmp_path, on_ready=ctrl_c) == 0
 
 
@@ -210,8 +210,8 @@ def test_the_first_dies_while_the_second_gets_ready(playground: Playground) -> N
 def test_a_command_that_is_not_there(playground: Playground, tmp_path: Path) -> None:
     env = os.environ | {"EVENTS": str(playground.events_file)}
     services = [
-        Service("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
-        Service("missing", (str(tmp_path / "no-such-command"),)),
+        ManagedProcess("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
+        ManagedProcess("missing", (str(tmp_path / "no-such-command"),)),
     ]
     with pytest.raises(Era5Error, match="missing: cannot be started") as failed:
         supervise(services, env=env, log_folder=tmp_path, on_ready=pytest.fail)
@@ -326,7 +326,7 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_for_logs_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    services = [Service("sleeper", ("sleep", "60"))]
+    services = [ManagedProcess("sleeper", ("sleep", "60"))]
     with pytest.raises(LocalDiskError):
         supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
 
@@ -342,7 +342,7 @@ def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) 
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)\n"
     )
-    service = Service("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
+    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )

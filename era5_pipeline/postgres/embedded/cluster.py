@@ -26,6 +26,7 @@ from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION, server
 from era5_pipeline.postgres.embedded.server_processes import first_number, number_in_use, server_processes, works_on
 from era5_pipeline.postgres.embedded.socket_folder import PORT, SocketFolder
 from era5_pipeline.postgres.embedded.tuning import bulk_load_settings, write_settings
+from era5_pipeline.runtime.files import sync_folder
 from era5_pipeline.runtime.supervisor import LogFile
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Cluster:
             if not made:
                 raise self._failure("its data folder cannot be made")
             fresh.rename(self.data_folder)
-            _sync_folder(parent)
+            sync_folder(parent)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -238,12 +239,3 @@ class Cluster:
             f"the embedded PostgreSQL {problem}; its last lines:\n{said}",
             remedy=f"Correct what they say, then try again. The whole log: {self.log_path}",
         )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in it durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

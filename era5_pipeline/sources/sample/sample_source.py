@@ -17,7 +17,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
-from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
 from era5_pipeline.runtime.progress import report
 from era5_pipeline.sources.sample.weather import FORMULAE_VERSION, SampleWeather
@@ -120,14 +120,14 @@ def _hours_since_1970(time: datetime) -> int:
     return round(time.timestamp() / 3600)
 
 
-def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
+def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:
     """Divide the variables by step type, leaving out what has none of the wanted hours."""
     parts = []
     for step_type in _STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.step_type == step_type)
         begin = max((_hours_since_1970(variable.first_valid) for variable in alike), default=wanted.stop)
         if hours := range(max(wanted.start, begin), wanted.stop):
-            parts.append(Part(step_type, alike, hours))
+            parts.append(CdsFilePart(step_type, alike, hours))
     return tuple(parts)
 
 
