@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.netcdf import archive
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.sources.files.files_source import FilesSource
@@ -81,6 +83,13 @@ def folder(tmp_path: Path) -> Path:
 def write_july(folder: Path, hours: int = 744, *, seed: int = 1, names: tuple[str, ...] = ("t2m",)) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", hours), names=names, seed=seed))
+
+
+def write_zipped_july(folder: Path, hours: int = 744) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    zipped = replace(era5_files.CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
+    weather = era5_files.weather(era5_files.hours_from("2023-07-01T00", hours), names=("t2m", "tp"))
+    era5_files.write(folder, weather, zipped)
 
 
 def run(settings: Settings, warehouse: Warehouse, month: Month = JULY) -> LoadResult:
@@ -323,11 +332,56 @@ def test_files_that_change_between_the_stages(settings: Making, folder: Path) ->
     (file,) = folder.iterdir()
     with file.open("ab") as grown:
         grown.write(b"more")
-    with pytest.raises(BadFileError, match="has changed since the month was looked for"):
+    with pytest.raises(BadFileError, match="has changed since the raw stage"):
         run_flat(chosen, JULY)
     file.unlink()
     with pytest.raises(BadFileError, match="cannot be opened"):
         run_flat(chosen, JULY)
+
+
+def test_a_zip_is_unpacked_once_for_raw_and_flat(
+    settings: Making, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[str] = []
+    unpack = archive._unpack
+
+    def counted(*args: Any) -> Path:
+        unpacked.append(args[1].filename)
+        return unpack(*args)
+
+    monkeypatch.setattr(archive, "_unpack", counted)
+    write_zipped_july(folder)
+    chosen = settings(files_dir=str(folder))
+    source_of(chosen).fetch(JULY)  # the catalogue of the files looks into each of them once
+    unpacked.clear()
+    run_raw(chosen, JULY)
+    first = run_flat(chosen, JULY)
+    assert unpacked == ["era5-0.nc", "era5-1.nc"]
+    # Without raw in the same process, flat unpacks them itself, and makes the same rows.
+    again = run_flat(settings(files_dir=str(folder), force=True), JULY)
+    assert len(unpacked) == 4
+    assert (again.flat.sha256, again.flat.columns) == (first.flat.sha256, first.flat.columns)
+    assert list((chosen.home / "scratch").iterdir()) == []
+
+
+def test_a_zip_that_changed_between_the_stages_is_not_flattened_from_its_old_members(
+    settings: Making, folder: Path
+) -> None:
+    write_zipped_july(folder)
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BadFileError, match="has changed since the raw stage"):
+        run_flat(chosen, JULY)
+    assert list((chosen.home / "scratch").iterdir()) == []
+
+
+def test_no_unpacked_files_are_kept_for_a_refused_month(settings: Making, folder: Path) -> None:
+    write_zipped_july(folder, hours=24)
+    chosen = settings(files_dir=str(folder))
+    assert not passed(run_raw(chosen, JULY).outcomes)["hours_complete"]
+    assert list((chosen.home / "scratch").iterdir()) == []
 
 
 def test_strays_are_told_of(settings: Making, warehouse: Warehouse, folder: Path) -> None:

@@ -129,7 +129,7 @@ def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[
 
 @pytest.mark.parametrize("source", ["files", "sample"])
 def test_sources_without_news(home: Path, source: str) -> None:
-    with pytest.raises(UsageError, match=f"source {source} has no newer months"):
+    with pytest.raises(UsageError, match=f"source {source} does not publish new months"):
         require_updatable_source(settings(home, source=source))
     for asked in ("cds", "arco"):
         require_updatable_source(settings(home, source=asked))

@@ -1,6 +1,6 @@
-"""What a month must be before it is loaded, and what the table must hold afterwards; each check in words.
+"""Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies.
 
-Here: judging. Not here: finding the facts (`netcdf.inventory`, `flatten`, `warehouse.verify`), or stopping anything.
+Here: the conditions. Not here: collecting the facts (`inventory`, `flatten`, `warehouse.verify`), or stopping a run.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ FLAT_CHECKS: tuple[CheckName, ...] = ("values_within_bounds", "no_missing_values
 TABLE_CHECKS: tuple[CheckName, ...] = ("rows_equal", "columns_equal")
 
 CHECK_DESCRIPTIONS: dict[CheckName, str] = {
-    "grid_aligned": "All coordinates are points of ERA5's 0.25 degree grid.",
-    "variables_present": "Every variable asked for is there, at every location.",
+    "grid_aligned": "All coordinates are on ERA5's 0.25 degree grid.",
+    "variables_present": "Every requested variable is present, at every location.",
     "hours_complete": "Every variable has all hours of the month (1940-01: accumulations from 07:00).",
     "values_within_bounds": "All values are physically possible.",
-    "no_missing_values": "No value is missing where the files have the place and hour.",
-    "rows_equal": "The table holds as many rows of the month as the file, of the same locations.",
-    "columns_equal": "Counts, range and checksum of every column are the same in table and file.",
+    "no_missing_values": "No value is missing at the locations and hours that the files cover.",
+    "rows_equal": "The table holds as many rows of the month as the flat file, for the same locations.",
+    "columns_equal": "Count, range and checksum of every column are the same in table and flat file.",
 }
 _SHOWN = 3
-_ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger then says so)."
+_ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger then marks it incomplete)."
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a check ended. A failed one says in `remedy` what to do."""
+    """The result of one check; for a failed one, `remedy` says what to do."""
 
     name: CheckName
     passed: bool
@@ -54,7 +54,7 @@ class CheckResult:
 
 
 def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
-    """`RAW_CHECKS`, from the coordinates of the month's files."""
+    """Run `RAW_CHECKS` on the inventory of the month's files."""
     return (
         _grid_aligned(inventory),
         _variables_present(raw, inventory, allow_incomplete=allow_incomplete),
@@ -63,7 +63,7 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
 
 
 def is_complete(inventory: Inventory) -> bool:
-    """Whether every variable that the files hold has all hours of the month that ERA5 has."""
+    """Whether every variable in the files has all hours of the month that ERA5 has."""
     return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
 
 
@@ -122,7 +122,7 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckRes
 
 
 def _last_hour(inventory: Inventory) -> str | None:
-    """The latest hour that there is, if all up to it are there, and none after; None: the gaps are elsewhere."""
+    """The latest hour present, if the month is complete up to it and ends there; None: the gaps are elsewhere."""
     first, end = (int(time.timestamp()) // 3600 for time in (inventory.month.start, inventory.month.end))
     last = int(inventory.hours.max(initial=-1))
     if inventory.hours.size != last - first + 1 or last == end - 1:
@@ -136,7 +136,7 @@ def _shortened(runs: tuple[str, ...]) -> str:
 
 
 def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
-    """`FLAT_CHECKS`, from the facts of the flat month."""
+    """Run `FLAT_CHECKS` on the facts of the flat month."""
     return _within_bounds(flat), _no_missing(flat, allow_incomplete=allow_incomplete)
 
 
@@ -148,7 +148,7 @@ def _within_bounds(flat: FlatMonth) -> CheckResult:
         if facts.out_of_bounds
     ]
     if outside:
-        remedy = "The file is damaged, or in other units than it says: download it again."
+        remedy = "The file is damaged, or not in the units that it states: download it again."
         return CheckResult(
             "values_within_bounds",
             passed=False,
@@ -161,13 +161,13 @@ def _within_bounds(flat: FlatMonth) -> CheckResult:
 
 def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     holes = [
-        f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}"
+        f"{facts.column}: {facts.missing} values are missing, first at {facts.first_missing}"
         for facts in flat.columns
         if facts.missing
     ]
     if not holes:
-        return CheckResult("no_missing_values", passed=True, description=f"{flat.rows} rows without a hole")
-    remedy = f"Download the month again (a time may be announced before its values are there), {_ALLOW}"
+        return CheckResult("no_missing_values", passed=True, description=f"{flat.rows} rows without a missing value")
+    remedy = f"Download the month again (a service may list hours before their values are available), {_ALLOW}"
     return CheckResult(
         "no_missing_values",
         passed=allow_incomplete,

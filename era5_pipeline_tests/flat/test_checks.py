@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 WHOLE = hours_from("2023-07-01T00", 744)
-ALLOWED = "--allow-incomplete (the ledger then says so)."
+ALLOWED = "--allow-incomplete (the ledger then marks it incomplete)."
 
 
 def raw_checks(
@@ -154,7 +154,7 @@ def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
     assert checks["values_within_bounds"].description.startswith(
         f"temperature_2m {first.minimum:g} to {first.maximum:g}, total_precipitation "
     )
-    assert checks["no_missing_values"].description == f"{flat.rows} rows without a hole"
+    assert checks["no_missing_values"].description == f"{flat.rows} rows without a missing value"
 
 
 def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
@@ -172,7 +172,9 @@ def test_values_that_are_missing(flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "sf"), missing=0.1)
     outcome = flat_checks(flat)["no_missing_values"]
     assert not outcome.passed
-    holes = [f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}" for facts in flat.columns]
+    holes = [
+        f"{facts.column}: {facts.missing} values are missing, first at {facts.first_missing}" for facts in flat.columns
+    ]
     assert outcome.description == f"2023-07: {'; '.join(holes)}"
     assert ALLOWED in outcome.remedy
     assert flat_checks(flat, allow=True)["no_missing_values"].passed

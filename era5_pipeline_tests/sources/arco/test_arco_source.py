@@ -337,7 +337,7 @@ def test_days_that_cannot_be_used_are_read_anew(tmp_path: Path, what: str) -> No
         path.write_bytes(bytes(path.stat().st_size))
         with pytest.raises(BadFileError) as caught:
             run_raw(settings, MONTH)
-        assert "fetched anew" in caught.value.remedy
+        assert "downloaded again" in caught.value.remedy
     else:
         outcomes = {outcome.name: outcome.passed for outcome in run_flat(settings, MONTH).outcomes}
         assert not outcomes["values_within_bounds"]
