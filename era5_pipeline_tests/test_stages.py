@@ -108,7 +108,7 @@ def state_of(warehouse: Warehouse) -> str:
 
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
-def test_a_generated_month_comes_to_the_table(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
+def test_a_generated_month_is_loaded(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
     chosen = settings(area=SMALL, format=flat_format)
     assert isinstance(source_of(chosen), SampleSource)
     raw = run_raw(chosen, JULY)
@@ -130,7 +130,7 @@ def test_a_generated_month_comes_to_the_table(settings: Making, warehouse: Wareh
     assert_holds(warehouse, flat.flat)
 
 
-def test_files_come_to_the_table(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_a_month_of_files_is_loaded(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     assert isinstance(source_of(chosen), FilesSource)
     result = run(chosen, warehouse)
@@ -139,7 +139,7 @@ def test_files_come_to_the_table(settings: Making, warehouse: Warehouse, folder:
     assert_holds(warehouse, result.flat)
 
 
-def test_a_real_month_comes_to_the_table(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
+def test_a_real_month_is_loaded(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
     chosen = settings(files_dir=str(era5_samples / "gulf-2023"))
     result = run(chosen, warehouse, Month(2023, 2))
     assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
@@ -148,14 +148,14 @@ def test_a_real_month_comes_to_the_table(settings: Making, warehouse: Warehouse,
     assert state_of(warehouse) == "loaded"
 
 
-def test_a_stage_says_which_one_it_needs(settings: Making, warehouse: Warehouse) -> None:
+def test_a_stage_names_the_stage_that_it_needs(settings: Making, warehouse: Warehouse) -> None:
     with pytest.raises(InputError, match="2023-07 has no raw files yet\nMaterialize era5/raw"):
         run_flat(settings(), JULY)
     with pytest.raises(InputError, match="2023-07 has no flat file\nMaterialize era5/flat"):
         run_load(settings(), warehouse, JULY)
 
 
-def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -> None:
+def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> None:
     """Two commands for one month and home: neither gets what the other asked for, unawares."""
     run_raw(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY)
     says = r"another request \(source sample, area 10.25/20/10/20.25, 6 variables\)"
@@ -167,7 +167,7 @@ def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -
         assert run_flat(settings(sample_hours=2, allow_incomplete=True, **same), JULY).flat.locations == 4
 
 
-def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> None:
+def test_files_that_are_here_already_keep_the_seconds_of_their_download(settings: Making) -> None:
     """Later months are planned by that, not by how fast it is to see that nothing is to be done."""
     asked = settings(area=SMALL, sample_hours=2, allow_incomplete=True)
     run_raw(asked, JULY)
@@ -180,7 +180,7 @@ def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> Non
     assert read_json(manifest)["seconds"] < 1000
 
 
-def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: Path) -> None:
+def test_an_intact_flat_file_is_reused(settings: Making, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     first = run_flat(chosen, JULY)
@@ -194,9 +194,7 @@ def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: P
 
 
 @pytest.mark.parametrize("harm", ["a changed byte", "cut", "gone", "facts gone"])
-def test_a_flat_file_that_was_harmed_is_made_again(
-    settings: Making, warehouse: Warehouse, folder: Path, harm: str
-) -> None:
+def test_a_damaged_flat_file_is_written_again(settings: Making, warehouse: Warehouse, folder: Path, harm: str) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     made = run_flat(chosen, JULY).flat
@@ -216,7 +214,7 @@ def test_a_flat_file_that_was_harmed_is_made_again(
     assert_holds(warehouse, made)
 
 
-def test_other_files_or_wishes_make_another_flat_file(settings: Making, folder: Path) -> None:
+def test_other_files_or_settings_give_another_flat_file(settings: Making, folder: Path) -> None:
     made = []
     for wishes in ({}, {"format": "csv"}, {"area": SMALL}, {"variables": "t2m"}):
         chosen = settings(files_dir=str(folder), **wishes)
@@ -247,7 +245,7 @@ def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: 
     assert run(settings(files_dir=str(moved)), warehouse).loaded.changed
 
 
-def test_months_that_the_source_cannot_give_are_not_unchanged(
+def test_months_that_the_source_cannot_provide_are_not_unchanged(
     settings: Making, warehouse: Warehouse, folder: Path
 ) -> None:
     chosen = settings(files_dir=str(folder))
@@ -287,7 +285,7 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
     assert state_of(warehouse) == "loaded"
 
 
-def test_a_table_that_was_changed_is_noticed(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_a_changed_table_fails_verification(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run(chosen, warehouse)
     with warehouse.connect() as connection:
@@ -302,7 +300,7 @@ def test_a_table_that_was_changed_is_noticed(settings: Making, warehouse: Wareho
     assert_holds(warehouse, repaired.flat)
 
 
-def test_generated_months_leave_real_ones_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_generated_months_do_not_replace_real_ones(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     run(settings(files_dir=str(folder)), warehouse)
     real = rows_of_table(warehouse)
     with pytest.raises(RefusedError, match=r"the table holds real data \(source files\)"):
@@ -312,7 +310,7 @@ def test_generated_months_leave_real_ones_alone(settings: Making, warehouse: War
     assert rows_in(warehouse) == 4 * 744
 
 
-def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
+def test_invalid_months_and_sources_are_errors(settings: Making, folder: Path) -> None:
     later = Month.from_number(Month.of(datetime.now(tz=UTC)).number + 1)
     with pytest.raises(UsageError, match=f"{later} lies in the future"):
         run_raw(settings(), later)
@@ -326,7 +324,7 @@ def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
         run_raw(settings(source="files"), JULY)
 
 
-def test_files_that_change_between_the_stages(settings: Making, folder: Path) -> None:
+def test_files_that_change_between_the_stages_are_detected(settings: Making, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     (file,) = folder.iterdir()
@@ -384,7 +382,7 @@ def test_no_unpacked_files_are_kept_for_a_refused_month(settings: Making, folder
     assert list((chosen.home / "scratch").iterdir()) == []
 
 
-def test_strays_are_told_of(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_unusable_files_of_unknown_month_are_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     (folder / "cut.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     chosen = settings(files_dir=str(folder))
     result = run(chosen, warehouse)
@@ -411,7 +409,7 @@ def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: W
     assert_holds(warehouse, flat.flat)
 
 
-def test_waiting_is_told(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_waiting_for_a_lock_is_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder), lock_timeout_seconds=1)
     run(chosen, warehouse)
     said: list[str] = []

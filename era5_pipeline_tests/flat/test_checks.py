@@ -54,7 +54,7 @@ def test_every_check_is_described() -> None:
     assert set(CHECK_DESCRIPTIONS) == {*RAW_CHECKS, *FLAT_CHECKS, *TABLE_CHECKS} == set(get_args(CheckName))
 
 
-def test_a_whole_month(tmp_path: Path) -> None:
+def test_a_complete_month_passes_the_raw_checks(tmp_path: Path) -> None:
     checks = raw_checks(tmp_path, weather(WHOLE, names=("t2m", "tcc")))
     assert all(outcome.passed for outcome in checks.values())
     assert checks["grid_aligned"].description == "12 locations on the grid"
@@ -67,7 +67,7 @@ def test_a_whole_month(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("allow", [False, True])
-def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
+def test_hours_missing_from_all_variables(tmp_path: Path, allow: bool) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[:168], names=("t2m", "tp")), allow=allow)["hours_complete"]
     assert outcome.passed == allow
     assert outcome.description == (
@@ -77,7 +77,7 @@ def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
     assert outcome.remedy == f"Wait for the month to be complete or get the rest, or load it as it is with {ALLOWED}"
 
 
-def test_hours_that_one_variable_lacks(tmp_path: Path) -> None:
+def test_hours_missing_from_one_variable(tmp_path: Path) -> None:
     instant, accumulated = weather(WHOLE), weather(WHOLE[24:], names=("tp",))
     outcome = raw_checks(tmp_path, instant, accumulated)["hours_complete"]
     assert not outcome.passed
@@ -86,7 +86,7 @@ def test_hours_that_one_variable_lacks(tmp_path: Path) -> None:
     )
 
 
-def test_hours_that_lack_in_many_places(tmp_path: Path) -> None:
+def test_many_gaps_are_shortened_in_the_message(tmp_path: Path) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[::6]))["hours_complete"]
     assert outcome.description == (
         "2023-07 is incomplete: 124 of 744 hours; missing 2023-07-01T01 to 2023-07-01T05, "
@@ -110,7 +110,7 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
     assert not later["hours_complete"].passed
 
 
-def test_a_variable_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
+def test_a_requested_variable_is_missing(tmp_path: Path) -> None:
     wanted = ("temperature_2m", "snowfall")
     for allow in (False, True):  # this is no matter of being incomplete
         outcome = raw_checks(tmp_path, weather(WHOLE), variables=wanted, allow=allow)["variables_present"]
@@ -119,7 +119,7 @@ def test_a_variable_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
     assert "leave them out of --variables" in outcome.remedy
 
 
-def test_a_variable_of_a_smaller_area(tmp_path: Path) -> None:
+def test_a_variable_covers_a_smaller_area(tmp_path: Path) -> None:
     wide, narrow = weather(WHOLE), weather(WHOLE, latitudes=(10.5,), names=("tp",))
     outcome = raw_checks(tmp_path / "a", wide, narrow)["variables_present"]
     assert not outcome.passed
@@ -146,7 +146,7 @@ def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, CheckResul
     return {outcome.name: outcome for outcome in outcomes}
 
 
-def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
+def test_a_good_flat_month_passes_the_flat_checks(flat_months: FlatMonths) -> None:
     flat = flat_months()
     checks = flat_checks(flat)
     assert all(outcome.passed for outcome in checks.values())
@@ -157,7 +157,7 @@ def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
     assert checks["no_missing_values"].description == f"{flat.rows} rows without a missing value"
 
 
-def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
+def test_values_out_of_bounds(flat_months: FlatMonths) -> None:
     flat = flat_months()
     place = "latitude 10.5, longitude 20, 2023-07-01T00:00Z"
     odd = replace(flat, columns=(replace(flat.columns[0], out_of_bounds=3, first_out_of_bounds=place), flat.columns[1]))
@@ -168,7 +168,7 @@ def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
     assert "download it again" in outcome.remedy
 
 
-def test_values_that_are_missing(flat_months: FlatMonths) -> None:
+def test_missing_values(flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "sf"), missing=0.1)
     outcome = flat_checks(flat)["no_missing_values"]
     assert not outcome.passed
@@ -180,7 +180,7 @@ def test_values_that_are_missing(flat_months: FlatMonths) -> None:
     assert flat_checks(flat, allow=True)["no_missing_values"].passed
 
 
-def test_a_column_that_is_missing_altogether(flat_months: FlatMonths) -> None:
+def test_a_column_without_any_value(flat_months: FlatMonths) -> None:
     checks = flat_checks(flat_months(points=(1, 1), names=("t2m", "tp"), missing=1.0))
     assert not checks["no_missing_values"].passed
     assert checks["values_within_bounds"].passed

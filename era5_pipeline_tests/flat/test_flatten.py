@@ -250,7 +250,7 @@ def digest_of(rows: Rows, column: str) -> str:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_every_layout_becomes_the_same_rows(tmp_path: Path, layout: Layout) -> None:
+def test_every_layout_gives_the_same_rows(tmp_path: Path, layout: Layout) -> None:
     of = weather(
         hours_from("2023-06-30T20", 9),
         [0.25, 0.0, -0.25],
@@ -284,7 +284,7 @@ def layouts_and_weather(draw: st.DrawFn) -> tuple[Layout, Weather]:
 
 @settings(max_examples=60, deadline=None)
 @given(layouts_and_weather())
-def test_any_rectangle_and_hours_become_their_rows(
+def test_any_rectangle_and_hours_are_flattened_to_their_values(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[Layout, Weather]
 ) -> None:
     layout, of = case
@@ -300,7 +300,7 @@ def test_any_rectangle_and_hours_become_their_rows(
     shutil.rmtree(folder)
 
 
-def test_two_areas_are_not_filled_up_to_a_rectangle(tmp_path: Path) -> None:
+def test_two_areas_are_not_extended_to_one_rectangle(tmp_path: Path) -> None:
     hours = hours_from("2023-07-01T00", 5)
     one = weather(hours, [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"])
     other = weather(hours, [50.0], [-170.0, -169.75, -169.5], ["t2m", "tp"], seed=2)
@@ -317,7 +317,7 @@ def test_two_areas_are_not_filled_up_to_a_rectangle(tmp_path: Path) -> None:
     assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
 
 
-def test_variables_of_different_areas_and_hours_are_null_where_they_are_not(tmp_path: Path) -> None:
+def test_variables_are_null_outside_their_areas_and_hours(tmp_path: Path) -> None:
     wide = weather(hours_from("2023-07-01T00", 5), [10.0, 9.75], [20.0, 20.25], ["t2m"])
     narrow = weather(hours_from("2023-07-01T02", 2), [9.75], [20.25], ["tp"])
     paths = [write_netcdf(tmp_path / "a.nc", wide), write_netcdf(tmp_path / "b.nc", narrow)]
@@ -336,9 +336,7 @@ def test_variables_of_different_areas_and_hours_are_null_where_they_are_not(tmp_
     assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
 
 
-def test_a_meridian_that_comes_twice_as_0_and_360_becomes_rows_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_meridian_given_as_0_and_360_becomes_rows_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 3000)
     monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
     of = weather(hours_from("2023-07-01T00", 2), [10.0], np.arange(1441) / 4, ["u10"])
@@ -392,7 +390,7 @@ def test_small_tiles_and_row_groups_give_the_same_rows_as_one(
     assert_facts_are_those_of_the_rows(many, rows)
 
 
-def test_how_files_hold_values_does_not_change_their_digest(tmp_path: Path) -> None:
+def test_the_storage_type_of_values_does_not_change_their_digest(tmp_path: Path) -> None:
     of = weather(hours_from("2023-07-01T00", 9), names=list(VARIABLES), missing=0.1)
     layouts = [layout for layout in LAYOUTS if layout.packed == "no"]
     found = {
@@ -426,7 +424,7 @@ def test_missing_values_are_counted_and_the_first_place_is_named(tmp_path: Path)
     assert (facts.out_of_bounds, facts.first_out_of_bounds) == (0, None)
 
 
-def test_hours_that_only_some_places_have_are_missing_at_the_others(tmp_path: Path) -> None:
+def test_hours_of_some_locations_only_are_missing_at_the_others(tmp_path: Path) -> None:
     """Together the files have all hours and all places, and yet there is a hole."""
     whole = weather(hours_from("2023-07-01T00", 4), [10.0], [20.0], ["t2m"])
     short = weather(hours_from("2023-07-01T00", 2), [9.75], [20.0], ["t2m"])
@@ -471,7 +469,7 @@ def test_a_column_that_is_missing_throughout_has_no_range(tmp_path: Path) -> Non
     assert facts.expver == {}
 
 
-def test_1940_has_no_accumulations_before_seven_and_does_not_miss_them(tmp_path: Path) -> None:
+def test_accumulations_before_07_of_1940_01_01_are_not_missing(tmp_path: Path) -> None:
     raw = SampleSource(tmp_path / "raw", Request(area=Area(10, 20, 9.75, 20.25)), 24).fetch(Month(1940, 1))
     flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
     rows = flat_rows(flat.path)
@@ -548,7 +546,7 @@ def test_real_files_off_the_grid_are_refused_by_name(era5_samples: Path, tmp_pat
 
 
 @pytest.mark.parametrize("cut", [0, 10, 500, 5000, -100])
-def test_a_file_that_is_cut_off_after_it_was_found_is_named(tmp_path: Path, cut: int) -> None:
+def test_a_file_truncated_after_the_raw_stage_is_named(tmp_path: Path, cut: int) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 100)))
     raw = raw_month([path], "2023-07")
     path.write_bytes(path.read_bytes()[:cut])
@@ -560,7 +558,7 @@ def test_a_file_that_is_cut_off_after_it_was_found_is_named(tmp_path: Path, cut:
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
 @pytest.mark.parametrize("kilobytes", [4, 64, 1000])
-def test_a_full_disk_is_an_error_of_the_disk_and_leaves_nothing(
+def test_a_full_disk_is_a_disk_error_and_leaves_nothing(
     tmp_path: Path, flat_format: FlatFormat, kilobytes: int
 ) -> None:
     path = write_netcdf(
@@ -608,7 +606,7 @@ def test_flattening_again_leaves_one_file_whatever_has_changed(tmp_path: Path) -
     assert data == {last.path, june.path}
 
 
-def test_a_failure_leaves_the_month_that_was_there(tmp_path: Path) -> None:
+def test_a_failure_keeps_the_previous_flat_month(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 500)), replace(CURRENT, expver="absent"))
     before = flatten([path], "2023-07", tmp_path)
     damage(path, 0.7)
@@ -630,7 +628,7 @@ def test_an_interruption_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-def test_a_flat_month_whose_file_is_gone_cut_or_another_is_none(tmp_path: Path) -> None:
+def test_a_missing_truncated_or_replaced_flat_file_is_read_as_none(tmp_path: Path) -> None:
     flat = flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
     folder = tmp_path / "flat"
     content = flat.path.read_bytes()
@@ -644,7 +642,7 @@ def test_a_flat_month_whose_file_is_gone_cut_or_another_is_none(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"raw": 1}', '{"raw": {}, "path": "x"}'])
-def test_facts_that_are_damaged_are_none_and_made_again(tmp_path: Path, content: str) -> None:
+def test_damaged_facts_are_read_as_none_and_written_again(tmp_path: Path, content: str) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))
     flat = flatten([path], "2023-07", tmp_path)
     facts_file(tmp_path / "flat", JULY).write_text(content)
@@ -654,7 +652,7 @@ def test_facts_that_are_damaged_are_none_and_made_again(tmp_path: Path, content:
     assert read_flat_month(tmp_path / "flat", JULY) == again
 
 
-def test_facts_of_an_older_form_are_none(tmp_path: Path) -> None:
+def test_facts_of_an_older_form_are_read_as_none(tmp_path: Path) -> None:
     flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
     file = facts_file(tmp_path / "flat", JULY)
     value = json.loads(file.read_text())

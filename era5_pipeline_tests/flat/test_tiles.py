@@ -75,7 +75,7 @@ def fields(draw: st.DrawFn) -> Field:
     st.integers(1, 5000),
     st.sampled_from(["global", "90/170/0/-170", "20/0/-20/0.5", "90/-180/-90/179"]),
 )
-def test_tiles_cover_what_is_covered_each_point_once_and_are_bounded(held: list[Field], target: int, area: str) -> None:
+def test_tiles_cover_each_point_once_and_have_a_limited_size(held: list[Field], target: int, area: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TARGET_POINT_HOURS", target)
         patch.setattr(tiles, "LARGEST_POINT_HOURS", 3 * target)
@@ -87,7 +87,7 @@ def test_tiles_cover_what_is_covered_each_point_once_and_are_bounded(held: list[
             assert point_hours <= max(3 * target, inventory.hours.size)
 
 
-def test_tiles_end_where_chunks_of_the_file_do() -> None:
+def test_tiles_end_at_chunk_borders_of_the_file() -> None:
     field = field_of(np.arange(720, -1, -1), np.arange(1440), (24, 91, 180), hours=744)
     height_of_chunk, width_of_chunk = 91, 180
     for tile in cut_tiles(inventory_of(field)):
@@ -116,6 +116,6 @@ def test_a_small_month_is_one_tile() -> None:
     assert tile.longitude_index.tolist() == [0, 1, 1438, 1439]
 
 
-def test_places_that_the_largest_file_lacks_get_tiles_too() -> None:
+def test_locations_missing_from_the_largest_file_get_tiles_too() -> None:
     large, small = field_of(np.arange(10), np.arange(10)), field_of([50, 51], [5, 900])
     assert_tiles_cover_each_point_once(inventory_of(large, small))

@@ -24,7 +24,7 @@ def test_the_same_items_in_order(items: list[int], depth: int) -> None:
         assert list(ahead) == []
 
 
-def test_the_next_is_made_while_this_one_is_used() -> None:
+def test_the_next_item_is_computed_while_this_one_is_processed() -> None:
     made: list[int] = []
 
     def make() -> Iterator[int]:
@@ -45,7 +45,7 @@ def test_the_next_is_made_while_this_one_is_used() -> None:
         wait_for(4)
 
 
-def test_what_making_raises_is_raised_in_its_turn() -> None:
+def test_an_exception_is_raised_when_its_item_is_requested() -> None:
     def make() -> Iterator[int]:
         yield 1
         yield 2
@@ -57,7 +57,7 @@ def test_what_making_raises_is_raised_in_its_turn() -> None:
             next(items)
 
 
-def test_closed_it_leaves_no_thread() -> None:
+def test_close_ends_the_thread() -> None:
     before = threading.active_count()
     for asked in (0, 1, 5):
         items = Prefetched(iter(range(1000)), 4)

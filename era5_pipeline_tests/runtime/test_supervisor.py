@@ -169,12 +169,12 @@ def test_started_in_order_and_stopped_in_reverse(playground: Playground) -> None
     assert after == before
 
 
-def test_without_a_question_ready_at_once(tmp_path: Path) -> None:
+def test_a_process_without_ready_check_is_ready_at_once(tmp_path: Path) -> None:
     services = [ManagedProcess("sleeper", ("sleep", "60"))]
     assert supervise(services, env=os.environ, log_folder=tmp_path, on_ready=ctrl_c) == 0
 
 
-def test_not_ready_in_time(playground: Playground) -> None:
+def test_a_process_that_is_not_ready_in_time_is_an_error(playground: Playground) -> None:
     silent = "import time; print('waiting for Godot', flush=True); time.sleep(60)"
     with pytest.raises(Era5Error, match=r"b: is not ready after 0\.7 s") as failed:
         playground.run(GOOD, silent, on_ready=pytest.fail, ready_seconds=0.7)
@@ -183,7 +183,7 @@ def test_not_ready_in_time(playground: Playground) -> None:
     assert playground.names("ends") == ["a"]
 
 
-def test_dies_before_it_is_ready(playground: Playground) -> None:
+def test_a_process_that_exits_before_it_is_ready_is_an_error(playground: Playground) -> None:
     dies = DIES.replace('note("starts")', "")
     with pytest.raises(Era5Error, match="b: ended by itself with exit code 3") as failed:
         playground.run(GOOD, dies, GOOD, on_ready=pytest.fail)
@@ -193,7 +193,7 @@ def test_dies_before_it_is_ready(playground: Playground) -> None:
     assert playground.names("ends") == ["a"]
 
 
-def test_dies_later(playground: Playground) -> None:
+def test_a_process_that_exits_later_is_an_error(playground: Playground) -> None:
     ready: list[bool] = []
     with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
         playground.run(GOOD, DIES_LATER, GOOD, on_ready=lambda: ready.append(True))
@@ -202,12 +202,12 @@ def test_dies_later(playground: Playground) -> None:
     assert sorted(playground.names("ends")) == ["a", "c"]
 
 
-def test_the_first_dies_while_the_second_gets_ready(playground: Playground) -> None:
+def test_the_first_process_exits_while_the_second_starts(playground: Playground) -> None:
     with pytest.raises(Era5Error, match="a: ended by itself by signal 9"):
         playground.run(DIES_LATER, "import time; time.sleep(60)", on_ready=pytest.fail)
 
 
-def test_a_command_that_is_not_there(playground: Playground, tmp_path: Path) -> None:
+def test_a_missing_command_is_an_error(playground: Playground, tmp_path: Path) -> None:
     env = os.environ | {"EVENTS": str(playground.events_file)}
     services = [
         ManagedProcess("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
@@ -228,13 +228,13 @@ def test_an_exception_leaves_nothing_behind(playground: Playground) -> None:
     assert playground.names("ends") == ["b", "a"]
 
 
-def test_asked_to_stop_before_all_are_ready(playground: Playground) -> None:
+def test_a_stop_requested_before_all_are_ready(playground: Playground) -> None:
     asks = f"import os, signal; os.kill({os.getpid()}, signal.SIGTERM)\n{GOOD.replace('starts', 'begins')}"
     assert playground.run(GOOD, asks, GOOD, on_ready=pytest.fail) == 128 + signal.SIGTERM
     assert playground.names("starts") == ["a"]
 
 
-def test_a_second_ctrl_c_hurries(playground: Playground) -> None:
+def test_a_second_ctrl_c_shortens_the_waits(playground: Playground) -> None:
     begin = time.monotonic()
     assert playground.run(DEAF, ONLY_TERM, on_ready=lambda: ctrl_c(2)) == 0
     assert time.monotonic() - begin < 8
@@ -244,13 +244,13 @@ def test_a_second_ctrl_c_hurries(playground: Playground) -> None:
     assert playground.names("SIGTERM") == ["a"]
 
 
-def test_what_a_service_started_is_stopped_too(playground: Playground) -> None:
+def test_children_of_a_process_are_stopped_too(playground: Playground) -> None:
     assert playground.run(PARENT, on_ready=lambda: ctrl_c(2)) == 0
     assert sorted(playground.names("starts")) == ["a", "child"]
     assert playground.left_behind() == []
 
 
-def test_ctrl_c_in_a_terminal_reaches_the_services_once(playground: Playground, tmp_path: Path) -> None:
+def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground, tmp_path: Path) -> None:
     # A second SIGINT in this half second would end it without the note.
     slow = GOOD.replace('note("ends")', 'time.sleep(0.5); note("ends")')
     with start_supervisor(tmp_path, slow, slow) as supervisor:
@@ -262,7 +262,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_services_once(playground: Playground, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_other_ways_to_ask(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
+def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
     with start_supervisor(tmp_path, GOOD) as supervisor:
         assert supervisor.stdout
         supervisor.stdout.readline()
@@ -271,7 +271,7 @@ def test_other_ways_to_ask(playground: Playground, tmp_path: Path, number: signa
     assert playground.names("ends") == ["a"]
 
 
-def test_services_hear_ctrl_c_even_if_a_shells_background_job_starts_them(
+def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_job(
     playground: Playground, tmp_path: Path
 ) -> None:
     """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes, inheriting that, never end."""
@@ -290,7 +290,7 @@ def test_services_hear_ctrl_c_even_if_a_shells_background_job_starts_them(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
-def test_services_do_not_outlive_a_kill_9(playground: Playground, tmp_path: Path) -> None:
+def test_processes_do_not_outlive_a_killed_supervisor(playground: Playground, tmp_path: Path) -> None:
     with start_supervisor(tmp_path, GOOD, GOOD) as supervisor:
         assert supervisor.stdout
         supervisor.stdout.readline()
@@ -299,7 +299,7 @@ def test_services_do_not_outlive_a_kill_9(playground: Playground, tmp_path: Path
     wait_until(lambda: not playground.left_behind())
 
 
-def test_a_log_tells_of_this_run_only(tmp_path: Path) -> None:
+def test_last_lines_are_of_this_run_only(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "logs/service.log")
     assert "cannot be read" in log.last_lines()
     with log.opened() as file:
@@ -314,7 +314,7 @@ def test_a_log_tells_of_this_run_only(tmp_path: Path) -> None:
     assert log.path.read_bytes().startswith(b"the run before\n")
 
 
-def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_a_large_log_is_rotated(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "service.log")
     for number in range(4):
         with log.opened() as file:
@@ -324,14 +324,14 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_for_logs_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_log_folder_is_a_disk_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     services = [ManagedProcess("sleeper", ("sleep", "60"))]
     with pytest.raises(LocalDiskError):
         supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
 
 
-def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) -> None:
+def test_a_process_that_crashes_while_starting_is_started_once_more(tmp_path: Path) -> None:
     crashed, ready = tmp_path / "crashed", tmp_path / "ready"
     program = (
         "import os, signal, time, pathlib\n"
