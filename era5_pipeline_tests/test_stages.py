@@ -1,4 +1,4 @@
-"""A month's way from files to the table, without Dagster: what each stage leaves, takes up again, and refuses."""
+"""The stages of a month without Dagster: what each stores, reuses and refuses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def warehouse(database_url: str) -> Warehouse:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
-    """Makes settings of a home of the test's own; nothing is taken from the environment."""
+    """Makes settings with a home of this test; the environment is ignored."""
     for name in [name for name in os.environ if name.startswith("ERA5_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -156,7 +156,7 @@ def test_a_stage_names_the_stage_that_it_needs(settings: Making, warehouse: Ware
 
 
 def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> None:
-    """Two commands for one month and home: neither gets what the other asked for, unawares."""
+    """Two commands for one month and home with different requests: neither uses the other's raw files."""
     run_raw(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY)
     says = r"another request \(source sample, area 10.25/20/10/20.25, 6 variables\)"
     for other in ({"area": "11/20/10/21"}, {"variables": "t2m"}, {"source": "cds"}):
@@ -168,7 +168,7 @@ def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> Non
 
 
 def test_files_that_are_here_already_keep_the_seconds_of_their_download(settings: Making) -> None:
-    """Later months are planned by that, not by how fast it is to see that nothing is to be done."""
+    """Later loads are planned by the time of a download, not by that of finding the files already here."""
     asked = settings(area=SMALL, sample_hours=2, allow_incomplete=True)
     run_raw(asked, JULY)
     manifest = asked.home / "raw" / f"{JULY}.json"
@@ -224,7 +224,7 @@ def test_other_files_or_settings_give_another_flat_file(settings: Making, folder
     run_raw(settings(files_dir=str(folder)), JULY)
     made.append(run_flat(settings(files_dir=str(folder)), JULY))
     assert [result.reused for result in made] == [False] * 5
-    assert len({result.flat.fingerprint for result in made}) == 4  # the format is no matter of the rows
+    assert len({result.flat.fingerprint for result in made}) == 4  # the fingerprint does not depend on the format
 
 
 def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: 
     assert run(chosen, warehouse).loaded.changed
     assert unchanged_months(chosen, warehouse, (Month(2023, 6), JULY, Month(2023, 8))) == {JULY}
     assert not run(chosen, warehouse).loaded.changed
-    # Under other names, and elsewhere: the same files.
+    # The same files under other names in another folder.
     moved = folder.rename(folder.with_name("moved"))
     for file in moved.iterdir():
         file.rename(file.with_name(f"renamed-{file.name}"))
@@ -266,7 +266,7 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
         "; the latest hour there is 2023-07-07 23:00 UTC"
     )
     assert "--allow-incomplete" in outcome.remedy
-    # Nor does it get in stage by stage, as from the UI.
+    # The flat stage alone, as started from the UI, refuses it too.
     with pytest.raises(RefusedError, match="2023-07 is incomplete") as caught:
         run_flat(chosen, JULY)
     assert "era5/raw" in caught.value.remedy
@@ -278,7 +278,7 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
     assert (result.flat.hours, result.flat.rows) == (168, 12 * 168)
     assert_holds(warehouse, result.flat)
     assert state_of(warehouse) == "incomplete"
-    # When the rest comes, it is loaded without being told to.
+    # When the rest of the files arrives, the month counts as changed and is loaded.
     write_july(folder)
     assert unchanged_months(chosen, warehouse, (JULY,)) == frozenset()
     run(chosen, warehouse)

@@ -1,4 +1,4 @@
-"""What the checks say, in the user's words: of real files in all ways incomplete, and of facts that are odd."""
+"""Results and messages of the checks: for files incomplete in every way, and for facts with anomalies."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
     assert late["hours_complete"].description == (
         "1940-01 is incomplete: total_precipitation has 736 of 744 hours, missing 1940-01-01T07"
     )
-    # From February on there is no such excuse.
+    # From February 1940 on, every hour is expected.
     hours = hours_from("1940-02-01T00", 696)
     later = raw_checks(tmp_path / "later", weather(hours), weather(hours[7:], names=("tp",)), month="1940-02")
     assert not later["hours_complete"].passed
@@ -112,7 +112,7 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
 
 def test_a_requested_variable_is_missing(tmp_path: Path) -> None:
     wanted = ("temperature_2m", "snowfall")
-    for allow in (False, True):  # this is no matter of being incomplete
+    for allow in (False, True):  # --allow-incomplete makes no difference here
         outcome = raw_checks(tmp_path, weather(WHOLE), variables=wanted, allow=allow)["variables_present"]
         assert not outcome.passed
     assert outcome.description == "2023-07: its files lack snowfall (they hold temperature_2m)"

@@ -1,4 +1,4 @@
-"""The digest of a column, against the same sum done in whole numbers of Python."""
+"""The digest of a column, compared with the same sum in Python integers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ any_value = st.one_of(st.floats(width=32), st.sampled_from([0.0, -0.0, np.nan, 1
 
 @st.composite
 def months(draw: st.DrawFn) -> tuple[Floats, Integers, Integers]:
-    """Values (location, hour), numbers of locations, and hours."""
+    """Values (location, hour), location ids, and hours."""
     shape = (draw(st.integers(1, 6)), draw(st.integers(1, 8)))
     values = draw(npst.arrays(np.float32, shape, elements=any_value))
     places = draw(st.lists(st.integers(1, 1_038_240), min_size=shape[0], max_size=shape[0], unique=True))
@@ -90,7 +90,7 @@ def test_the_smallest_step_of_any_value_changes_the_digest(
     weights = RowWeights(places, hours)
     for towards in (-np.inf, np.inf):
         changed = values.copy()
-        with np.errstate(over="ignore"):  # beyond the greatest number is infinity
+        with np.errstate(over="ignore"):  # the step above the largest float32 is infinity
             changed[row, column] = np.nextafter(values[row, column], np.float32(towards))
         assert weights.digest(changed) != weights.digest(values)
 
@@ -128,7 +128,7 @@ def test_an_absent_row_differs_from_a_zero_and_from_a_missing_value(
     without = RowWeights(places, hours, present)
     assert len(found) == 3
     assert without.digest(values) not in found
-    values[row, column] = 5.0  # what lies there counts for nothing
+    values[row, column] = 5.0  # the value of an absent row is ignored
     values_before = without.digest(values)
     values[row, column] = np.nan
     assert without.digest(values) == values_before
@@ -154,7 +154,7 @@ def test_all_nans_have_the_same_digest() -> None:
 
 
 def test_changing_every_sign_changes_the_digest() -> None:
-    """The sign is the uppermost bit: times a power of two, it would reach the uppermost bits of the sum alone."""
+    """The sign is the highest bit: unless mixed into lower ones, it would affect the highest bits of the sum only."""
     random = np.random.default_rng(1)
     values = random.normal(size=(50, 744)).astype(np.float32)
     weights = RowWeights(np.arange(50), np.arange(744))

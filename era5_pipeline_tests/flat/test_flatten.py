@@ -77,11 +77,11 @@ def no_pictures() -> Iterator[None]:
         yield
 
 
-# ---- real files, read by other means
+# ---- real files, compared with an independent reader
 
 
 def independently(paths: list[Path], month: str) -> Rows:
-    """The rows of a month, read with netCDF4 and its own scaling, numbered by a formula of its own."""
+    """The rows of a month, read independently: with netCDF4's own scaling and another formula for location ids."""
     found: dict[str, npt.NDArray[np.float64]] = {}
     numbers: list[int] = []
     hours: list[int] = []
@@ -108,7 +108,7 @@ def independently(paths: list[Path], month: str) -> Rows:
 
 
 def series_independently(path: Path, month: str) -> Rows:
-    """The rows of a month of a point series as CSV, read with Python's own reader."""
+    """The rows of a month of a point series in CSV, read with Python's csv module."""
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["valid_time"].startswith(month)]
     found = {}
@@ -121,7 +121,7 @@ def series_independently(path: Path, month: str) -> Rows:
 
 
 def csv_rows(path: Path) -> Rows:
-    """The rows of a flat month in CSV, read with Python's own reader."""
+    """The rows of a flat month in CSV, read with Python's csv module."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     times = [datetime.fromisoformat(row["time"]) for row in rows]
@@ -201,7 +201,7 @@ def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("path", every_real_file(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tmp_path: Path) -> None:
-    """Its first and its last month; of ERA5_SAMPLES, whatever there is."""
+    """Of every real file, also those of ERA5_SAMPLES, the first and the last month."""
     source = FilesSource((path,), tmp_path)
     assert source.months() or source.problems()
     assert all(problem.remedy for problem in source.problems())
@@ -236,7 +236,7 @@ def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
 
 
 def digest_of(rows: Rows, column: str) -> str:
-    """The digest of a column of these rows, in one go, whatever tiles they were made in."""
+    """The digest of a column of these rows, computed at once, independent of tiles."""
     locations, place = np.unique(rows.locations, return_inverse=True)
     hours, when = np.unique(rows.hours, return_inverse=True)
     values = np.full((locations.size, hours.size), np.nan, dtype=np.float32)
@@ -246,7 +246,7 @@ def digest_of(rows: Rows, column: str) -> str:
     return digest_text(FLAT_FORM + RowWeights(locations, hours, present).digest(values))
 
 
-# ---- one weather, in every layout
+# ---- the same values in every layout
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -268,7 +268,7 @@ def test_every_layout_gives_the_same_rows(tmp_path: Path, layout: Layout) -> Non
 
 @st.composite
 def layouts_and_weather(draw: st.DrawFn) -> tuple[Layout, Weather]:
-    """Any rectangle on the globe, poles and antimeridian too, down to a point; any hours, in any order."""
+    """Any rectangle on the globe, including poles, antimeridian and single points; any hours, in any order."""
     south, tall = draw(st.one_of(st.just(0), st.just(717), st.integers(0, 717))), draw(st.integers(1, 4))
     west, wide = draw(st.one_of(st.just(1437), st.integers(0, 1439))), draw(st.integers(1, 5))
     latitudes = (np.arange(south, south + tall) * 0.25 - 90.0)[::-1]
@@ -411,7 +411,7 @@ def test_the_smallest_step_of_one_value_changes_the_digest_of_its_column_alone(t
     assert all(len(column.digest or "") == 16 for column in after.columns)
 
 
-# ---- what is odd
+# ---- missing values and values out of bounds
 
 
 def test_missing_values_are_counted_and_the_first_place_is_named(tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_missing_values_are_counted_and_the_first_place_is_named(tmp_path: Path)
 
 
 def test_hours_of_some_locations_only_are_missing_at_the_others(tmp_path: Path) -> None:
-    """Together the files have all hours and all places, and yet there is a hole."""
+    """Together the files have all hours and all locations, but not every hour at every location."""
     whole = weather(hours_from("2023-07-01T00", 4), [10.0], [20.0], ["t2m"])
     short = weather(hours_from("2023-07-01T00", 2), [9.75], [20.0], ["t2m"])
     paths = [write_netcdf(tmp_path / "a.nc", whole), write_netcdf(tmp_path / "b.nc", short)]
@@ -493,7 +493,7 @@ def test_nan_before_the_first_accumulation_is_not_missing_and_after_it_is(tmp_pa
     assert {facts.column: facts.missing for facts in flat.columns} == {"temperature_2m": 1, "total_precipitation": 1}
 
 
-# ---- what cannot be done
+# ---- errors
 
 
 def damage(path: Path, part: float) -> None:
@@ -573,12 +573,12 @@ def test_a_full_disk_is_a_disk_error_and_leaves_nothing(
         assert raised.value.remedy
         assert [path for path in disk.rglob("*") if path.is_file()] == []
         assert left_behind(disk) == []
-    # The same on a disk with room.
+    # The same month fits on a disk with enough space.
     flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format=flat_format)
     assert flat.rows == 744 * 200
 
 
-# ---- what is left
+# ---- files that remain afterwards
 
 
 def test_the_flat_file_and_its_facts_are_all_that_is_left(tmp_path: Path) -> None:
@@ -671,7 +671,7 @@ def test_progress_ends_with_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {(report[0], report[2], report[3]) for report in heard} == {("flat", 60, "rows")}
 
 
-# ---- room and time
+# ---- progress, memory and preview
 
 
 FLATTEN_GLOBE = """

@@ -136,7 +136,7 @@ def test_a_bad_file_of_the_month_is_named(tmp_path: Path) -> None:
         inventory_of(raw_month([good, bad], "2023-07"), tmp_path)
     assert raised.value.path == str(bad)
     assert raised.value.remedy
-    # Its hours are of July: for June it does not matter.
+    # Its hours are in July: for June it is ignored.
     june = write_netcdf(tmp_path / "june.nc", weather(hours_from("2023-06-01T00", 2)))
     assert inventory_of(raw_month([june, bad], "2023-06"), tmp_path).problems == ()
 

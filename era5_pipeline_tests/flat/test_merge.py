@@ -59,22 +59,22 @@ def expvers(flat: FlatMonth) -> dict[str, int]:
     return column.expver
 
 
-# ---- files that overlap
+# ---- overlapping files
 
 
 @pytest.mark.parametrize("one", [CURRENT, LEGACY], ids=str)
 @pytest.mark.parametrize("other", [CURRENT, LEGACY], ids=str)
 def test_files_that_agree_within_their_packing_may_overlap(tmp_path: Path, one: Layout, other: Layout) -> None:
-    """Near 0 degC too, where float32 in the file is coarser than in the table."""
+    """Also near 0 degC, where float32 is coarser for the kelvin of the file than for the table's degrees."""
     hours = hours_from("2023-07-01T00", 300)
     of = weather(hours, names=["t2m", "tp"])
     of.fields["t2m"][:] = 273.15 + np.random.default_rng(1).normal(0, 0.2, of.shape)
-    # Packed over another range, the same weather gets other numbers.
+    # Packed over another range, the same values get other numbers.
     half = replace(of, hours=hours[:150], fields={name: values[:150] for name, values in of.fields.items()})
     paths = [write_netcdf(tmp_path / "a.nc", of, one), write_netcdf(tmp_path / "b.nc", half, other)]
     flat = flatten(paths, "2023-07", tmp_path)
     slack = half_steps_of(of, LEGACY)
-    slack["temperature_2m"] += 2e-5  # what float32 keeps of 273.15
+    slack["temperature_2m"] += 2e-5  # rounding of float32 near 273.15
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), slack)
 
 
@@ -174,7 +174,7 @@ def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, 
 
 
 def test_an_hour_counts_as_preliminary_if_it_is_at_any_location(tmp_path: Path) -> None:
-    """Final data of one place, preliminary of its neighbour; at 02:00 the final value is missing."""
+    """Final data at one location, preliminary at its neighbour; at 02:00 the final value is missing."""
     here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
     here.fields["u10"][2] = np.nan
     both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
@@ -249,12 +249,12 @@ def test_versions_are_counted_per_variable(tmp_path: Path) -> None:
     assert flat.version == "mixed"
 
 
-# ---- any number of files, laid over each other in any way
+# ---- any number of files that overlap in any way
 
 
 @st.composite
 def files_of(draw: st.DrawFn) -> list[Weather]:
-    """Windows on two truths, a final and a preliminary one, of 4 x 4 points across the antimeridian and 8 hours."""
+    """Cutouts of two data sets, final and preliminary, of 4 x 4 points across the antimeridian and 8 hours."""
     north = np.array([10.5, 10.25, 10.0, 9.75])
     east = np.array([179.5, 179.75, 180.0, -179.75])
     random = np.random.default_rng(draw(st.integers(0, 5)))

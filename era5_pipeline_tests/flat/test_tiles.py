@@ -58,7 +58,7 @@ def assert_tiles_cover_each_point_once(inventory: Inventory) -> list[Tile]:
 
 @st.composite
 def fields(draw: st.DrawFn) -> Field:
-    """A rectangle anywhere, across the antimeridian too, in either direction; a circle perhaps with both ends."""
+    """Any rectangle, also across the antimeridian, in either direction; full circles also with 0 and 360."""
     south = draw(st.integers(0, 715))
     latitudes = np.arange(south, south + draw(st.integers(1, 6)))
     west, width = draw(st.integers(0, 1439)), draw(st.one_of(st.integers(1, 12), st.just(1440)))
@@ -91,7 +91,7 @@ def test_tiles_end_at_chunk_borders_of_the_file() -> None:
     field = field_of(np.arange(720, -1, -1), np.arange(1440), (24, 91, 180), hours=744)
     height_of_chunk, width_of_chunk = 91, 180
     for tile in cut_tiles(inventory_of(field)):
-        rows = 720 - tile.latitude_index  # as they lie in the file
+        rows = 720 - tile.latitude_index  # rows in the file, from north to south
         assert rows.min() % height_of_chunk == 0
         assert (rows.max() + 1) % height_of_chunk == 0 or rows.max() == 720
         assert tile.longitude_index.min() % width_of_chunk == 0
@@ -105,7 +105,7 @@ def test_a_global_month_is_cut_into_tiles_of_which_two_fit_into_memory(chunks: t
     field = field_of(np.arange(720, -1, -1), np.arange(1440), chunks, hours=744)
     width, height = tile_size(field, 744)
     assert width * height * 744 <= tiles.LARGEST_POINT_HOURS
-    # And not so small that a month takes thousands of them.
+    # Not so small either that a month has thousands of tiles.
     assert width * height * 744 >= tiles.TARGET_POINT_HOURS / 2
     assert_tiles_cover_each_point_once(inventory_of(field))
 

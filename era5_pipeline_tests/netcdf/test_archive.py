@@ -46,7 +46,7 @@ def test_members_are_unpacked_and_named_by_zip_and_member(tmp_path: Path, netcdf
     files = unpacked(path, tmp_path / "scratch")
     assert [file.shown for file in files] == [f"{path}!accum.nc", f"{path}!folder/instant"]
     assert [file.path.read_bytes() for file in files] == [content] * 2
-    # What is no netCDF takes no room.
+    # Other members are not unpacked.
     assert len(list((tmp_path / "scratch").iterdir())) == 2
 
 
@@ -82,7 +82,7 @@ def test_a_zip_without_netcdf_is_refused(tmp_path: Path, members: dict[str, byte
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_damaged_zip_is_reported_or_unpacks_correctly(tmp_path: Path, netcdf: Path, method: int) -> None:
-    """Cut off at, or a byte flipped at, some hundred places: wrong contents never get through."""
+    """Truncated or with a flipped byte at some hundred positions: wrong contents are never returned."""
     content = netcdf.read_bytes()
     path = zip_of(tmp_path / "era5.zip", {"a.nc": content}, method)
     whole = path.read_bytes()

@@ -26,7 +26,7 @@ def test_the_required_length_is_that_of_a_complete_file(
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", hours), names=names), layout)
     required = required_bytes(path)
     assert required is not None
-    # What pads the last values to four bytes is not missed.
+    # The padding after the last value is not required.
     assert 0 <= path.stat().st_size - required < 4
 
 

@@ -51,7 +51,7 @@ def changed(path: Path, change: Callable[[netCDF4.Dataset], Any]) -> Path:
     return path
 
 
-# ---- what is held
+# ---- usable fields
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -131,7 +131,7 @@ def test_expver_stored_as_characters_is_read(tmp_path: Path) -> None:
 
 
 def test_valid_time_is_used_not_the_start_of_the_forecast(tmp_path: Path) -> None:
-    """As cfgrib writes accumulations: `time` is when the forecast began, one `step` before."""
+    """As cfgrib writes accumulations: `time` is the start of the forecast, one `step` earlier."""
     path = forecast(tmp_path / "x.nc", steps=1)
     (field,) = look_into(path).fields
     np.testing.assert_array_equal(field.hours, [hour("2023-07-01T07"), hour("2023-07-01T19")])
@@ -196,7 +196,7 @@ def test_the_file_name_does_not_matter(tmp_path: Path, name: str) -> None:
     assert look_into(write_netcdf(tmp_path / name, weather(HOURS))).problems == ()
 
 
-# ---- what stands in the way
+# ---- problems
 
 
 def with_members(path: Path, members: int) -> Path:
@@ -329,7 +329,7 @@ def test_times_that_are_fill_values_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_without_times_is_refused(tmp_path: Path) -> None:
-    """What a program leaves that was stopped before the first record."""
+    """As left by a program that was stopped before it wrote the first record."""
     of = Weather(HOURS[:0], np.array([10.0]), np.array([20.0]), {"t2m": np.empty((0, 1, 1))})
     path = write_netcdf(tmp_path / "x.nc", of, replace(LEGACY, packed="no", record_dimension=True))
     problem = only_problem(path)

@@ -90,7 +90,7 @@ def test_packed_values_are_unpacked_in_float64_whatever_the_type_of_their_attrib
 
 
 def test_signed_numbers_marked_unsigned_are_read_as_unsigned(tmp_path: Path) -> None:
-    """netCDF-3 has no unsigned types: an attribute says so."""
+    """netCDF-3 has no unsigned types: the attribute _Unsigned marks them."""
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS), LEGACY)
     with netCDF4.Dataset(path, "a") as dataset:
         dataset["t2m"].setncatts({"_Unsigned": "true", "scale_factor": 0.01, "add_offset": 0.0})
@@ -161,7 +161,7 @@ def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatc
         reader.close()
 
 
-def test_the_chunk_cache_of_hdf5_is_small(tmp_path: Path) -> None:
-    """64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
+def test_the_chunk_cache_of_hdf5_is_limited(tmp_path: Path) -> None:
+    """The default is 64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
     read(write_netcdf(tmp_path / "x.nc", weather(HOURS)))
     assert netCDF4.get_chunk_cache()[0] <= 1 << 20

@@ -1,4 +1,4 @@
-"""Point series as CSV: the same values, hours and months as the netCDF of the same series; what is refused, and how."""
+"""Point series in CSV: the same values, hours and months as the netCDF of the same series; errors and remedies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def no_pictures() -> Iterator[None]:
 
 
 def csv_of(of: Weather, order: Sequence[str] | None = None) -> str:
-    """The series as the service writes it: the shortest text of each float32, nothing where a value is missing."""
+    """The series as the service writes it: the shortest exact text of each float32, empty where a value is missing."""
     columns = {
         "valid_time": [str(h.astype("datetime64[h]").astype("datetime64[s]")).replace("T", " ") for h in of.hours],
         **{name: [_text(value) for value in values.reshape(-1)] for name, values in of.fields.items()},
@@ -123,7 +123,7 @@ def test_mekong_as_served_has_a_wet_and_a_dry_season(point_series: Path, tmp_pat
 
 
 def test_a_series_gives_the_same_rows_as_csv_and_as_netcdf(point_series: Path, tmp_path: Path) -> None:
-    """The netCDF of Paris as it was served, written as CSV the way the service does."""
+    """The served netCDF of Paris, rewritten as CSV in the service's format."""
     (archive,) = (point_series / "paris-2024-nc-zip").glob("*.zip")
     with zipfile.ZipFile(archive) as opened:
         netcdf = tmp_path / opened.namelist()[0]
@@ -146,7 +146,7 @@ def test_a_series_gives_the_same_rows_as_csv_and_as_netcdf(point_series: Path, t
     assert 5 < rows.values["temperature_2m"].min() < rows.values["temperature_2m"].max() < 38
 
 
-# ---- series of any shape
+# ---- generated series
 
 
 @st.composite
@@ -231,7 +231,7 @@ def test_a_rewritten_file_is_read_again(tmp_path: Path) -> None:
     assert flatten([path], "2023-07", tmp_path).columns[0].maximum == pytest.approx(28.35)
 
 
-# ---- what is refused
+# ---- errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Items made in a thread: the same, in order, and no more than asked for."""
+"""Prefetched items: the same, in order, and no further ahead than requested."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_the_next_item_is_computed_while_this_one_is_processed() -> None:
         while len(made) < count and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.01)
-        assert made == list(range(count))  # and no further
+        assert made == list(range(count))  # no further ahead
 
     with closing(Prefetched(make(), 3)) as items:
-        wait_for(3)  # before anybody asks
+        wait_for(3)  # before the first item is requested
         assert next(items) == 0
         wait_for(4)
 

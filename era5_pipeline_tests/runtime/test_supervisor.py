@@ -1,4 +1,4 @@
-"""Supervision of real processes: started, watched, told to stop, and never left behind."""
+"""Supervision of real processes: they are started, watched, stopped, and never left running."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # psutil has no type annotations
 
-# Each notes its number and its end in the file that EVENTS names, as `<what> <its name> <its process>`.
+# Each program appends its start and end to the file named by EVENTS, as `<event> <name> <process id>`.
 NOTE = """
 import os, signal, subprocess, sys, time
 def note(what):
@@ -73,7 +73,7 @@ time.sleep(0.3)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-# A supervisor in a process of its own: argv is the folder, then the scripts of its services.
+# A supervisor in its own process; its arguments are the folder and the scripts to supervise.
 SUPERVISOR = """
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ sys.exit(playground.code)
 
 
 class Playground:
-    """A folder of events and logs, and services that write to them."""
+    """A folder of events and logs, and processes that write to them."""
 
     def __init__(self, folder: Path) -> None:
         self.events_file = folder / "events"
@@ -93,7 +93,7 @@ class Playground:
         self.code: int | None = None
 
     def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0) -> int:
-        """Supervise services named a, b, ..., each ready when it has noted that it starts."""
+        """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
             ManagedProcess(
                 name=name,
@@ -136,7 +136,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def ctrl_c(times: int = 1) -> None:
     for _ in range(times):
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # two of the same, at once, are one
+        time.sleep(0.01)  # two equal signals at once would be merged into one
 
 
 def start_supervisor(folder: Path, *scripts: str) -> subprocess.Popen[str]:
@@ -238,7 +238,7 @@ def test_a_second_ctrl_c_shortens_the_waits(playground: Playground) -> None:
     begin = time.monotonic()
     assert playground.run(DEAF, ONLY_TERM, on_ready=lambda: ctrl_c(2)) == 0
     assert time.monotonic() - begin < 8
-    # Every stage is gone through all the same.
+    # Every stop signal is still sent.
     assert playground.names("ends") == ["b"]
     assert playground.names("SIGINT") == ["a"]
     assert playground.names("SIGTERM") == ["a"]
@@ -251,12 +251,12 @@ def test_children_of_a_process_are_stopped_too(playground: Playground) -> None:
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground, tmp_path: Path) -> None:
-    # A second SIGINT in this half second would end it without the note.
+    # A second SIGINT within this half second would end it before it records its end.
     slow = GOOD.replace('note("ends")', 'time.sleep(0.5); note("ends")')
     with start_supervisor(tmp_path, slow, slow) as supervisor:
         assert supervisor.stdout
         assert supervisor.stdout.readline() == "ready\n"
-        os.killpg(supervisor.pid, signal.SIGINT)  # a terminal tells everyone in the foreground's group
+        os.killpg(supervisor.pid, signal.SIGINT)  # a terminal signals the whole foreground process group
         assert supervisor.wait(20) == 0
     assert playground.names("ends") == ["b", "a"]
 
@@ -274,7 +274,7 @@ def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path
 def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_job(
     playground: Playground, tmp_path: Path
 ) -> None:
-    """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes, inheriting that, never end."""
+    """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes would inherit that and never end."""
     command = '"$@" & wait $!'
     with subprocess.Popen(
         ["sh", "-c", command, "sh", sys.executable, "-c", SUPERVISOR, str(tmp_path), GOOD],
