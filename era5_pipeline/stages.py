@@ -1,26 +1,25 @@
-"""A month's way, stage by stage, and where each leaves its work: raw, flat, load, verify.
+"""The stages of a month: raw, flat, load (with verification), and where each stores its result.
 
-This is what Dagster's assets call, and what works as well without Dagster. Each stage reads what the one before it left
-below the pipeline's home, so that any of them can be run again alone.
+Dagster's assets call them; they also work without Dagster. Each stage reads what the previous one stored below the
+pipeline's home, so that any of them can be run again alone.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from era5_pipeline.flat.checks import Outcome, flat_outcomes, is_whole, raw_outcomes, table_outcomes
+from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
-from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.flat.kept_inventory import InventoryKeeper
 from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.read import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from era5_pipeline.flat.kept_inventory import KeptInventory
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.netcdf.contents import Problem
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawResult:
-    """The raw month, how many rows its coordinates promise, what the checks of it say, and the seconds it took."""
+    """The raw month, the number of rows by its coordinates, the results of its checks, and the seconds it took."""
 
     raw: RawMonth
     rows: int
@@ -50,39 +50,43 @@ class RawResult:
     columns: tuple[str, ...]
     expver: dict[str, dict[str, int]]
     preliminary_hours: dict[str, tuple[str, ...]]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     seconds: float
 
 
 @dataclass(frozen=True)
 class FlatResult:
-    """The flat month, what the checks of it say, its small map, and whether it was there already."""
+    """The flat month, the results of its checks, its preview map, and whether an existing flat file was reused."""
 
     flat: FlatMonth
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     preview: Path
     reused: bool
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What was loaded, and what the checks of the table say."""
+    """The loaded month, and the results of the checks of the table."""
 
     flat: FlatMonth
     loaded: Loaded
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     verify_seconds: float
 
 
-def _silent(_: str) -> None:
-    """Nobody listens."""
+def _no_op(_: str) -> None:
+    """No-op callback."""
 
 
-def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Source:
-    """The source that the settings choose; `say` is told what it waits for.
+# Saves unpacking ZIPs twice where flat follows raw in one process, as in a Dagster run or `era5 load`.
+_inventories = InventoryKeeper()
+
+
+def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
+    """The source that the settings select; `say` receives messages about waits and retries.
 
     Raises:
-        UsageError: if it lacks what it needs.
+        UsageError: if a setting that it needs is missing.
     """
     name = settings.source_name
     module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
@@ -90,33 +94,35 @@ def source_of(settings: Settings, say: Callable[[str], None] = _silent) -> Sourc
     return source
 
 
-def ask_ahead(settings: Settings, month: Month) -> None:
-    """Let the month's request queue, where it comes from a queue and is not under way: `run_raw` takes it up."""
+def request_ahead(settings: Settings, month: Month) -> None:
+    """Submit the month's request early, if the source has a queue and none is under way; `run_raw` continues it."""
     source = source_of(settings)
     if isinstance(source, QueuedSource):
         source.ask(month)
 
 
-def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _silent) -> RawResult:
-    """Get the month's raw files, see what they hold, and write the manifest that `run_flat` reads.
+def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_op) -> RawResult:
+    """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
 
     Raises:
-        UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `netcdf.inventory`.
+        UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `flat.inventory`.
     """
     started = time.monotonic()
     month.require_begun(datetime.now(tz=UTC))
     source = source_of(settings, say)
     raw = source.fetch(month)
-    with _noted_if_damaged(source, raw), scratch_folder(settings.home) as scratch:
-        inventory = take_inventory(raw, scratch)
-        outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
-    source.record_completeness(raw, is_complete=is_whole(inventory))
+    with _invalidating_damaged(source, raw):
+        inventory = _inventories.take(raw, settings.home)
+    outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
+    source.record_completeness(raw, is_complete=is_complete(inventory))
     seconds = time.monotonic() - started
-    # What was here already took what it took when it came: later loads are planned by that.
+    # Files that are here already keep the seconds of their download: later loads are planned by them.
     before = read_json(_manifest(settings, month))
     is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
     took = max(seconds, before["seconds"]) if is_same else seconds
     refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
+    if refused is not None:
+        _inventories.discard()  # no flat stage follows
     write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": took, "refused": refused})
     return RawResult(
         raw=raw,
@@ -131,18 +137,23 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _sile
 
 
 def run_flat(settings: Settings, month: Month) -> FlatResult:
-    """Flatten the raw month of the manifest, unless the same rows lie there already, unharmed.
+    """Flatten the raw month of the manifest, unless an intact flat file of the same rows exists.
 
     Raises:
         RefusedError: if a check refused the raw files.
-        InputError: if there are no raw files, or others than these settings ask for; and see `flatten`.
+        InputError: if there are no raw files, or they are of another request; and see `flatten`.
         LocalDiskError: see `flatten`.
     """
+    with closing(_inventories.claim()) as kept:
+        return _run_flat(settings, month, kept)
+
+
+def _run_flat(settings: Settings, month: Month, kept: KeptInventory) -> FlatResult:
     manifest = read_json(_manifest(settings, month))
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
-    _require_asked_for(settings, raw)
+    _require_same_request(settings, raw)
     refused = manifest.get("refused")
     if refused is not None and not settings.allow_incomplete:
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
@@ -151,19 +162,20 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     flat = None if settings.force else _same_flat(folder, raw, settings)
     reused = flat is not None
     if flat is None:
-        with _noted_if_damaged(source, raw):
+        with _invalidating_damaged(source, raw):
             flat = flatten_month(
                 raw,
                 folder,
                 home=settings.home,
                 flat_format=settings.format,
                 raw_seconds=manifest["seconds"],
+                inventory=kept.of(raw),
                 draw=_preview,
             )
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
         source.invalidate(raw)
     elif source is not None and any(facts.missing for facts in flat.columns):
-        # A service may announce hours before their values are there.
+        # A service may list hours before their values are available.
         source.record_completeness(raw, is_complete=False)
     return FlatResult(
         flat=flat,
@@ -174,7 +186,7 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
 
 
 def _preview(middle: MiddleHour) -> bytes:
-    """Draw the small map of a month that Dagster's web UI shows."""
+    """Draw the preview map of a month that Dagster's web UI shows."""
     return preview_map(snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values))
 
 
@@ -191,9 +203,9 @@ def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | N
 
 
 def run_load(
-    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _silent
+    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _no_op
 ) -> LoadResult:
-    """Load the flat month into the table, and compare the two.
+    """Load the flat month into the table, and verify the table against it.
 
     Raises:
         InputError: if there is no flat month.
@@ -216,10 +228,10 @@ def run_load(
 
 
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
-    """Those of the months that the table holds just as the source has them now.
+    """The months of which the table holds exactly what the source has now.
 
-    A month that the source cannot give is not among them: running it says why. Of a service, whose months are asked for
-    anew only where that is wanted, what the ledger says is enough.
+    A month that the source cannot provide is not among them: running it reports why. For a service, whose months are
+    requested again only if the settings say so, the ledger decides.
     """
     with warehouse.connect() as connection:
         entries = {entry.month: entry for entry in read_ledger(connection)}
@@ -235,7 +247,7 @@ def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> boo
         return entry.fingerprint == month_fingerprint(raw)
     if not source_kind(source.name).is_service or settings.refetch:
         return False
-    # The files are gone, with what was known of them: asked for again, the queue would be for nothing.
+    # The raw files and their notes were deleted: requesting the month again would only wait in the queue for nothing.
     wanted = settings.wanted_variables or VARIABLES
     return (
         entry.state == "loaded"
@@ -246,26 +258,26 @@ def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> boo
 
 
 def stray_problems(settings: Settings) -> tuple[Problem, ...]:
-    """Files of the source `files` that cannot be used and may have been for any month."""
+    """Problems of unusable files of the source `files` whose month is unknown."""
     source = source_of(settings)
     return tuple(p for p in source.problems() if not p.months) if isinstance(source, FolderSource) else ()
 
 
 @contextmanager
-def _noted_if_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
-    """What a service sent and cannot be used is not to be given again."""
+def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None]:
+    """Invalidate unusable downloads of a service, so that the next run requests them again."""
     try:
         yield
     except BadFileError as error:
         if source is None or not source_kind(source.name).is_service:
             raise
         source.invalidate(raw)
-        remedy = "Run the month again, from era5/raw on: it is fetched anew."
+        remedy = "Run the month again, from era5/raw on: it is then downloaded again."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
-def _require_asked_for(settings: Settings, raw: RawMonth) -> None:
-    """Of two commands for one month, neither takes up what the other one fetched. What is not set may be anything."""
+def _require_same_request(settings: Settings, raw: RawMonth) -> None:
+    """Refuse raw files of another request (of a parallel command); settings that are not set match any request."""
     source = None if settings.source is None and not settings.files_dirs else settings.source_name
     variables = settings.wanted_variables
     wanted = (
@@ -274,10 +286,10 @@ def _require_asked_for(settings: Settings, raw: RawMonth) -> None:
         raw.variables if variables is None else tuple(variable.column for variable in variables),
     )
     if wanted != (raw.source, raw.area, raw.variables):
-        variables_held = "what there is" if raw.variables is None else f"{len(raw.variables)} variables"
-        said = f"source {raw.source}, area {raw.area or 'all'}, {variables_held}"
+        variables_held = "all variables" if raw.variables is None else f"{len(raw.variables)} variables"
+        request = f"source {raw.source}, area {raw.area or 'all'}, {variables_held}"
         raise InputError(
-            f"{raw.month}: its raw files are of another request ({said})",
+            f"{raw.month}: its raw files are of another request ({request})",
             remedy="Materialize era5/raw of this month first, with these settings.",
         )
 

@@ -1,4 +1,4 @@
-"""Cut a small piece out of an ERA5 file, with its layout kept: how the cut files below `data/` were made.
+"""Cut a small piece out of an ERA5 file and keep its layout: this made the cut files below `data/`.
 
     python -m era5_pipeline_tests.cutting SOURCE TARGET [--variables u10,tp] [--keep DIMENSION=FIRST:END] [--deflate]
 
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def cut(source: Path, target: Path, names: set[str], kept: dict[str, slice], *, deflate: bool = False) -> None:
-    """Write the part of `source` that lies in the slices `kept`, by dimension; `names`: of these variables only."""
+    """Write the part of `source` inside the slices `kept` (by dimension), only of the variables `names`."""
     with netCDF4.Dataset(source) as old:
         model = "NETCDF4_CLASSIC" if deflate else old.data_model
         with netCDF4.Dataset(target, "w", format=model) as new:

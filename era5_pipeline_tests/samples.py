@@ -1,4 +1,4 @@
-"""Real ERA5 files: those below `data/`, and in some tests those of the folder ERA5_SAMPLES too. A pytest plugin."""
+"""Pytest plugin with real ERA5 files: those below `data/`, in some tests also those of the folder ERA5_SAMPLES."""
 
 from __future__ import annotations
 

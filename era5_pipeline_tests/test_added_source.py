@@ -17,8 +17,8 @@ from era5_pipeline.planning.holdings import disks_of, held_by
 from era5_pipeline.planning.reckon import reckon
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.query.read import SAMPLE_CREDIT, credit
-from era5_pipeline.stages import ask_ahead, run_flat, run_load, run_raw, stray_problems, unchanged_months
-from era5_pipeline.updates import require_asked_anew
+from era5_pipeline.stages import request_ahead, run_flat, run_load, run_raw, stray_problems, unchanged_months
+from era5_pipeline.updates import require_updatable_source
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import rows_in
 
@@ -86,7 +86,7 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
         _env_file=None, home=tmp_path / "home", source="constant", variables="t2m", database_url=database_url
     )
     warehouse = Warehouse(database_url)
-    ask_ahead(settings, JULY)  # it has no queue
+    request_ahead(settings, JULY)  # it has no queue
     assert all(outcome.passed for outcome in run_raw(settings, JULY).outcomes)
     assert all(outcome.passed for outcome in run_flat(settings, JULY).outcomes)
     loaded = run_load(settings, warehouse, JULY)
@@ -113,4 +113,4 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
 @pytest.mark.usefixtures("added")
 def test_an_added_source_that_is_no_service_cannot_be_updated(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="source constant has no newer months by itself"):
-        require_asked_anew(Settings(_env_file=None, home=tmp_path, source="constant"))
+        require_updatable_source(Settings(_env_file=None, home=tmp_path, source="constant"))

@@ -23,7 +23,7 @@ MOST_BYTES = 6_000_000
 _ROW = re.compile(r"^\| `([^`]+)` \|.*\| (\d+) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 
-def test_every_file_is_in_the_catalogue_as_it_is() -> None:
+def test_every_data_file_is_listed_with_its_size_and_digest() -> None:
     catalogue = {
         name: (int(size), digest) for name, size, digest in _ROW.findall((DATA / "README.md").read_text("utf-8"))
     }
@@ -34,7 +34,7 @@ def test_every_file_is_in_the_catalogue_as_it_is() -> None:
     }
 
 
-def test_they_are_small() -> None:
+def test_the_data_files_are_small() -> None:
     assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) <= MOST_BYTES
 
 
@@ -48,7 +48,7 @@ def test_they_are_small() -> None:
         "10.24381/1cf1ad76",
     ],
 )
-def test_licence_and_attribution_are_beside_them(words: str) -> None:
+def test_the_readme_states_licence_and_attribution(words: str) -> None:
     assert words in " ".join((DATA / "README.md").read_text("utf-8").split())
 
 
@@ -59,12 +59,12 @@ def test_the_folders_of_the_demo_are_there_and_in_the_wheel() -> None:
         assert f'"data/{name}" = "era5_pipeline/data/{name}"' in packed
 
 
-def test_a_folder_that_an_installation_lacks_is_named() -> None:
+def test_a_missing_data_folder_is_named() -> None:
     with pytest.raises(Era5Error, match="data/era5/atlantis is missing"):
         data_folder("era5/atlantis")
 
 
-def test_a_piece_that_was_cut_out_keeps_its_layout(tmp_path: Path) -> None:
+def test_a_cut_piece_keeps_its_layout(tmp_path: Path) -> None:
     source = DATA / "era5" / "telangana-2023-09" / "data_stream-oper_stepType-accum.nc"
     cut(source, tmp_path / "piece.nc", {"tp"}, {"valid_time": slice(24, 48), "latitude": slice(0, 5)})
     with netCDF4.Dataset(source) as whole, netCDF4.Dataset(tmp_path / "piece.nc") as piece:

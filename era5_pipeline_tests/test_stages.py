@@ -1,9 +1,10 @@
-"""A month's way from files to the table, without Dagster: what each stage leaves, takes up again, and refuses."""
+"""The stages of a month without Dagster: what each stores, reuses and refuses."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.netcdf import archive
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.sources.files.files_source import FilesSource
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from era5_pipeline.flat.checks import Outcome
+    from era5_pipeline.flat.checks import CheckResult
     from era5_pipeline.stages import LoadResult
 
     Making = Callable[..., Settings]
@@ -59,7 +61,7 @@ def warehouse(database_url: str) -> Warehouse:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
-    """Makes settings of a home of the test's own; nothing is taken from the environment."""
+    """Makes settings with a home of this test; the environment is ignored."""
     for name in [name for name in os.environ if name.startswith("ERA5_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -83,13 +85,20 @@ def write_july(folder: Path, hours: int = 744, *, seed: int = 1, names: tuple[st
     era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", hours), names=names, seed=seed))
 
 
+def write_zipped_july(folder: Path, hours: int = 744) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    zipped = replace(era5_files.CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
+    weather = era5_files.weather(era5_files.hours_from("2023-07-01T00", hours), names=("t2m", "tp"))
+    era5_files.write(folder, weather, zipped)
+
+
 def run(settings: Settings, warehouse: Warehouse, month: Month = JULY) -> LoadResult:
     run_raw(settings, month)
     run_flat(settings, month)
     return run_load(settings, warehouse, month)
 
 
-def passed(outcomes: Iterable[Outcome]) -> dict[str, bool]:
+def passed(outcomes: Iterable[CheckResult]) -> dict[str, bool]:
     return {outcome.name: outcome.passed for outcome in outcomes}
 
 
@@ -99,7 +108,7 @@ def state_of(warehouse: Warehouse) -> str:
 
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
-def test_a_generated_month_comes_to_the_table(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
+def test_a_generated_month_is_loaded(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
     chosen = settings(area=SMALL, format=flat_format)
     assert isinstance(source_of(chosen), SampleSource)
     raw = run_raw(chosen, JULY)
@@ -121,7 +130,7 @@ def test_a_generated_month_comes_to_the_table(settings: Making, warehouse: Wareh
     assert_holds(warehouse, flat.flat)
 
 
-def test_files_come_to_the_table(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_a_month_of_files_is_loaded(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     assert isinstance(source_of(chosen), FilesSource)
     result = run(chosen, warehouse)
@@ -130,7 +139,7 @@ def test_files_come_to_the_table(settings: Making, warehouse: Warehouse, folder:
     assert_holds(warehouse, result.flat)
 
 
-def test_a_real_month_comes_to_the_table(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
+def test_a_real_month_is_loaded(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
     chosen = settings(files_dir=str(era5_samples / "gulf-2023"))
     result = run(chosen, warehouse, Month(2023, 2))
     assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
@@ -139,15 +148,15 @@ def test_a_real_month_comes_to_the_table(settings: Making, warehouse: Warehouse,
     assert state_of(warehouse) == "loaded"
 
 
-def test_a_stage_says_which_one_it_needs(settings: Making, warehouse: Warehouse) -> None:
+def test_a_stage_names_the_stage_that_it_needs(settings: Making, warehouse: Warehouse) -> None:
     with pytest.raises(InputError, match="2023-07 has no raw files yet\nMaterialize era5/raw"):
         run_flat(settings(), JULY)
     with pytest.raises(InputError, match="2023-07 has no flat file\nMaterialize era5/flat"):
         run_load(settings(), warehouse, JULY)
 
 
-def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -> None:
-    """Two commands for one month and home: neither gets what the other asked for, unawares."""
+def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> None:
+    """Two commands for one month and home with different requests: neither uses the other's raw files."""
     run_raw(settings(area=SMALL, sample_hours=2, allow_incomplete=True), JULY)
     says = r"another request \(source sample, area 10.25/20/10/20.25, 6 variables\)"
     for other in ({"area": "11/20/10/21"}, {"variables": "t2m"}, {"source": "cds"}):
@@ -158,8 +167,8 @@ def test_raw_files_of_another_request_are_not_made_into_rows(settings: Making) -
         assert run_flat(settings(sample_hours=2, allow_incomplete=True, **same), JULY).flat.locations == 4
 
 
-def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> None:
-    """Later months are planned by that, not by how fast it is to see that nothing is to be done."""
+def test_files_that_are_here_already_keep_the_seconds_of_their_download(settings: Making) -> None:
+    """Later loads are planned by the time of a download, not by that of finding the files already here."""
     asked = settings(area=SMALL, sample_hours=2, allow_incomplete=True)
     run_raw(asked, JULY)
     manifest = asked.home / "raw" / f"{JULY}.json"
@@ -171,7 +180,7 @@ def test_a_month_that_is_here_already_took_what_it_took(settings: Making) -> Non
     assert read_json(manifest)["seconds"] < 1000
 
 
-def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: Path) -> None:
+def test_an_intact_flat_file_is_reused(settings: Making, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     first = run_flat(chosen, JULY)
@@ -185,9 +194,7 @@ def test_a_flat_file_that_is_unharmed_is_taken_again(settings: Making, folder: P
 
 
 @pytest.mark.parametrize("harm", ["a changed byte", "cut", "gone", "facts gone"])
-def test_a_flat_file_that_was_harmed_is_made_again(
-    settings: Making, warehouse: Warehouse, folder: Path, harm: str
-) -> None:
+def test_a_damaged_flat_file_is_written_again(settings: Making, warehouse: Warehouse, folder: Path, harm: str) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     made = run_flat(chosen, JULY).flat
@@ -207,7 +214,7 @@ def test_a_flat_file_that_was_harmed_is_made_again(
     assert_holds(warehouse, made)
 
 
-def test_other_files_or_wishes_make_another_flat_file(settings: Making, folder: Path) -> None:
+def test_other_files_or_settings_give_another_flat_file(settings: Making, folder: Path) -> None:
     made = []
     for wishes in ({}, {"format": "csv"}, {"area": SMALL}, {"variables": "t2m"}):
         chosen = settings(files_dir=str(folder), **wishes)
@@ -217,7 +224,7 @@ def test_other_files_or_wishes_make_another_flat_file(settings: Making, folder: 
     run_raw(settings(files_dir=str(folder)), JULY)
     made.append(run_flat(settings(files_dir=str(folder)), JULY))
     assert [result.reused for result in made] == [False] * 5
-    assert len({result.flat.fingerprint for result in made}) == 4  # the format is no matter of the rows
+    assert len({result.flat.fingerprint for result in made}) == 4  # the fingerprint does not depend on the format
 
 
 def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: Path) -> None:
@@ -226,7 +233,7 @@ def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: 
     assert run(chosen, warehouse).loaded.changed
     assert unchanged_months(chosen, warehouse, (Month(2023, 6), JULY, Month(2023, 8))) == {JULY}
     assert not run(chosen, warehouse).loaded.changed
-    # Under other names, and elsewhere: the same files.
+    # The same files under other names in another folder.
     moved = folder.rename(folder.with_name("moved"))
     for file in moved.iterdir():
         file.rename(file.with_name(f"renamed-{file.name}"))
@@ -238,7 +245,7 @@ def test_a_month_is_loaded_once(settings: Making, warehouse: Warehouse, folder: 
     assert run(settings(files_dir=str(moved)), warehouse).loaded.changed
 
 
-def test_months_that_the_source_cannot_give_are_not_unchanged(
+def test_months_that_the_source_cannot_provide_are_not_unchanged(
     settings: Making, warehouse: Warehouse, folder: Path
 ) -> None:
     chosen = settings(files_dir=str(folder))
@@ -259,7 +266,7 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
         "; the latest hour there is 2023-07-07 23:00 UTC"
     )
     assert "--allow-incomplete" in outcome.remedy
-    # Nor does it get in stage by stage, as from the UI.
+    # The flat stage alone, as started from the UI, refuses it too.
     with pytest.raises(RefusedError, match="2023-07 is incomplete") as caught:
         run_flat(chosen, JULY)
     assert "era5/raw" in caught.value.remedy
@@ -271,14 +278,14 @@ def test_an_incomplete_month_is_refused_unless_allowed(settings: Making, warehou
     assert (result.flat.hours, result.flat.rows) == (168, 12 * 168)
     assert_holds(warehouse, result.flat)
     assert state_of(warehouse) == "incomplete"
-    # When the rest comes, it is loaded without being told to.
+    # When the rest of the files arrives, the month counts as changed and is loaded.
     write_july(folder)
     assert unchanged_months(chosen, warehouse, (JULY,)) == frozenset()
     run(chosen, warehouse)
     assert state_of(warehouse) == "loaded"
 
 
-def test_a_table_that_was_changed_is_noticed(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_a_changed_table_fails_verification(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run(chosen, warehouse)
     with warehouse.connect() as connection:
@@ -293,7 +300,7 @@ def test_a_table_that_was_changed_is_noticed(settings: Making, warehouse: Wareho
     assert_holds(warehouse, repaired.flat)
 
 
-def test_generated_months_leave_real_ones_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_generated_months_do_not_replace_real_ones(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     run(settings(files_dir=str(folder)), warehouse)
     real = rows_of_table(warehouse)
     with pytest.raises(RefusedError, match=r"the table holds real data \(source files\)"):
@@ -303,7 +310,7 @@ def test_generated_months_leave_real_ones_alone(settings: Making, warehouse: War
     assert rows_in(warehouse) == 4 * 744
 
 
-def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
+def test_invalid_months_and_sources_are_errors(settings: Making, folder: Path) -> None:
     later = Month.from_number(Month.of(datetime.now(tz=UTC)).number + 1)
     with pytest.raises(UsageError, match=f"{later} lies in the future"):
         run_raw(settings(), later)
@@ -317,20 +324,65 @@ def test_months_that_cannot_be(settings: Making, folder: Path) -> None:
         run_raw(settings(source="files"), JULY)
 
 
-def test_files_that_change_between_the_stages(settings: Making, folder: Path) -> None:
+def test_files_that_change_between_the_stages_are_detected(settings: Making, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
     (file,) = folder.iterdir()
     with file.open("ab") as grown:
         grown.write(b"more")
-    with pytest.raises(BadFileError, match="has changed since the month was looked for"):
+    with pytest.raises(BadFileError, match="has changed since the raw stage"):
         run_flat(chosen, JULY)
     file.unlink()
     with pytest.raises(BadFileError, match="cannot be opened"):
         run_flat(chosen, JULY)
 
 
-def test_strays_are_told_of(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_a_zip_is_unpacked_once_for_raw_and_flat(
+    settings: Making, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[str] = []
+    unpack = archive._unpack
+
+    def counted(*args: Any) -> Path:
+        unpacked.append(args[1].filename)
+        return unpack(*args)
+
+    monkeypatch.setattr(archive, "_unpack", counted)
+    write_zipped_july(folder)
+    chosen = settings(files_dir=str(folder))
+    source_of(chosen).fetch(JULY)  # the catalogue of the files looks into each of them once
+    unpacked.clear()
+    run_raw(chosen, JULY)
+    first = run_flat(chosen, JULY)
+    assert unpacked == ["era5-0.nc", "era5-1.nc"]
+    # Without raw in the same process, flat unpacks them itself, and makes the same rows.
+    again = run_flat(settings(files_dir=str(folder), force=True), JULY)
+    assert len(unpacked) == 4
+    assert (again.flat.sha256, again.flat.columns) == (first.flat.sha256, first.flat.columns)
+    assert list((chosen.home / "scratch").iterdir()) == []
+
+
+def test_a_zip_that_changed_between_the_stages_is_not_flattened_from_its_old_members(
+    settings: Making, folder: Path
+) -> None:
+    write_zipped_july(folder)
+    chosen = settings(files_dir=str(folder))
+    run_raw(chosen, JULY)
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BadFileError, match="has changed since the raw stage"):
+        run_flat(chosen, JULY)
+    assert list((chosen.home / "scratch").iterdir()) == []
+
+
+def test_no_unpacked_files_are_kept_for_a_refused_month(settings: Making, folder: Path) -> None:
+    write_zipped_july(folder, hours=24)
+    chosen = settings(files_dir=str(folder))
+    assert not passed(run_raw(chosen, JULY).outcomes)["hours_complete"]
+    assert list((chosen.home / "scratch").iterdir()) == []
+
+
+def test_unusable_files_of_unknown_month_are_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     (folder / "cut.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     chosen = settings(files_dir=str(folder))
     result = run(chosen, warehouse)
@@ -357,7 +409,7 @@ def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: W
     assert_holds(warehouse, flat.flat)
 
 
-def test_waiting_is_told(settings: Making, warehouse: Warehouse, folder: Path) -> None:
+def test_waiting_for_a_lock_is_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     chosen = settings(files_dir=str(folder), lock_timeout_seconds=1)
     run(chosen, warehouse)
     said: list[str] = []

@@ -13,7 +13,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.updates import current_month, newest_months, require_asked_anew, revisions
+from era5_pipeline.updates import current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline_tests.ledgers import entry
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def test_an_empty_table_begins_with_the_newest_complete_month(home: Path) -> Non
     assert months(newest_months(settings(home), [], NOW)) == ["2026-10"]
 
 
-def test_a_month_is_asked_for_some_days_after_its_end(home: Path) -> None:
+def test_a_month_is_due_some_days_after_its_end(home: Path) -> None:
     chosen = settings(home, available_after_days=6)
     assert months(newest_months(chosen, [], datetime(2026, 11, 6, 23, tzinfo=UTC))) == ["2026-09"]
     assert months(newest_months(chosen, [], datetime(2026, 11, 7, tzinfo=UTC))) == ["2026-10"]
 
 
-def test_what_is_in_the_table_is_not_due(home: Path) -> None:
+def test_a_loaded_month_is_not_due(home: Path) -> None:
     assert newest_months(settings(home), [entry(OCTOBER)], NOW) == ()
 
 
@@ -57,15 +57,15 @@ def test_an_incomplete_month_is_due_once_it_is_complete(home: Path) -> None:
     assert update.overrides == {}
 
 
-def test_missed_months_are_made_up_for(home: Path) -> None:
+def test_missed_months_are_due(home: Path) -> None:
     assert months(newest_months(settings(home), [entry(Month(2026, 7))], NOW)) == ["2026-08", "2026-09", "2026-10"]
 
 
-def test_a_backfill_from_the_past_is_left_alone(home: Path) -> None:
+def test_a_gap_of_more_than_a_year_is_left_to_a_backfill(home: Path) -> None:
     assert months(newest_months(settings(home), [entry(Month(1950, 3))], NOW)) == ["2026-10"]
 
 
-def test_a_month_that_only_failed_counts_for_nothing(home: Path) -> None:
+def test_a_failed_month_is_due_again(home: Path) -> None:
     failed = entry(OCTOBER, state="failed", rows=0)
     assert months(newest_months(settings(home), [failed], NOW)) == ["2026-10"]
 
@@ -78,7 +78,7 @@ def test_the_newest_month_is_over_and_the_next_one_is_not(hours: int, days: int)
     assert Month.from_number(update.month.number + 1).end + timedelta(days=days) > at
 
 
-def test_the_current_month_as_far_as_it_goes(home: Path) -> None:
+def test_the_current_month_is_due_as_far_as_it_is_available(home: Path) -> None:
     (update,) = current_month(settings(home), [], NOW)
     assert update.month == Month(2026, 11)
     assert update.overrides == {"refetch": True, "allow_incomplete": True}
@@ -87,7 +87,7 @@ def test_the_current_month_as_far_as_it_goes(home: Path) -> None:
     assert update.month == OCTOBER
 
 
-def test_months_are_revised_as_they_were_asked_for(home: Path) -> None:
+def test_months_are_revised_with_the_request_that_they_were_loaded_with(home: Path) -> None:
     june = entry(
         Month(2026, 6),
         source="arco",
@@ -128,8 +128,8 @@ def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[
 
 
 @pytest.mark.parametrize("source", ["files", "sample"])
-def test_sources_without_news(home: Path, source: str) -> None:
-    with pytest.raises(UsageError, match=f"source {source} has no newer months"):
-        require_asked_anew(settings(home, source=source))
+def test_sources_without_new_months_are_refused(home: Path, source: str) -> None:
+    with pytest.raises(UsageError, match=f"source {source} does not publish new months"):
+        require_updatable_source(settings(home, source=source))
     for asked in ("cds", "arco"):
-        require_asked_anew(settings(home, source=asked))
+        require_updatable_source(settings(home, source=asked))

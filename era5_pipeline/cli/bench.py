@@ -62,7 +62,7 @@ def run(
     from era5_pipeline.bench.target import new_target
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.runtime.scratch_folders import own_folder
+    from era5_pipeline.runtime.scratch_folders import temporary_folder
 
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise UsageError(f"--json: {json_file.parent} is no folder", remedy="Make it first, or name another file.")
@@ -71,7 +71,7 @@ def run(
     with (
         open_warehouse(settings, create=True) as warehouse,
         new_target(warehouse) as target,
-        own_folder(settings.home, "bench-") as folder,
+        temporary_folder(settings.home, "bench-") as folder,
         console.status("starting") as status,
     ):
 

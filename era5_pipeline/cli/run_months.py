@@ -65,7 +65,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.defs.runner import run_month
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.stages import ask_ahead, unchanged_months
+    from era5_pipeline.stages import request_ahead, unchanged_months
 
     # What libraries warn of (each try to reach a server that is down) would drown what we say.
     logging.getLogger().setLevel(logging.ERROR)
@@ -100,7 +100,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                 todo.popleft()
                 # Two in the queue, as in a backfill; only once the service has given something.
                 if todo and any("raw" in run.facts for run in runs[-1:]):
-                    ask_ahead(read_settings(**todo[0][1]), todo[0][0])
+                    request_ahead(read_settings(**todo[0][1]), todo[0][0])
                 with stage_bars(console, str(month)):
                     run = run_month(instance, month, overrides=overrides)
                 runs.append(run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, Outcome
+from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.model.data_version import version_of
 from era5_pipeline.model.variables import VARIABLES
@@ -51,7 +51,7 @@ def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: boo
     ]
 
 
-def check_results(asset: dg.AssetKey, outcomes: Iterable[Outcome]) -> list[dg.AssetCheckResult]:
+def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[dg.AssetCheckResult]:
     """Outcomes as Dagster takes them."""
     return [
         dg.AssetCheckResult(

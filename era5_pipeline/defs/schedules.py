@@ -14,7 +14,7 @@ from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import open_warehouse
-from era5_pipeline.updates import Update, current_month, newest_months, require_asked_anew, revisions
+from era5_pipeline.updates import Update, current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
@@ -85,7 +85,7 @@ def _requests(
     """
     try:
         settings = era5.settings()
-        require_asked_anew(settings)
+        require_updatable_source(settings)
     except UsageError as error:
         return dg.SkipReason(str(error))
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:

@@ -18,7 +18,7 @@ from dagster._grpc.client import DagsterGrpcClient
 
 from era5_pipeline.model.errors import LocalDiskError, UsageError, disk_errors
 from era5_pipeline.runtime.files import write_json
-from era5_pipeline.runtime.supervisor import Service
+from era5_pipeline.runtime.supervisor import ManagedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ LOCATION = "era5_pipeline"
 _SOCKET_BYTES = 100
 
 
-def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
+def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
     """Services that share one code server, reached by a socket in `folder`; the webserver listens on `port`.
 
     One code server for both: each would start one of its own otherwise. It comes first, for a webserver without it
@@ -43,7 +43,7 @@ def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
     write_json(workspace, {"load_from": [{"grpc_server": server}]})
     with_workspace = ("--workspace", str(workspace))
     return (
-        Service(
+        ManagedProcess(
             "code-server",
             (
                 *(*_module("dagster"), "code-server", "start", "--module-name", "era5_pipeline.definitions"),
@@ -51,12 +51,12 @@ def dagster_services(folder: Path, port: int) -> tuple[Service, ...]:
             ),
             ready=partial(_serves_grpc, socket),
         ),
-        Service(
+        ManagedProcess(
             "webserver",
             (*_module("dagster_webserver"), "--host", LOOPBACK, "--port", str(port), *with_workspace),
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
         ),
-        Service("daemon", (*_module("dagster._daemon"), "run", *with_workspace)),
+        ManagedProcess("daemon", (*_module("dagster._daemon"), "run", *with_workspace)),
     )
 
 

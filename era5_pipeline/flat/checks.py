@@ -1,6 +1,6 @@
-"""What a month must be before it is loaded, and what the table must hold afterwards; each check in words.
+"""Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies.
 
-Here: judging. Not here: finding the facts (`netcdf.inventory`, `flatten`, `warehouse.verify`), or stopping anything.
+Here: the conditions. Not here: collecting the facts (`inventory`, `flatten`, `warehouse.verify`), or stopping a run.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ FLAT_CHECKS: tuple[CheckName, ...] = ("values_within_bounds", "no_missing_values
 TABLE_CHECKS: tuple[CheckName, ...] = ("rows_equal", "columns_equal")
 
 CHECK_DESCRIPTIONS: dict[CheckName, str] = {
-    "grid_aligned": "All coordinates are points of ERA5's 0.25 degree grid.",
-    "variables_present": "Every variable asked for is there, at every location.",
+    "grid_aligned": "All coordinates are on ERA5's 0.25 degree grid.",
+    "variables_present": "Every requested variable is present, at every location.",
     "hours_complete": "Every variable has all hours of the month (1940-01: accumulations from 07:00).",
     "values_within_bounds": "All values are physically possible.",
-    "no_missing_values": "No value is missing where the files have the place and hour.",
-    "rows_equal": "The table holds as many rows of the month as the file, of the same locations.",
-    "columns_equal": "Counts, range and checksum of every column are the same in table and file.",
+    "no_missing_values": "No value is missing at the locations and hours that the files cover.",
+    "rows_equal": "The table holds as many rows of the month as the flat file, for the same locations.",
+    "columns_equal": "Count, range and checksum of every column are the same in table and flat file.",
 }
 _SHOWN = 3
-_ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger then says so)."
+_ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger then marks it incomplete)."
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a check ended. A failed one says in `remedy` what to do."""
+class CheckResult:
+    """The result of one check; for a failed one, `remedy` says what to do."""
 
     name: CheckName
     passed: bool
@@ -53,8 +53,8 @@ class Outcome:
     remedy: str = ""
 
 
-def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[Outcome, ...]:
-    """`RAW_CHECKS`, from the coordinates of the month's files."""
+def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
+    """Run `RAW_CHECKS` on the inventory of the month's files."""
     return (
         _grid_aligned(inventory),
         _variables_present(raw, inventory, allow_incomplete=allow_incomplete),
@@ -62,39 +62,41 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
     )
 
 
-def is_whole(inventory: Inventory) -> bool:
-    """Whether every variable that the files hold has all hours of the month that ERA5 has."""
+def is_complete(inventory: Inventory) -> bool:
+    """Whether every variable in the files has all hours of the month that ERA5 has."""
     return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
 
 
-def _grid_aligned(inventory: Inventory) -> Outcome:
+def _grid_aligned(inventory: Inventory) -> CheckResult:
     off = [problem for problem in inventory.problems if problem.kind == "grid"]
     if off:
-        return Outcome("grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy)
+        return CheckResult(
+            "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
+        )
     points = int(inventory.coverage.sum())
-    return Outcome("grid_aligned", passed=True, description=f"{points} locations on the grid")
+    return CheckResult("grid_aligned", passed=True, description=f"{points} locations on the grid")
 
 
-def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
+def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
     held = inventory.columns
     lacking = [column for column in raw.variables or () if column not in held]
     if lacking:
         text = f"{inventory.month}: its files lack {', '.join(lacking)} (they hold {', '.join(held) or 'nothing'})"
         remedy = "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
-        return Outcome("variables_present", passed=False, description=text, remedy=remedy)
+        return CheckResult("variables_present", passed=False, description=text, remedy=remedy)
     points = int(inventory.coverage.sum())
     partial = {column: inventory.column_locations(column) for column in held}
     short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
     if short:
         text = f"{inventory.month}: {'; '.join(short)}"
         remedy = f"Add the missing files, choose --area or --variables that all of it covers; or {_ALLOW}"
-        return Outcome("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
+        return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
     null = [column for column in BY_COLUMN if column not in held]
     text = f"{', '.join(held)} at all {points} locations" + (f"; NULL: {', '.join(null)}" if null else "")
-    return Outcome("variables_present", passed=True, description=text)
+    return CheckResult("variables_present", passed=True, description=text)
 
 
-def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
+def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
     missing = {
         variable.column: describe_hours(inventory.missing_hours(variable))
         for variable in in_table_order(inventory.columns)
@@ -103,7 +105,7 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
     expected = inventory.month.hours
     if not short:
         text = f"all {expected} hours"
-        return Outcome("hours_complete", passed=True, description=text)
+        return CheckResult("hours_complete", passed=True, description=text)
     if len(set(short.values())) == 1 and len(short) == len(missing):
         text = f"{inventory.hours.size} of {expected} hours; missing {_shortened(next(iter(short.values())))}"
     else:
@@ -116,11 +118,11 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
     if (last := _last_hour(inventory)) is not None:
         description += f"; the latest hour there is {last}"
     remedy = f"Wait for the month to be complete or {_ALLOW}"
-    return Outcome("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
+    return CheckResult("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
 
 
 def _last_hour(inventory: Inventory) -> str | None:
-    """The latest hour that there is, if all up to it are there, and none after; None: the gaps are elsewhere."""
+    """The latest hour present, if the month is complete up to it and ends there; None: the gaps are elsewhere."""
     first, end = hour_of(inventory.month.start), hour_of(inventory.month.end)
     last = int(inventory.hours.max(initial=-1))
     if inventory.hours.size != last - first + 1 or last == end - 1:
@@ -133,12 +135,12 @@ def _shortened(runs: tuple[str, ...]) -> str:
     return ", ".join(runs[:_SHOWN]) + more
 
 
-def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[Outcome, ...]:
-    """`FLAT_CHECKS`, from the facts of the flat month."""
+def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
+    """Run `FLAT_CHECKS` on the facts of the flat month."""
     return _within_bounds(flat), _no_missing(flat, allow_incomplete=allow_incomplete)
 
 
-def _within_bounds(flat: FlatMonth) -> Outcome:
+def _within_bounds(flat: FlatMonth) -> CheckResult:
     outside = [
         f"{facts.column} has {facts.out_of_bounds} values outside {BY_COLUMN[facts.column].minimum:g} to "
         f"{BY_COLUMN[facts.column].maximum:g} {BY_COLUMN[facts.column].unit}, first at {facts.first_out_of_bounds}"
@@ -146,27 +148,27 @@ def _within_bounds(flat: FlatMonth) -> Outcome:
         if facts.out_of_bounds
     ]
     if outside:
-        remedy = "The file is damaged, or in other units than it says: download it again."
-        return Outcome(
+        remedy = "The file is damaged, or not in the units that it states: download it again."
+        return CheckResult(
             "values_within_bounds",
             passed=False,
             description=f"{flat.month}: {'; '.join(outside)}",
             remedy=remedy,
         )
     ranges = (f"{f.column} {f.minimum:g} to {f.maximum:g}" for f in flat.columns if f.minimum is not None)
-    return Outcome("values_within_bounds", passed=True, description=", ".join(ranges))
+    return CheckResult("values_within_bounds", passed=True, description=", ".join(ranges))
 
 
-def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
+def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     holes = [
-        f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}"
+        f"{facts.column}: {facts.missing} values are missing, first at {facts.first_missing}"
         for facts in flat.columns
         if facts.missing
     ]
     if not holes:
-        return Outcome("no_missing_values", passed=True, description=f"{flat.rows} rows without a hole")
-    remedy = f"Download the month again (a time may be announced before its values are there), {_ALLOW}"
-    return Outcome(
+        return CheckResult("no_missing_values", passed=True, description=f"{flat.rows} rows without a missing value")
+    remedy = f"Download the month again (a service may list hours before their values are available), {_ALLOW}"
+    return CheckResult(
         "no_missing_values",
         passed=allow_incomplete,
         description=f"{flat.month}: {'; '.join(holes)}",
@@ -174,19 +176,19 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> Outcome:
     )
 
 
-def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tuple[Outcome, ...]:
+def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tuple[CheckResult, ...]:
     """`TABLE_CHECKS`, from the differences that `warehouse.verify` found."""
     in_rows = [str(difference) for difference in differences if difference.column is None]
     in_columns = [str(difference) for difference in differences if difference.column is not None]
     remedy = "Something changed the table beside the pipeline: run the month again with --force."
     return (
-        Outcome(
+        CheckResult(
             "rows_equal",
             passed=not in_rows,
             description=f"{flat.month}: {'; '.join(in_rows)}" if in_rows else f"{flat.rows} rows in table and file",
             remedy=remedy,
         ),
-        Outcome(
+        CheckResult(
             "columns_equal",
             passed=not in_columns,
             description=f"{flat.month}: {'; '.join(in_columns)}"

@@ -1,11 +1,11 @@
-"""A digest of a column's values: exact to the bit, and the same in any order of rows and in any portions.
+"""A digest of a column's values: exact to the bit, and independent of the order and grouping of rows.
 
-Here: the arithmetic. Not here: gathering it tile by tile (`tally`), or what follows where two differ
+Here: the arithmetic. Not here: adding it up tile by tile (`statistics`), or acting on a difference
 (`warehouse.changes`).
 
-Each row counts as its value's bits times an odd weight of its location times an odd weight of its hour, and rows are
-added up modulo 2**64. So a single value that changes always changes the digest; that several changes undo each other
-has a chance below 2**-48. A row that is not there counts nothing, one with a missing value or a zero does.
+Each row contributes its value's bits times an odd weight of its location times an odd weight of its hour; the rows are
+added modulo 2**64. A single changed value therefore always changes the digest; several changes cancel each other with a
+probability below 2**-48. An absent row contributes nothing, unlike a row with a missing value or a zero.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     Weights = npt.NDArray[np.uint64]
 
 MODULUS = 1 << 64
-# Values weighed at a time: 128 kB as uint64, which stay in the processor's cache. In one go it takes a third longer.
+# Values processed at a time: 128 kB as uint64, which fit into the processor's cache. All at once takes a third longer.
 _CACHED_VALUES = 1 << 14
-_MISSING = np.uint32(0x7FC00000)  # one NaN for all: which one a file has says nothing
+_MISSING = np.uint32(0x7FC00000)  # one bit pattern for every NaN: which one a file uses has no meaning
 _HALF = np.uint32(16)
-# Apart, so that a location and an hour of the same number have different weights.
+# Different streams, so that a location and an hour of the same number have different weights.
 _LOCATIONS, _HOURS = 1, 2
 
 
@@ -36,7 +36,7 @@ _LOCATIONS, _HOURS = 1, 2
 class RowWeights:
     """The weights of rows: each of `location_ids` (n,) at each of `hours` (m,) since 1970.
 
-    `present` (n, m) says which of these rows there are, None: all of them.
+    `present` (n, m) says which of these rows exist, None: all of them.
     """
 
     location_ids: npt.NDArray[np.integer]
@@ -44,7 +44,7 @@ class RowWeights:
     present: Flags | None = None
 
     def digest(self, values: Floats) -> int:
-        """What these rows add to the digest of a column, from 0 to 2**64 - 1; `values` (n, m), NaN where missing."""
+        """The contribution of these rows to a column's digest, 0 to 2**64 - 1; `values` (n, m), NaN where missing."""
         of_locations = np.empty(len(values), dtype=np.uint64)
         step = max(1, _CACHED_VALUES // max(1, self.hours.size))
         for start in range(0, len(values), step):
@@ -65,21 +65,21 @@ class RowWeights:
 
     @cached_property
     def _of_rows(self) -> int:
-        """What the rows add by being there, whatever their values: the bits of 0.0 are zero."""
+        """The contribution of the rows' existence, whatever their values: the bits of 0.0 are zero."""
         if self.present is None:
             return int(self._of_locations.sum()) * int(self._of_hours.sum())
         return int(np.dot(self.present.astype(np.uint64) @ self._of_hours, self._of_locations))
 
 
 def digest_text(digest: int) -> str:
-    """The digest as facts and the ledger keep it, 16 hexadecimal digits."""
+    """The digest as text, 16 hexadecimal digits, as stored in facts and ledger."""
     return f"{digest % MODULUS:016x}"
 
 
 def _mixed(values: Floats) -> npt.NDArray[np.uint32]:
-    """The bits of the values, one to one, with the upper ones in the lower half too.
+    """The bits of the values, the upper half mixed into the lower one (reversibly).
 
-    Of a product modulo 2**64, upper bits of a factor reach few bits: a change of the sign alone would count little.
+    In a product modulo 2**64, the upper bits of a factor affect few bits: a change of sign would hardly count.
     """
     bits = np.ascontiguousarray(values).view(np.uint32)
     missing = np.isnan(values)
@@ -89,7 +89,7 @@ def _mixed(values: Floats) -> npt.NDArray[np.uint32]:
 
 
 def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
-    """Odd numbers that look random (SplitMix64), one for each of `numbers`."""
+    """A pseudo-random odd number (SplitMix64) for each of `numbers`."""
     mixed = numbers.astype(np.int64).view(np.uint64) + np.uint64(stream << 60)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,4 +1,4 @@
-"""What is known of a flat month: the facts that assets, checks and the ledger pass on instead of data."""
+"""Facts of a flat month: what assets, checks and the ledger pass on instead of data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
 
-# Raised when the rows made of the same files change (units, order, rounding): months made before are then stale.
+# Increase it when the same files give other rows (units, order, rounding): flat months made before are then outdated.
 FLAT_FORM = 1
 
 
@@ -35,12 +35,12 @@ def checksum_of(values: npt.NDArray[np.float32], scale: float) -> int:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Of one column that the month holds: counts of values, their range in the stored unit, and what is odd.
+    """Statistics of one column of the month: counts of values, their range in the table's unit, and anomalies.
 
-    `missing` are places and hours without a value, of all places and hours that the column has; `out_of_bounds` are
+    `missing` counts locations and hours without a value, among those that the column covers; `out_of_bounds` counts
     values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version:
-    an hour that is final at some places and preliminary at others counts under both. `preliminary_hours` are runs of
-    the hours that are preliminary somewhere. `digest` is exact to the bit (see `digests`).
+    an hour that is final at some locations and preliminary at others counts under both. `preliminary_hours` are runs
+    of the hours that are preliminary at any location. `digest` is exact to the bit (see `digests`).
     """
 
     column: str
@@ -69,9 +69,9 @@ class ColumnFacts:
 class FlatMonth:
     """A month as rows in one file: location-major, in the units of the table.
 
-    `hours_expected` is the length of the month; `columns` has the columns that the files hold, the others are NULL.
-    `location_id_sum` is over all rows. `seconds` is what flattening took; `fingerprint` is the same for the same rows
-    made of the same files.
+    `hours_expected` is the length of the month; `columns` are those that the files hold, the others are NULL.
+    `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took; `fingerprint` is equal for
+    equal rows made of the same files.
     """
 
     raw: RawMonth
@@ -92,12 +92,12 @@ class FlatMonth:
 
     @property
     def month(self) -> Month:
-        """The month."""
+        """The month that the rows are of."""
         return self.raw.month
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same rows, whatever format they are written in."""
+        """Equal for equal rows, whatever format they are written in."""
         return month_fingerprint(self.raw)
 
     @property
@@ -112,7 +112,7 @@ class FlatMonth:
 
     @property
     def version(self) -> Version:
-        """Final, preliminary, mixed or unknown."""
+        """The version of the whole month: final, preliminary, mixed or unknown."""
         return version_of(self.expver)
 
     def to_json(self) -> dict[str, Any]:
@@ -134,5 +134,5 @@ class FlatMonth:
 
 
 def month_fingerprint(raw: RawMonth) -> str:
-    """What the rows of a month depend on, as one digest: the ledger's answer to "did anything change?"."""
+    """One digest of everything that the rows of a month depend on: the ledger compares it to detect changes."""
     return digest_of({"raw": raw.fingerprint, "flat_form": FLAT_FORM})

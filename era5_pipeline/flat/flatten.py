@@ -1,18 +1,18 @@
-"""Raw files to rows: a month turned location-major, in the table's units, written as Parquet or CSV.
+"""Flatten a month's raw files: location-major rows in the table's units, written as Parquet or CSV.
 
-Here: tile by tile reading with dask, and making rows. Not here: finding the files (`sources`), laying overlapping files
-together (`merge`), counting (`tally`), or judging what was found (`quality`).
+Here: reading tile by tile with dask, and making rows. Not here: finding the files (`sources`), merging overlapping
+files (`merge`), counting (`statistics`), or judging the result (`checks`).
 
-Location-major means: for each location all its hours in order, then the next location. A location's month then lies
-together on disk, which a BRIN index of 131 kB finds as fast as a B-tree of 55 MB would, and compresses four-fold.
-Memory does not grow with the month: a tile (`tiles`) and a few row groups are held at a time.
+Location-major means: all hours of a location in order, then the next location. A location's month is then contiguous on
+disk, where a BRIN index of 131 kB finds it as fast as a B-tree of 55 MB, and compresses four-fold.
+Memory does not grow with the month: only a tile (`tiles`) and a few row groups are in memory at a time.
 """
 
 from __future__ import annotations
 
 import resource
 import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,19 +26,19 @@ from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
 from era5_pipeline.flat.formats import COLUMNS, ROW_GROUP_ROWS, SCHEMA, Sink, columns_in, open_sink
 from era5_pipeline.flat.inventory import Inventory, take_inventory
-from era5_pipeline.flat.merge import Part, Placed, covered_by, merge, parts_of, place
-from era5_pipeline.flat.statistics import Tally
+from era5_pipeline.flat.merge import Placed, covered_by, merge, parts_of, place
+from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import Tile, cut_tiles
 from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.model.hours import as_datetime64, describe_hours, hour_of, time_of
+from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.netcdf.field_reader import FieldReader
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
-from era5_pipeline.runtime.prefetch import MadeAhead
+from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
 
-# What netCDF4 and xarray raise for data that are damaged.
+# What netCDF4 and xarray raise for damaged data.
 _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
-# Threads that decode while one reads: HDF5 itself runs one at a time, so more than two only hold memory.
+# Threads that read and decode: HDF5 serves one at a time, so that more than two would only use memory.
 _READ_THREADS = 2
 
 
@@ -80,24 +80,27 @@ def flatten_month(
     home: Path,
     flat_format: FlatFormat,
     raw_seconds: float = 0.0,
+    inventory: Inventory | None = None,
     draw: Callable[[MiddleHour], bytes] | None = None,
 ) -> FlatMonth:
-    """Write the month's rows into `folder`, and beside them a JSON with their facts; replaces both in one step each.
+    """Write the month's rows into `folder`, and next to them a JSON file with their facts; each is replaced atomically.
 
-    `draw` makes the small map that is kept beside them (a PNG); None: there is none.
+    `inventory` is that of `raw`, if it is known and its files are still unpacked; None: it is taken now. `draw` makes
+    the preview map that is stored next to the rows (a PNG); None: no map.
 
     Raises:
         InputError: if a file cannot be used, or two contradict each other.
-        RefusedError: if no grid point of the files lies on ERA5's grid.
+        RefusedError: if no location of the files is on ERA5's grid.
         LocalDiskError: if there is no room.
     """
     started = time.monotonic()
     facts_path = facts_file(folder, raw.month)
     with scratch_folder(home) as scratch:
-        inventory = take_inventory(raw, scratch)
+        if inventory is None:
+            inventory = take_inventory(raw, scratch)
         if not inventory.pieces:
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
-        # Named after the content, so that facts never describe another file than the one they were made with.
+        # Named after the content, so that facts never describe any other file.
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
         with replacing(path) as temporary, open_sink(temporary, flat_format) as sink:
             flattening = _Flattening(inventory, sink)
@@ -130,21 +133,21 @@ def flatten_month(
 
 
 def facts_file(folder: Path, month: Month) -> Path:
-    """Where the facts of a flat month lie."""
+    """The path of the facts of a flat month."""
     return folder / f"{month}.json"
 
 
 def preview_file(folder: Path, month: Month) -> Path:
-    """Where the small map of a flat month lies."""
+    """The path of the preview map of a flat month."""
     return folder / f"{month}.png"
 
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
-    """The flat month in `folder`; None if there is none, or its file is gone or not the one that was written."""
+    """Read the flat month in `folder`; None if there is none, or its file is missing or of another size."""
     try:
         flat = FlatMonth.from_json(read_json(facts_file(folder, month)))
     except (TypeError, KeyError, AttributeError, ValueError, UsageError):
-        return None  # none there, or one of another form
+        return None  # missing, or written in another form
     if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None
     with suppress(pa.ArrowException):  # damaged: that is found by its digest
@@ -154,7 +157,7 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
 
 
 def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
-    """The values of the arrays, one per part: (latitude, longitude, hour), as a view of what is (hour, ...) in memory.
+    """Read the arrays, one per part: values as (latitude, longitude, hour), a view of (hour, ...) in memory.
 
     Raises:
         BadFileError: naming the file that cannot be read.
@@ -176,58 +179,50 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
     return tuple(values.transpose(1, 2, 0) for values in read)
 
 
+@dataclass(frozen=True)
+class _FilledTile:
+    """A tile, the parts in it by column, and the merged values by column: (latitude, longitude, hour)."""
+
+    tile: Tile
+    placed: Mapping[str, Sequence[Placed]]
+    values: Mapping[str, Floats]
+
+
 @dataclass
 class _Flattening:
-    """One month on its way from its files into a sink."""
+    """Writes the rows of one month into a sink, and collects their facts."""
 
     inventory: Inventory
     sink: Sink
     rows: int = 0
-    points: int = 0
     location_id_sum: int = 0
+    points_done: int = 0
     preview_locations: list[npt.NDArray[np.int32]] = field(default_factory=list)
     preview_values: list[Floats] = field(default_factory=list)
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    statistics: dict[str, ColumnStatistics] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for variable in in_table_order(self.inventory.columns):
+            self.statistics[variable.column] = ColumnStatistics.empty(variable, self.inventory)
 
     def run(self) -> None:
-        inventory = self.inventory
-        parts = {column: parts_of(inventory, column) for column in inventory.columns}
-        for variable in in_table_order(inventory.columns):
-            self.tallies[variable.column] = Tally.of(variable, inventory)
-        with ExitStack() as stack:
-            readers = {}
-            for piece in inventory.pieces:
-                if piece.file not in readers:
-                    readers[piece.file] = FieldReader(piece.file)
-                    stack.callback(readers[piece.file].close)
-            # Closed before the files are, so that nothing reads them any more.
-            for tile, placed, values in stack.enter_context(closing(MadeAhead(self._tiles(parts, readers)))):
-                self._write(self._tables(tile, placed, values))
-                del values  # before the next but one is read
+        """Read, merge and write the month, tile by tile; the next tile is read while one is written."""
+        # The prefetching thread is stopped before the files are closed.
+        with _open_readers(self.inventory) as readers, closing(Prefetched(self._filled_tiles(readers))) as tiles:
+            for filled in tiles:
+                self._count_anomalies(filled)
+                self._add_to_preview(filled)
+                for table, points in self._tables(filled):
+                    self._write(table, points)
+                del filled  # free its memory before the next but one is read
 
-    def _write(self, tables: Iterator[tuple[pa.Table, int]]) -> None:
-        for table, points in tables:
-            if table.num_rows:
-                self.sink.write(table)
-            self.rows += table.num_rows
-            self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
-            self.points += points
-            progress.report("flat", self.points, self.points_in_all, "rows")
-
-    @cached_property
-    def points_in_all(self) -> int:
-        """Point-hours of the month."""
-        return int(self.inventory.coverage.sum()) * self.inventory.hours.size
-
-    @cached_property
-    def preview_hour(self) -> int:
-        """The hour that is drawn: the one nearest to the middle of the month, by position."""
-        middle = hour_of(self.inventory.month.start) + self.inventory.month.hours // 2
-        return int(np.abs(self.inventory.hours - middle).argmin())
+    def facts(self) -> tuple[ColumnFacts, ...]:
+        """The facts of every column that the files hold, in table order."""
+        return tuple(statistics.facts() for statistics in self.statistics.values())
 
     def middle(self) -> MiddleHour:
-        """The month's first variable at that hour."""
-        hour = int(self.inventory.hours[self.preview_hour])
+        """The values to draw: the month's first variable at the hour nearest to its middle."""
+        hour = int(self.inventory.hours[self._preview_hour])
         return MiddleHour(
             time_of(hour),
             BY_COLUMN[self.inventory.columns[0]],
@@ -235,76 +230,74 @@ class _Flattening:
             np.concatenate(self.preview_values),
         )
 
-    def facts(self) -> tuple[ColumnFacts, ...]:
-        return tuple(tally.facts() for tally in self.tallies.values())
-
-    def _tiles(
-        self, parts: Mapping[str, tuple[Part, ...]], readers: Mapping[NetcdfFile, FieldReader]
-    ) -> Iterator[tuple[Tile, Mapping[str, list[Placed]], dict[str, Floats]]]:
-        """The tiles, what lies where in them, and their values by column."""
+    def _filled_tiles(self, readers: Mapping[NetcdfFile, FieldReader]) -> Iterator[_FilledTile]:
+        parts = {column: parts_of(self.inventory, column) for column in self.inventory.columns}
         for tile in cut_tiles(self.inventory):
             placed = {
                 column: [p for p in (place(part, tile) for part in of_column) if p is not None]
                 for column, of_column in parts.items()
             }
-            yield tile, placed, self._read(tile, placed, readers)
+            # One variable at a time: its parts are freed once they are merged; those of all six would not fit. Yielded
+            # without a name here, so that the consumer alone decides when the memory is freed.
+            yield _FilledTile(
+                tile,
+                placed,
+                {column: self._merged(column, of_column, tile, readers) for column, of_column in placed.items()},
+            )
 
-    def _tables(
-        self, tile: Tile, placed: Mapping[str, list[Placed]], values: Mapping[str, Floats]
-    ) -> Iterator[tuple[pa.Table, int]]:
-        """Tables of about `ROW_GROUP_ROWS` rows, and how many of the month's point-hours each stands for."""
-        hours = self.inventory.hours
-        covered = covered_by([p for of_column in placed.values() for p in of_column], tile, hours.size)
-        for column in placed:
-            self.tallies[column].note_oddities(values[column], tile)
+    def _merged(
+        self, column: str, placed: Sequence[Placed], tile: Tile, readers: Mapping[NetcdfFile, FieldReader]
+    ) -> Floats:
+        lazy = [
+            readers[p.part.piece.file].lazy(p.part.piece.field, p.part.file_hours, p.file_latitudes, p.file_longitudes)
+            for p in placed
+        ]
+        versions = self.statistics[column].versions
+        return merge(placed, _compute(placed, lazy), tile, self.inventory.hours, versions)
 
-        inside = self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)]
-        latitude, longitude = np.nonzero(inside)  # row by row: ascending location_id, for the tile's axes ascend
+    def _count_anomalies(self, filled: _FilledTile) -> None:
+        for column, values in filled.values.items():
+            self.statistics[column].count_anomalies(values, filled.tile)
+
+    def _add_to_preview(self, filled: _FilledTile) -> None:
+        latitude, longitude = self._positions(filled.tile)
+        first = filled.values[self.inventory.columns[0]]
+        self.preview_locations.append(
+            location_ids(filled.tile.latitude_index[latitude], filled.tile.longitude_index[longitude])
+        )
+        self.preview_values.append(first[latitude, longitude, self._preview_hour])
+
+    def _tables(self, filled: _FilledTile) -> Iterator[tuple[pa.Table, int]]:
+        """Tables of about `ROW_GROUP_ROWS` rows, each with the number of the month's point-hours that it covers."""
+        tile, hours = filled.tile, self.inventory.hours
+        covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
+        latitude, longitude = self._positions(tile)
         flat_position = latitude * tile.longitude_index.size + longitude
-        first = values[self.inventory.columns[0]]
-        self.preview_locations.append(location_ids(tile.latitude_index[latitude], tile.longitude_index[longitude]))
-        self.preview_values.append(first[latitude, longitude, self.preview_hour])
+        is_whole = flat_position.size == tile.latitude_index.size * tile.longitude_index.size
         step = max(1, ROW_GROUP_ROWS // hours.size)
         for start in range(0, flat_position.size, step):
             chosen = slice(start, start + step)
-            # All of them in a row, which is usual, need no copy.
-            positions = chosen if inside.all() else flat_position[chosen]
-            by_location = {c: v.reshape(-1, hours.size)[positions] for c, v in values.items()}
-            rows = None if covered is None else covered.reshape(-1, hours.size)[positions]
-            table = self._table(
-                tile.latitude_index[latitude[chosen]], tile.longitude_index[longitude[chosen]], by_location, rows
+            # Usually all locations of the tile are wanted: a slice of them needs no copy.
+            positions = chosen if is_whole else flat_position[chosen]
+            by_location = {c: v.reshape(-1, hours.size)[positions] for c, v in filled.values.items()}
+            present = None if covered is None else covered.reshape(-1, hours.size)[positions]
+            latitude_index, longitude_index = (
+                tile.latitude_index[latitude[chosen]],
+                tile.longitude_index[longitude[chosen]],
             )
-            yield table, latitude[chosen].size * hours.size
-
-    def _read(
-        self, tile: Tile, placed: Mapping[str, list[Placed]], readers: Mapping[NetcdfFile, FieldReader]
-    ) -> dict[str, Floats]:
-        lazy = {
-            column: [
-                readers[p.part.piece.file].lazy(
-                    p.part.piece.field, p.part.file_hours, p.file_latitudes, p.file_longitudes
-                )
-                for p in of_column
-            ]
-            for column, of_column in placed.items()
-        }
-        # One variable at a time: its parts are dropped once they are merged, six would be held together otherwise.
-        merged = {}
-        for column, arrays in lazy.items():
-            read = _compute(placed[column], arrays)
-            merged[column] = merge(placed[column], read, tile, self.inventory.hours, self.tallies[column].versions)
-        return merged
+            yield self._table(latitude_index, longitude_index, by_location, present), latitude_index.size * hours.size
 
     def _table(
         self,
         latitude_index: npt.NDArray[np.int32],
         longitude_index: npt.NDArray[np.int32],
         by_location: Mapping[str, Floats],
-        rows: Flags | None,
+        present: Flags | None,
     ) -> pa.Table:
+        """The rows of these locations, `by_location` (location, hour); `present` says which exist, None: all."""
         hours = self.inventory.hours
         location_id = location_ids(latitude_index, longitude_index)
-        weights = RowWeights(location_id, hours, rows)
+        weights = RowWeights(location_id, hours, present)
         times = np.tile(as_datetime64(hours).astype("datetime64[us]"), latitude_index.size)
         keys = (location_id, latitudes_of(latitude_index), longitudes_of(longitude_index))
         arrays = [pa.array(times, type=SCHEMA.field("time").type)]
@@ -316,7 +309,43 @@ class _Flattening:
                 continue
             empty = np.isnan(values)
             missing = empty if empty.any() else None
-            self.tallies[variable.column].add(values, missing, weights)
+            self.statistics[variable.column].add(values, missing, weights)
             arrays.append(pa.array(values.reshape(-1), mask=None if missing is None else missing.reshape(-1)))
         table = pa.Table.from_arrays(arrays, schema=SCHEMA)
-        return table if rows is None or rows.all() else table.filter(pa.array(rows.reshape(-1)))
+        return table if present is None or present.all() else table.filter(pa.array(present.reshape(-1)))
+
+    def _write(self, table: pa.Table, points: int) -> None:
+        if table.num_rows:
+            self.sink.write(table)
+        self.rows += table.num_rows
+        self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
+        self.points_done += points
+        progress.report("flat", self.points_done, self._points_total, "rows")
+
+    def _positions(self, tile: Tile) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Positions in the tile of the covered locations, row by row: ascending location_id, as the axes ascend."""
+        latitude, longitude = np.nonzero(self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)])
+        return latitude, longitude
+
+    @cached_property
+    def _points_total(self) -> int:
+        """Point-hours of the month."""
+        return int(self.inventory.coverage.sum()) * self.inventory.hours.size
+
+    @cached_property
+    def _preview_hour(self) -> int:
+        """Position of the hour to draw: the one nearest to the middle of the month."""
+        middle = int(self.inventory.month.start.timestamp()) // 3600 + self.inventory.month.hours // 2
+        return int(np.abs(self.inventory.hours - middle).argmin())
+
+
+@contextmanager
+def _open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, FieldReader]]:
+    """Open every netCDF file of the inventory, once."""
+    with ExitStack() as stack:
+        readers: dict[NetcdfFile, FieldReader] = {}
+        for piece in inventory.pieces:
+            if piece.file not in readers:
+                readers[piece.file] = FieldReader(piece.file)
+                stack.callback(readers[piece.file].close)
+        yield readers

@@ -1,6 +1,6 @@
-"""Arrow to Parquet or CSV: how a flat month is written, and read again by a loader.
+"""Write a flat month as Parquet or CSV.
 
-One schema serves both: the columns of the table `weather`, in its order and units.
+Both have one schema: the columns of the table `weather`, in its order and units.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
         return tuple(name.strip().strip('"') for name in lines.readline().split(","))
 
 
-# Six zeros a row for nothing, otherwise.
+# To the second: microseconds would add six zeros to every row.
 _CSV_SCHEMA = SCHEMA.set(0, pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False))
 
-# Rows of one group: what a loader holds at a time, 44 MB decoded. Smaller groups compress worse, larger ones gain
-# nothing: the server takes 2 million rows/s.
+# Rows of one group, the unit that a loader holds in memory: 44 MB decoded. Smaller groups compress worse, larger ones
+# are not faster: the server takes 2 million rows/s.
 ROW_GROUP_ROWS = 1_000_000
 
 
 class Sink(Protocol):
-    """Takes tables of `SCHEMA` one after the other; as a context manager it closes the file."""
+    """Writes tables of `SCHEMA` one after another; as a context manager it closes the file."""
 
     def write(self, table: pa.Table) -> None:
         """Append the rows as one group."""
@@ -69,9 +69,9 @@ class Sink(Protocol):
 
 
 class _ParquetSink:
-    """Keys as dictionaries (a few hundred distinct values a group), values byte-stream-split, all in zstd 1.
+    """Parquet: keys dictionary-encoded (a few hundred distinct values a group), values byte-stream-split, zstd level 1.
 
-    Measured on ERA5-like fields: 18.6 bytes a row at 9 million rows/s on one core, to snappy's 19.4 at 10.1.
+    Measured on ERA5-like fields, one core: 18.6 bytes a row at 9 million rows/s; snappy: 19.4 at 10.1 million.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,10 +98,10 @@ class _ParquetSink:
 
 
 class _CsvSink:
-    """With a header; times as `2023-07-01 00:00:00Z`, numbers in the fewest digits that read back, NULL empty."""
+    """CSV with a header: times as `2023-07-01 00:00:00Z`, numbers in the fewest exact digits, NULL as empty text."""
 
     def __init__(self, path: Path) -> None:
-        # Opened here, so that it is closed too where the writer cannot write any more: else the disk stays full.
+        # Opened here, so that it can be closed when the writer fails: an open deleted file would keep the disk full.
         self._file = pa.OSFile(str(path), "wb")
         self._writer = pa.csv.CSVWriter(
             self._file, _CSV_SCHEMA, write_options=pa.csv.WriteOptions(quoting_style="none")
@@ -123,5 +123,5 @@ class _CsvSink:
 
 
 def open_sink(path: Path, flat_format: FlatFormat) -> Sink:
-    """A sink that writes `flat_format` to `path`."""
+    """Open a sink that writes `flat_format` to `path`."""
     return _ParquetSink(path) if flat_format == "parquet" else _CsvSink(path)

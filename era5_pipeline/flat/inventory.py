@@ -1,7 +1,7 @@
-"""What the raw files of one month hold together: which variable at which hours and places.
+"""Inventory of one month's raw files: which variable they hold at which hours and locations.
 
-Here: gathering, from coordinates alone. Not here: values (`flatten`), or whether what is missing matters
-(`checks`).
+Here: collecting it, from coordinates alone, and keeping it from `raw` to `flat`. Not here: values (`flatten`), or
+whether a gap matters (`checks`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """A field, and the file to read it from."""
+    """A field, and the netCDF file to read it from."""
 
     file: NetcdfFile
     field: Field
@@ -42,7 +42,7 @@ class Piece:
 class Inventory:
     """All pieces of a month, and the problems of its files.
 
-    `latitude_index`, `longitude_index` restrict the grid to the area asked for (all of it where none was).
+    `latitude_index`, `longitude_index` are those of the requested area (of the whole grid if none was requested).
     """
 
     month: Month
@@ -53,7 +53,7 @@ class Inventory:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Columns that at least one piece serves, in table order."""
+        """Columns that at least one piece holds, in table order."""
         held = {piece.field.column for piece in self.pieces}
         return tuple(variable.column for variable in VARIABLES if variable.column in held)
 
@@ -64,11 +64,11 @@ class Inventory:
 
     @cached_property
     def coverage(self) -> npt.NDArray[np.bool_]:
-        """Grid points that at least one piece has, (721, 1440) by latitude and longitude index."""
+        """Grid points of the area that at least one piece has, (721, 1440) by latitude and longitude index."""
         return self._coverage(self.pieces)
 
     def column_pieces(self, column: str) -> tuple[Piece, ...]:
-        """The pieces that serve `column`."""
+        """The pieces that hold `column`."""
         return tuple(piece for piece in self.pieces if piece.field.column == column)
 
     def column_hours(self, column: str) -> npt.NDArray[np.int64]:
@@ -76,7 +76,7 @@ class Inventory:
         return self._hours(self.column_pieces(column))
 
     def column_locations(self, column: str) -> int:
-        """How many grid points `column` has."""
+        """Number of grid points that `column` has."""
         return int(self.column_coverage(column).sum())
 
     def column_coverage(self, column: str) -> npt.NDArray[np.bool_]:
@@ -85,7 +85,7 @@ class Inventory:
 
     @cached_property
     def expver(self) -> dict[str, dict[str, int]]:
-        """Hours per column and version, as the files say; an expver dimension counts under each of its versions."""
+        """Hours per column and version, as the files state; an expver dimension counts under each of its versions."""
         counts: dict[str, dict[str, int]] = {}
         for column in self.columns:
             held: dict[str, set[int]] = {}
@@ -99,9 +99,9 @@ class Inventory:
 
     @cached_property
     def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
-        """Runs of the hours that only preliminary pieces have, per column that has some.
+        """Runs of the hours that only preliminary pieces have, per column with such hours.
 
-        Of files with an expver dimension, where each version has all hours, only the values tell: there it says none.
+        None for files with an expver dimension: each version has all hours there, and only the values tell.
         """
         found = {}
         for column in self.columns:
@@ -114,7 +114,7 @@ class Inventory:
         return found
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
-        """Hours of the month, (n,) ascending, that `variable` ought to have and has not."""
+        """Hours of the month, (n,) ascending, that ERA5 has of `variable` and the files have not."""
         expected = hours_of(self.month)
         first = hour_of(variable.first_valid)
         return np.setdiff1d(expected[expected >= first], self.column_hours(variable.column))
@@ -123,7 +123,7 @@ class Inventory:
         of_month = hours_of(self.month)
         is_held = np.zeros(of_month.size, dtype=np.bool_)
         for piece in pieces:
-            # Not by sorting: a point series has every hour since 1940, and each month asks for its own.
+            # No sorting: a point series has every hour since 1940, and this runs for each of its months.
             position = piece.field.hours - of_month[0]
             is_held[position[(position >= 0) & (position < of_month.size)]] = True
         return of_month[is_held]
@@ -132,17 +132,17 @@ class Inventory:
         covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
         for piece in pieces:
             covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
-        asked = np.zeros_like(covered)
-        asked[np.ix_(self.latitude_index, self.longitude_index)] = True
-        return covered & asked
+        in_area = np.zeros_like(covered)
+        in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
+        return covered & in_area
 
 
 def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
-    """Open the month's files (ZIP members unpacked into `scratch`) and find what they hold of it.
+    """Open the month's files (ZIP members unpacked into `scratch`) and find what they hold of the month.
 
     Raises:
-        BadFileError: if a file cannot be read, or is not what it seems.
-        NoDataError: if nothing of the month lies in the area asked for.
+        BadFileError: if a file cannot be read or used, or has changed since the raw stage.
+        NoDataError: if the files have nothing of the month in the requested area.
         LocalDiskError: if there is no room to unpack.
     """
     area = Area.parse(raw.area or "global")
@@ -161,7 +161,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     if not pieces and not problems:
         raise NoDataError(
             f"{raw.month}: none of its files has our variables in area {raw.area or 'global'}",
-            remedy="Give an area that the files cover, or none for all of it.",
+            remedy="Choose an area that the files cover, or none for all that they hold.",
         )
     return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes)
 
@@ -175,7 +175,7 @@ def _require_unchanged(file: RawFile) -> None:
         ) from error
     if size != file.bytes:
         raise BadFileError(
-            file.path, "has changed since the month was looked for", remedy="Materialize era5/raw of the month again."
+            file.path, "has changed since the raw stage", remedy="Materialize era5/raw of the month again."
         )
 
 

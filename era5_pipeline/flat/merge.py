@@ -1,7 +1,6 @@
-"""Several pieces of one variable as one array: final before preliminary, and overlapping files must agree.
+"""Merge several pieces of one variable into one array: final before preliminary; overlapping files must agree.
 
-Here: laying pieces over each other within a tile. Not here: reading them (`netcdf.reading`) or making rows of them
-(`flatten`).
+Here: merging pieces within a tile. Not here: reading them (`netcdf.field_reader`) or making rows of them (`flatten`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """The hours of a piece that are of one version: `file_hours` (n,) in the file, `month_hours` (n,) in the month."""
+    """The hours of a piece with one version, (n,) positions: `file_hours` in the file, `month_hours` in the month."""
 
     piece: Piece
     expver: str
@@ -41,13 +40,13 @@ class Part:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing may replace it; files that do not say are taken for final, as all old ones are."""
+        """Whether its values are final; files without a version count as final, because all old ones are."""
         return self.expver in (FINAL, UNKNOWN_EXPVER)
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A part's place in a tile: ascending positions in the file, and those that they have in the tile."""
+    """Where a part lies in a tile: ascending positions in the file, and the corresponding ones in the tile."""
 
     part: Part
     file_latitudes: Positions
@@ -57,28 +56,28 @@ class Placed:
 
 
 @dataclass
-class Versions:
-    """Counts, for one column, which hours of the month each version gave values for."""
+class HourVersions:
+    """Records, for one column, which hours of the month each version provided values for."""
 
     hours: int
     seen: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     def add(self, expver: str, month_hours: Positions, gave: npt.NDArray[np.bool_]) -> None:
-        """Note that `expver` gave values (n,) bool at these hours."""
+        """Record at which of these hours `expver` provided values; `gave` (n,) bool."""
         flags = self.seen.setdefault(expver, np.zeros(self.hours, dtype=np.bool_))
         flags[month_hours] |= gave
 
     def counts(self) -> dict[str, int]:
-        """Hours per version, without those that gave nothing."""
+        """Hours per version, for versions that provided any value."""
         return {expver: int(flags.sum()) for expver, flags in sorted(self.seen.items()) if flags.any()}
 
     def positions(self, expver: str) -> Positions:
-        """At which hours of the month, (n,) ascending, `expver` gave at least one value."""
+        """Positions of the hours, (n,) ascending, at which `expver` provided at least one value."""
         return np.flatnonzero(self.seen.get(expver, np.zeros(0, dtype=np.bool_)))
 
 
 def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
-    """The parts of a column in the order of precedence: final first, then the more finely stored."""
+    """The parts of a column in order of precedence: final first, then those with the smaller packing step."""
     parts = []
     for piece in inventory.column_pieces(column):
         in_month = np.isin(piece.field.hours, inventory.hours)
@@ -90,7 +89,7 @@ def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
 
 
 def place(part: Part, tile: Tile) -> Placed | None:
-    """Where the part lies in the tile; None: nowhere."""
+    """Find where the part lies in the tile; None: they do not overlap."""
     file_latitudes, tile_latitudes = _meet(part.piece.field.latitude_index, tile.latitude_index)
     file_longitudes, tile_longitudes = _meet(part.piece.field.longitude_index, tile.longitude_index)
     if not (file_latitudes.size and file_longitudes.size):
@@ -99,9 +98,9 @@ def place(part: Part, tile: Tile) -> Placed | None:
 
 
 def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> tuple[Positions, Positions]:
-    """Positions of the shared indices, ascending in the file, and in the (sorted) tile.
+    """Positions of the common indices, ascending in the file, and in the (sorted) tile.
 
-    A meridian that a global file holds twice (0 and 360) counts once, where it comes first.
+    A meridian that a global file holds twice (0 and 360) counts once, where it occurs first.
     """
     _, first = np.unique(in_file, return_index=True)
     positions = np.sort(first)
@@ -114,7 +113,7 @@ def merge(
     read: Sequence[Floats],
     tile: Tile,
     hours: npt.NDArray[np.int64],
-    versions: Versions,
+    versions: HourVersions,
 ) -> Floats:
     """Lay the parts, `read` in the order of `placed`, over each other: (latitude, longitude, hour) float32.
 
@@ -131,10 +130,10 @@ def merge(
     settled: npt.NDArray[np.bool_] | None = None
     for number, (one, values) in enumerate(zip(placed, read, strict=True)):
         if settled is None and not one.part.is_final:
-            # What final files gave, preliminary ones may differ from.
+            # Preliminary values may differ from final ones, so these are excluded from the comparison.
             settled = ~np.isnan(merged) if number else np.zeros(shape, dtype=np.bool_)
         if not laid[one.part.month_hours].any():
-            # The usual case, and by far the cheapest: nothing lies there yet.
+            # The usual case, and by far the fastest: no other part has values there.
             merged[_window(one)] = values
             versions.add(one.part.expver, one.part.month_hours, _hours_with_values(values))
         else:
@@ -153,12 +152,12 @@ def merge(
 
 
 def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
-    """Whether the part has all of a tile of this shape."""
+    """Whether the part covers a whole tile of this shape."""
     return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
 
 
 def _window(placed: Placed) -> tuple[slice, slice, slice] | tuple[npt.NDArray[np.intp], ...]:
-    """Where the part lies in the tile, as slices where that is possible: copying is then several times as fast."""
+    """Index the part's place in the tile, with slices where possible: copying is then several times as fast."""
     axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
     latitudes, longitudes, month_hours = (_as_slice(positions) for positions in axes)
     if latitudes is None or longitudes is None or month_hours is None:
@@ -167,7 +166,7 @@ def _window(placed: Placed) -> tuple[slice, slice, slice] | tuple[npt.NDArray[np
 
 
 def _as_slice(positions: Positions) -> slice | None:
-    """The slice of consecutive positions, upwards or downwards (files list latitudes from north to south)."""
+    """The slice of consecutive positions, ascending or descending (files list latitudes from north to south)."""
     step = -1 if positions.size > 1 and positions[1] < positions[0] else 1
     first, last = int(positions[0]), int(positions[-1])
     if not np.array_equal(positions, np.arange(first, last + step, step)):
@@ -176,7 +175,7 @@ def _as_slice(positions: Positions) -> slice | None:
 
 
 def _hours_with_values(values: Floats) -> npt.NDArray[np.bool_]:
-    """At which hours of (latitude, longitude, hour) there is a value: nearly always told by the first place alone."""
+    """At which hours of (latitude, longitude, hour) there is any value; nearly always the first location tells."""
     has: npt.NDArray[np.bool_] = ~np.isnan(values[0, 0])
     for hour in np.flatnonzero(~has):
         has[hour] = not np.isnan(values[:, :, hour]).all()
@@ -192,8 +191,8 @@ def _require_agreement(
     tile: Tile,
     hours: npt.NDArray[np.int64],
 ) -> None:
-    # Two packings of one field differ by half a step each, and by the rounding to float32: that of the value in the
-    # file, which near 0 degC is coarser than that of the stored one.
+    # Two packings of one field may each be off by half a step, plus the rounding to float32 of the value in the file
+    # (kelvin), which near 0 degC is coarser than that of the value in the table.
     steps = one.part.piece.field.half_step + max(other.part.piece.field.half_step for other in earlier)
     offset = np.float32(BY_COLUMN[one.part.piece.field.column].offset)
     with np.errstate(invalid="ignore"):
@@ -214,7 +213,7 @@ def _require_agreement(
         f"{column}: {other.part.piece.file.shown} and {one.part.piece.file.shown} contradict each other at "
         f"{describe_place(tile, hours, place_in_tile)}: {before[latitude, longitude, hour]:g} and "
         f"{values[latitude, longitude, hour]:g}",
-        remedy="Keep the one that is right in the folder, and move the other out of it.",
+        remedy="Keep the correct one in the folder, and move the other out of it.",
     )
 
 
@@ -224,7 +223,7 @@ def _holds(placed: Placed, place_in_tile: tuple[int, int, int]) -> bool:
 
 
 def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tuple[int, int, int]) -> str:
-    """`latitude 25.5, longitude 51.25, 2023-07-01T00:00Z` of positions in a tile."""
+    """Describe a position in a tile: `latitude 25.5, longitude 51.25, 2023-07-01T00:00Z`."""
     latitude, longitude, hour = place_in_tile
     time = time_of(int(hours[hour]))
     return (
@@ -234,7 +233,7 @@ def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tupl
 
 
 def covered_by(placed: Sequence[Placed], tile: Tile, hours: int) -> npt.NDArray[np.bool_] | None:
-    """Which (latitude, longitude, hour) of the tile some part has, whatever its value; None: every one."""
+    """Which (latitude, longitude, hour) of the tile any part covers, with or without a value; None: all of them."""
     full = (tile.latitude_index.size, tile.longitude_index.size, hours)
     covered: npt.NDArray[np.bool_] | None = None
     for one in placed:

@@ -1,7 +1,7 @@
-"""Facts of one column, gathered while a month is flattened.
+"""Statistics of one column, collected while a month is flattened.
 
-Here: counting, tile by tile and table by table. Not here: making the rows (`flatten`), or judging what was counted
-(`quality`).
+Here: counting, tile by tile and table by table. Not here: making the rows (`flatten`), or judging the result
+(`checks`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from era5_pipeline.flat.digests import digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
-from era5_pipeline.flat.merge import Versions, describe_place
+from era5_pipeline.flat.merge import HourVersions, describe_place
 from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.hours import describe_hours, hour_of
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
-    """Facts of one column; it ought to have values at the hours (n,) and places (721, 1440) that are due."""
+class ColumnStatistics:
+    """Statistics of one column, which should have values at `expected_hours` (n,) and `expected_places` (721, 1440)."""
 
     variable: Variable
     inventory: Inventory
-    versions: Versions
-    due_hours: Flags
-    due_places: Flags
+    versions: HourVersions
+    expected_hours: Flags
+    expected_places: Flags
     values: int = 0
     total: float = 0.0
     minimum: float = np.inf
@@ -47,31 +47,37 @@ class Tally:
     first_missing: str | None = None
     out_of_bounds: int = 0
     first_out_of_bounds: str | None = None
-    # Rows made by other rules are other rows, even where their values are the same.
+    # Starts with the form of the rows: rows made by other rules have another digest, even with equal values.
     digest: int = FLAT_FORM
 
     @classmethod
-    def of(cls, variable: Variable, inventory: Inventory) -> Self:
-        """A tally of nothing yet."""
+    def empty(cls, variable: Variable, inventory: Inventory) -> Self:
+        """Statistics of a column before the first tile."""
         return cls(
             variable,
             inventory,
-            Versions(inventory.hours.size),
-            due_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
+            HourVersions(inventory.hours.size),
+            expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
             & (inventory.hours >= hour_of(variable.first_valid)),
-            due_places=inventory.column_coverage(variable.column),
+            expected_places=inventory.column_coverage(variable.column),
         )
 
-    def note_oddities(self, values: Floats, tile: Tile) -> None:
-        """Look for what is missing or out of bounds in a tile: (latitude, longitude, hour)."""
-        missing = np.isnan(values)
-        if missing.any():
-            # Against every place and hour that the column has, so that files which cover a month in part here and in
-            # part there leave no hole unnoticed.
-            missing &= self.due_hours
-            missing &= self.due_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
-            self.missing += int(missing.sum())
-            self.first_missing = self.first_missing or self._first(missing, tile)
+    def count_anomalies(self, values: Floats, tile: Tile) -> None:
+        """Count missing values and values out of bounds in a tile: (latitude, longitude, hour)."""
+        self._count_missing(np.isnan(values), tile)
+        self._count_out_of_bounds(values, tile)
+
+    def _count_missing(self, missing: Flags, tile: Tile) -> None:
+        if not missing.any():
+            return
+        # Compared with all places and hours of the column, so that files which each cover part of the month and part
+        # of the area leave no gap unnoticed.
+        missing &= self.expected_hours
+        missing &= self.expected_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
+        self.missing += int(missing.sum())
+        self.first_missing = self.first_missing or self._first(missing, tile)
+
+    def _count_out_of_bounds(self, values: Floats, tile: Tile) -> None:
         with np.errstate(invalid="ignore"):
             low, high = np.float32(self.variable.minimum), np.float32(self.variable.maximum)
             if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
@@ -87,29 +93,29 @@ class Tally:
         return describe_place(tile, self.inventory.hours, (int(latitude), int(longitude), int(hour)))
 
     def add(self, values: Floats, missing: Flags | None, weights: RowWeights) -> None:
-        """Count the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere."""
+        """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere."""
         self.digest += weights.digest(values)
-        held = values if missing is None else values[~missing]
-        if not held.size:
+        present = values if missing is None else values[~missing]
+        if not present.size:
             return
-        self.values += held.size
-        self.total += float(held.sum(dtype=np.float64))
-        self.minimum = min(self.minimum, float(held.min()))
-        self.maximum = max(self.maximum, float(held.max()))
-        # Values beyond the bounds are refused; their checksum is never compared and could overflow.
+        self.values += present.size
+        self.total += float(present.sum(dtype=np.float64))
+        self.minimum = min(self.minimum, float(present.min()))
+        self.maximum = max(self.maximum, float(present.max()))
+        # Values out of bounds are refused: their checksum is never compared, and could overflow.
         if self.variable.minimum <= self.minimum and self.maximum <= self.variable.maximum:
-            self.checksum += checksum_of(held, self.variable.checksum_scale)
+            self.checksum += checksum_of(present, self.variable.checksum_scale)
 
     def facts(self) -> ColumnFacts:
-        """What was counted."""
+        """The statistics as facts of the flat month."""
         column = self.variable.column
-        held = self.values > 0
+        has_values = self.values > 0
         return ColumnFacts(
             column=column,
             values=self.values,
-            minimum=self.minimum if held else None,
-            maximum=self.maximum if held else None,
-            mean=self.total / self.values if held else None,
+            minimum=self.minimum if has_values else None,
+            maximum=self.maximum if has_values else None,
+            mean=self.total / self.values if has_values else None,
             checksum=self.checksum,
             hours=int(self.inventory.column_hours(column).size),
             locations=self.inventory.column_locations(column),

@@ -1,7 +1,7 @@
-"""How a month is cut into tiles (latitudes x longitudes x all hours) that fit in memory and into the files' own chunks.
+"""Split a month into tiles (latitudes x longitudes x all hours) that fit into memory and follow the files' chunks.
 
-A tile is the unit to read, turn and write: netCDF-4 chunks of a month span time, so that reading hour by hour would
-decompress each chunk again and again.
+A tile is the unit that is read, transposed and written: netCDF-4 chunks span many hours, so that reading hour by hour
+would decompress each chunk many times.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Point-hours of one variable in a tile: 32 MB of float32 each, 192 MB for six.
 TARGET_POINT_HOURS = 8_000_000
-# Where a file's own chunk is larger than the target it is taken whole up to this (96 MB a variable), and split beyond:
-# splitting means decompressing it again, more memory would break the bound of 2 GiB.
+# A file's chunk larger than the target is read whole up to this size (96 MB a variable), and split beyond it: splitting
+# means decompressing it several times, but more memory would exceed the limit of 2 GiB.
 LARGEST_POINT_HOURS = 24_000_000
 
 
@@ -37,7 +37,7 @@ class Tile:
 
 
 def cut_tiles(inventory: Inventory) -> Iterator[Tile]:
-    """Cut what the inventory covers into tiles, along the chunks of its largest field."""
+    """Split the locations of the inventory into tiles, along the chunks of its largest field."""
     rows, columns = inventory.coverage.any(axis=1), inventory.coverage.any(axis=0)
     largest = max((piece.field for piece in inventory.pieces), key=_points)
     hours = max(1, inventory.hours.size)
@@ -63,14 +63,14 @@ def tile_size(field: Field, hours: int) -> tuple[int, int]:
     chunk_height = max(1, min(chunk_height, largest // chunk_width))
     across = max(1, target // (chunk_width * chunk_height))
     width = min(field.longitude_index.size, chunk_width * across)
-    # Rows may only be added once the width takes the whole field: else the tiles of a row would not meet.
+    # Several chunks high only where the tile spans the full width: otherwise tiles would overlap or leave gaps.
     down = max(1, target // (width * chunk_height)) if width == field.longitude_index.size else 1
     return width, min(field.latitude_index.size, chunk_height * down)
 
 
 def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Iterator[Indices]:
-    """Runs of the file's indices that are needed, cut at multiples of `size` in the file; then those it lacks."""
-    # A meridian that the file holds twice (0 and 360) is taken where it comes first.
+    """The needed indices in blocks: first those in the file, split at multiples of `size` there, then the others."""
+    # A meridian that the file holds twice (0 and 360) counts where it occurs first.
     wanted = np.zeros(file_order.size, dtype=np.bool_)
     wanted[np.unique(file_order, return_index=True)[1]] = True
     wanted &= np.isin(file_order, needed)

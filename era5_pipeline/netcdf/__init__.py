@@ -1,5 +1,6 @@
-"""Reading ERA5 files of every layout: what kind a file is, what it holds, and what a month has of it.
+"""Read ERA5 files of every layout: recognise the file type, unpack it, find its variables and read their values.
 
-`recognise` looks at first bytes, `inspect` finds our variables and their axes by meaning, `archive` gives the members
-of ZIPs paths of their own, `inventory` gathers what a month's files hold together.
+`recognise` tells the file type by the first bytes, `archive` unpacks ZIP members, `point_csv` converts point series,
+`contents` and `axes` find the variables and their coordinates, `field_reader` reads values. `cds_layout` and
+`cds_netcdf` write files like those of the Climate Data Store.
 """

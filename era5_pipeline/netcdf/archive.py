@@ -1,7 +1,7 @@
-"""The netCDF files to open: those that are there, members of ZIPs unpacked, and point series made of CSV.
+"""Provide netCDF files to open: plain ones in place, ZIP members unpacked, point series in CSV converted.
 
-What is unpacked or made gets a path of its own, in a scratch folder, under a name of ours, so a member's name can point
-nowhere. Members are streamed, and never past `_LARGEST_MEMBER_BYTES` or the size that the ZIP's directory announces.
+Unpacked and converted files get a generated name in a scratch folder, so that a member's name cannot lead out of it.
+Members are streamed, never beyond `_LARGEST_MEMBER_BYTES` or the size that the ZIP's directory states.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.point_csv import CsvFile, write_as_netcdf
 from era5_pipeline.netcdf.recognise import HEAD_BYTES, describe_other, kind_of, kind_of_bytes
-from era5_pipeline.runtime.scratch_folders import own_folder
+from era5_pipeline.runtime.scratch_folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# A global month of six variables is 18.5 GB uncompressed; a member that claims eight times as much is no ERA5 month.
+# A global month of six variables is 18.5 GB uncompressed; a member of eight times that size cannot be an ERA5 month.
 _LARGEST_MEMBER_BYTES = 150 * 10**9
 _COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class NetcdfFile:
-    """A netCDF file to open at `path`; the user knows it as `shown` (for a member: `archive.zip!member.nc`)."""
+    """A netCDF file to open at `path`; messages call it `shown` (for a member: `archive.zip!member.nc`)."""
 
     path: Path
     source: Path
@@ -38,35 +38,35 @@ class NetcdfFile:
 
     @property
     def shown(self) -> str:
-        """What to call it in messages."""
+        """The name to use in messages."""
         return str(self.source) if self.member is None else f"{self.source}!{self.member}"
 
     @property
     def is_scratch(self) -> bool:
-        """Whether it was unpacked or made, and may be removed."""
+        """Whether it was unpacked or converted, and may be removed."""
         return self.path != self.source
 
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
-    """A folder below `home` that is gone afterwards.
+    """Create a temporary folder below `home`, removed even after a crash.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
     """
     parent = home / "scratch"
-    with disk_errors("making a scratch folder", parent), ExitStack() as stack:
-        folder = stack.enter_context(own_folder(parent, "unpacked-"))
+    with disk_errors("creating a scratch folder", parent), ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder(parent, "unpacked-"))
         kept = stack.pop_all()
     with kept:
         yield folder
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
-    """The netCDF files among and within `paths`; members of ZIPs and point series as CSV get theirs in `scratch`.
+    """The netCDF files among and inside `paths`; ZIP members and point series are written into `scratch`.
 
     Raises:
-        BadFileError: if a file is neither, or a ZIP is damaged or holds nothing of the kind, or a CSV cannot be read.
+        BadFileError: if a file is of another type, a ZIP is damaged or holds no data, or a CSV cannot be read.
         LocalDiskError: if there is no room to unpack.
     """
     for path in paths:
@@ -76,7 +76,7 @@ def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
         elif kind == "zip":
             yield from _members(path, scratch)
         elif kind == "csv":
-            yield _series(CsvFile.at(path), scratch)
+            yield _converted(CsvFile.at(path), scratch)
         else:
             text, remedy = describe_other(path)
             raise BadFileError(path, text, remedy=remedy)
@@ -92,21 +92,19 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
                 with archive.open(info) as member:
                     kind = kind_of_bytes(member.read(HEAD_BYTES))
                 if kind == "csv":
-                    yield _series(CsvFile.at(path, info.filename), scratch)
+                    yield _converted(CsvFile.at(path, info.filename), scratch)
                 elif kind == "netcdf":
                     yield NetcdfFile(path=_unpack(archive, info, path, scratch), source=path, member=info.filename)
-                else:
-                    continue
-                found = True
+                found = found or kind in ("csv", "netcdf")
     except Era5Error:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
         raise BadFileError(path, f"is a damaged ZIP ({error})", remedy="Download it again.") from error
     if not found:
-        raise BadFileError(path, "is a ZIP without netCDF or a point series in it", remedy="Move it out of the folder.")
+        raise BadFileError(path, "is a ZIP without netCDF or a point series", remedy="Move it out of the folder.")
 
 
-def _series(file: CsvFile, scratch: Path) -> NetcdfFile:
+def _converted(file: CsvFile, scratch: Path) -> NetcdfFile:
     target = _new_file(scratch)
     write_as_netcdf(file, target)
     return NetcdfFile(path=target, source=file.path, member=file.member)
@@ -122,10 +120,10 @@ def _new_file(scratch: Path) -> Path:
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch: Path) -> Path:
     if info.file_size > _LARGEST_MEMBER_BYTES:
         raise BadFileError(
-            path, f"its member {info.filename} would unpack to {info.file_size} bytes", remedy="Download it again."
+            path, f"its member {info.filename} would unpack to {info.file_size:,} bytes", remedy="Download it again."
         )
     unpacked = _new_file(scratch)
-    # zipfile stops at the announced size and checks the CRC, so a lying directory cannot fill the disk.
+    # zipfile stops at the stated size and checks the CRC, so that a false directory cannot fill the disk.
     with (
         disk_errors(f"unpacking {path.name}", scratch),
         unpacked.open("wb") as target,

@@ -1,7 +1,7 @@
-"""The axes of a variable in a netCDF file, found by meaning: its times, latitudes and longitudes.
+"""Find the time, latitude and longitude axes of a netCDF variable by their metadata, whatever they are called.
 
-Here: which coordinate is which, and its values as hours and grid indices. Not here: the variables themselves, what they
-are in, or their versions (`inspect`).
+Here: identifying the coordinates, and their values as hours and grid indices. Not here: variables, units or versions
+(`contents`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
 
 AGAIN = "Download it again, or move it out of the folder."
 _ON_GRID = (
-    "Ask the Climate Data Store for reanalysis-era5-single-levels with area borders on multiples of 0.25 degrees "
+    "Request reanalysis-era5-single-levels from the Climate Data Store with area borders on multiples of 0.25 degrees "
     "(ERA5-Land and regridded or shifted files do not fit this table)."
 )
 
 
 class ProblemError(Exception):
-    """Raised to leave the inspection of a variable or file; `kind`, `text` and `remedy` are those of its problem."""
+    """A variable cannot be used; `kind`, `text` and `remedy` become those of the file's `Problem`."""
 
     def __init__(self, kind: ProblemKind, text: str, remedy: str) -> None:
         super().__init__(text)
@@ -49,15 +49,15 @@ def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
 
 
 def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"]) -> xr.DataArray:
-    """The coordinate that is the `what` of the array, by its units, standard name or name.
+    """The latitude or longitude coordinate of the array, found by its units, standard name or name.
 
     Raises:
-        ProblemError: if there is none, or the grid is no latitude-longitude grid.
+        ProblemError: if there is none, or the grid is not a latitude-longitude grid.
     """
     words = _LATITUDE if what == "latitude" else _LONGITUDE
     found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
     if not found:
-        raise ProblemError("dimensions", f"{array.name} has no {what}", "Ask for a plain latitude-longitude grid.")
+        raise ProblemError("dimensions", f"{array.name} has no {what}", "Request a regular latitude-longitude grid.")
     if len(found) > 1 or found[0].ndim > 1:
         raise ProblemError(
             "dimensions", f"{array.name} is not on a latitude-longitude grid ({what} is two-dimensional)", _ON_GRID
@@ -66,27 +66,27 @@ def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"])
 
 
 def time_axis(array: xr.DataArray) -> xr.DataArray:
-    """The coordinate that is the time of the values: one-dimensional, or of a single time.
+    """The coordinate with the valid time of the values: one-dimensional, or a single time.
 
     Raises:
-        ProblemError: if there is none that can be read.
+        ProblemError: if there is none, or it cannot be decoded.
     """
     times: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
     times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
-    # With both, valid_time is the time of the value; in cfgrib's files `time` may be that of the forecast.
+    # valid_time comes first: in files of cfgrib, `time` may be the start of the forecast.
     times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
     if not times or times[0].ndim > 1:
         raise ProblemError(
-            "dimensions", f"{array.name} has no time coordinate that can be read", "Ask for hourly data with times."
+            "dimensions", f"{array.name} has no time coordinate that can be read", "Request hourly data with times."
         )
     return times[0]
 
 
 def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
-    """The times (n,), to the second: days as fractions miss the hour by a few nanoseconds.
+    """The valid times (n,), rounded to the second: times stored as fractions of days miss the hour by nanoseconds.
 
     Raises:
-        ProblemError: if there are none that can be read, or some are fill values.
+        ProblemError: if there are none, or some are fill values.
     """
     times = np.atleast_1d(time_axis(array).values).astype("datetime64[ms]")
     if np.isnat(times).any():
@@ -98,22 +98,24 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     """The times as hours since 1970-01-01 UTC (n,), n > 0, distinct, in file order.
 
     Raises:
-        ProblemError: if they are none: off the hour, before ERA5, double, or missing.
+        ProblemError: if there are none, or some are off the hour, before ERA5 begins, duplicates or fill values.
     """
     times = times_along(array)
     if not times.size:
-        raise ProblemError("time", f"{array.name} has no times, writing the file was not finished", AGAIN)
+        raise ProblemError("time", f"{array.name} has no times: the file was not written completely", AGAIN)
     hours = times.astype("datetime64[h]")
     off = times != hours
     if off.any():
-        raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Ask for hourly data, on the hour.")
+        raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Request hourly data, on the hour.")
     numbers = from_datetime64(hours)
     if numbers.min() < FIRST_HOUR:
         raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", AGAIN)
     distinct, counts = np.unique(numbers, return_counts=True)
     if (counts > 1).any():
         twice = as_datetime64(distinct[counts > 1])[0]
-        raise ProblemError("time", f"time {twice}:00 occurs more than once", "Download it again without doubles.")
+        raise ProblemError(
+            "time", f"time {twice}:00 occurs more than once", "Download it again, without duplicate times."
+        )
     return numbers
 
 
@@ -121,17 +123,17 @@ def indices_along(coordinate: xr.DataArray, what: Literal["latitude", "longitude
     """The grid indices (n,) of the degrees of an axis, in file order.
 
     Raises:
-        ProblemError: if they are not on the grid of ERA5, double, or fill values.
+        ProblemError: if they are off the grid of ERA5, duplicates, or fill values.
     """
     degrees = np.atleast_1d(np.asarray(coordinate.values, dtype=np.float64))
-    # netCDF's default fill value is 9.97e36 and often not declared; no degree is near it.
+    # netCDF's default fill value 9.97e36 is often not declared; it is far from any degree.
     if not (np.abs(degrees) < 1e6).any():
         raise ProblemError("grid", f"{what} holds only fill values", AGAIN)
     try:
         indices = grid.latitude_indices(degrees) if what == "latitude" else grid.longitude_indices(degrees)
     except ValueError as error:
         raise ProblemError("grid", str(error), _ON_GRID) from None
-    # Some global files repeat the first meridian as the last one (0 and 360): the first of the two is kept.
+    # Some global files repeat the first meridian at the end (0 and 360): the first of the two is used.
     if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
         raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
     return indices

@@ -1,14 +1,14 @@
-"""Writes files as the Climate Data Store (CDS) lays them out since 2024, hour by hour.
+"""Write files in the layout of the Climate Data Store (CDS) since 2024, hour by hour.
 
-Here: filling netCDFs with values, and ZIPs of them. Not here: what else a netCDF holds (`cds_netcdf`), or where the
-values come from.
+Here: writing values into netCDF files, and these into ZIPs. Not here: coordinates and attributes (`cds_netcdf`), or
+the source of the values.
 
-Instant and accumulated variables together become a ZIP with one netCDF each; one kind alone becomes a plain
+Instant and accumulated variables together become a ZIP with one netCDF of each; one kind alone becomes a plain
 netCDF. Dimensions, coordinates, types, compression and the attributes of variables are those of real files;
-the global attributes are the caller's, since only the ECMWF may say that a file comes from the ECMWF. Two
-things differ from the CDS: members of the ZIP are stored, not deflated once more; and large variables are cut
-into chunks of a day and a tile instead of netCDF-C's default, so that they can be written as they come and
-read by tile.
+the caller gives the global attributes, since only the ECMWF may say that a file comes from the ECMWF. Two
+things differ from the CDS: ZIP members are stored, not compressed a second time; and large variables are split
+into chunks of a day and a tile instead of netCDF-C's default, so that they can be written hour by hour and
+read tile by tile.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+    from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 
     Float32 = npt.NDArray[np.float32]
     Block = tuple[range, Mapping[str, Float32]]
 
-# More than any single write of HDF5's here can have failed for.
+# Larger than any single write of HDF5 here: if this fits, the disk was not full.
 _PROBE_BYTES = 16 << 20
 _COPY_BYTES = 1 << 20
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def suffix_of(parts: Sequence[Part]) -> str:
-    """Name the ending of the file, `.zip` or `.nc`."""
+def suffix_of(parts: Sequence[CdsFilePart]) -> str:
+    """The suffix of the file: `.zip` for several parts, `.nc` for one."""
     return ".zip" if len(parts) > 1 else ".nc"
 
 
 def write_cds(
-    target: Path, parts: Sequence[Part], axes: Axes, attributes: Mapping[str, str], blocks: Iterable[Block]
+    target: Path, parts: Sequence[CdsFilePart], axes: Axes, attributes: Mapping[str, str], blocks: Iterable[Block]
 ) -> None:
-    """Write `parts` into the file `target`, from one pass over `blocks`.
+    """Write `parts` into the file `target`, in one pass over `blocks`.
 
     Keeps one chunk of hours of every variable in memory (at most 16 MiB each, or a day), and the netCDFs of a
-    ZIP on disk beside `target` until they are in it.
+    ZIP on disk next to `target` until they are in it.
 
     Args:
-        target: a netCDF if `parts` is one, else a ZIP of netCDFs.
-        parts: what to write, in this order.
-        axes: the grid.
+        target: a netCDF if there is one part, else a ZIP of netCDFs.
+        parts: the netCDFs, in this order.
+        axes: the grid points.
         attributes: global attributes of each netCDF.
-        blocks: hours in ascending order without gaps, and the fields by column, each of shape (hours,
-            latitudes, longitudes) in the variable's `file_units`; they cover the hours of all parts.
+        blocks: hours in ascending order without gaps, and the values by column, each of shape (hours,
+            latitudes, longitudes) in the variable's `file_units`; together they cover the hours of all parts.
 
     Raises:
-        OSError: if the disk is full (HDF5 by itself would not say so) or not writable.
+        OSError: if the disk is full (HDF5 itself would not report it) or not writable.
     """
     if len(parts) == 1:
         _write_netcdfs([target], parts, axes, attributes, blocks)
@@ -77,12 +77,12 @@ def write_cds(
 
 def _write_netcdfs(
     paths: Sequence[Path],
-    parts: Sequence[Part],
+    parts: Sequence[CdsFilePart],
     axes: Axes,
     attributes: Mapping[str, str],
     blocks: Iterable[Block],
 ) -> None:
-    with ExitStack() as opened, _emptied_on_error(paths), _disk_asked(paths[0].parent):
+    with ExitStack() as opened, _emptied_on_error(paths), _full_disk_named(paths[0].parent):
         files = []
         for path, part in zip(paths, parts, strict=True):
             dataset = netCDF4.Dataset(path, "w", format="NETCDF4")
@@ -104,7 +104,7 @@ def _close_anyway(dataset: netCDF4.Dataset) -> None:
 
 @contextmanager
 def _emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
-    """Make room before closing: HDF5 cannot close a file that it has no room for, and keeps it open."""
+    """On an error, empty the files before they are closed: on a full disk HDF5 cannot close them otherwise."""
     try:
         yield
     except BaseException:
@@ -115,8 +115,8 @@ def _emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
 
 
 @contextmanager
-def _disk_asked(folder: Path) -> Iterator[None]:
-    """Where netCDF fails, see whether the disk is full: HDF5 says "HDF error" whatever happened."""
+def _full_disk_named(folder: Path) -> Iterator[None]:
+    """When netCDF fails, check whether the disk is full: HDF5 reports every failure as "HDF error"."""
     try:
         yield
     except (RuntimeError, OSError):
@@ -126,13 +126,13 @@ def _disk_asked(folder: Path) -> Iterator[None]:
 
 
 def _move_into_zip(members: Sequence[Path], target: Path) -> None:
-    """Make `target` a ZIP of `members`, with nothing in it that depends on when or by whom; remove them."""
+    """Move `members` into the ZIP `target`, without timestamps or owners: equal data give equal bytes."""
     with zipfile.ZipFile(target, "w") as archive:
         for path in members:
             entry = zipfile.ZipInfo(path.name, date_time=_ZIP_EPOCH)
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
-            # Known beforehand, so that zipfile can tell whether the member needs ZIP64.
+            # zipfile must know the size beforehand to decide whether the member needs ZIP64.
             entry.file_size = path.stat().st_size
             with path.open("rb") as source, archive.open(entry, "w") as into:
                 shutil.copyfileobj(source, into, _COPY_BYTES)
@@ -140,9 +140,9 @@ def _move_into_zip(members: Sequence[Path], target: Path) -> None:
 
 
 class _Netcdf:
-    """One netCDF being written. Hours are kept until they fill a chunk: none is compressed twice."""
+    """A netCDF that is being written. Hours are buffered until they fill a chunk, so that none is compressed twice."""
 
-    def __init__(self, dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
+    def __init__(self, dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -> None:
         write_coordinates(dataset, part, axes)
         self._dataset = dataset
         self._hours = part.hours
@@ -158,7 +158,7 @@ class _Netcdf:
         self._written = 0
 
     def append(self, hours: range, fields: Mapping[str, Float32]) -> None:
-        """Take the fields of `hours`; those before the file's first hour or after its last are passed over."""
+        """Append the values of `hours`; hours outside the file's range are ignored."""
         start, end = max(hours.start, self._hours.start), min(hours.stop, self._hours.stop)
         while start < end:
             stop = min(end, start + self._slab_hours - self._kept)
@@ -171,7 +171,7 @@ class _Netcdf:
             start = stop
 
     def finish(self) -> None:
-        """Write the hours that are kept, and close the file."""
+        """Write the buffered hours, and close the file."""
         self._flush()
         self._dataset.close()
 

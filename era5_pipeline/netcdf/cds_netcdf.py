@@ -1,6 +1,6 @@
-"""One netCDF as the Climate Data Store (CDS) writes it since 2024, but for its values: coordinates, types, attributes.
+"""Coordinates, types and attributes of a netCDF file as the Climate Data Store (CDS) has written it since 2024.
 
-Not here: filling it, or several of them in a ZIP (`cds_layout`).
+Not here: the values, or several files in a ZIP (`cds_layout`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     Float64 = npt.NDArray[np.float64]
 
-# netCDF-C's default size of a chunk: a variable up to it is one chunk, in the CDS' files as in these.
+# netCDF-C's default chunk size: a variable up to this size is one chunk, in the CDS' files as in these.
 _ONE_CHUNK_BYTES = 16 << 20
 _CHUNK_HOURS, _CHUNK_LATITUDES, _CHUNK_LONGITUDES = 24, 91, 180
 _DIMENSIONS = ("valid_time", "latitude", "longitude")
-# By name in the file: ecCodes' name, short name and CF name, which no other table of ours has.
+# By name in the file: ecCodes' name, short name and CF name, which `model.variables` does not have.
 _ECCODES_NAMES = {
     "t2m": ("2 metre temperature", "2t", "unknown"),
     "u10": ("10 metre U wind component", "10u", "unknown"),
@@ -47,26 +47,26 @@ class Axes:
 
     @classmethod
     def of(cls, area: Area) -> Self:
-        """Take the points of `area` in the CDS' order and spelling.
+        """The points of `area`, in the order and notation of the CDS.
 
-        Longitudes count on from the western border (170 to 190 across the antimeridian); where that would
-        pass 360, they are given in -180 to 180. The whole circle is 0 to 359.75.
+        Longitudes increase from the western border (170 to 190 across the antimeridian); where that would
+        exceed 360, they are given in -180 to 180. The full circle is 0 to 359.75.
         """
         latitudes = np.asarray(latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
         degrees = np.asarray(longitudes_of(area.longitude_indices()), dtype=np.float64)
         if degrees.size == N_LONGITUDES:
             return cls(latitudes, np.arange(N_LONGITUDES, dtype=np.float64) * STEP_DEGREES)
-        # Half a step of slack: a border that misses its grid point by a hair must not send it once around.
+        # Half a step of tolerance: rounding of the border must not move its grid point by 360 degrees.
         eastward = np.sort((degrees - area.west + STEP_DEGREES / 2) % 360.0) - STEP_DEGREES / 2
         longitudes = np.rint((area.west + eastward) / STEP_DEGREES) * STEP_DEGREES
         return cls(latitudes, longitudes if longitudes[-1] <= 360.0 else np.sort(degrees))
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one netCDF holds: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC).
+class CdsFilePart:
+    """The contents of one netCDF file: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC).
 
-    `expver` is the version of each hour; None: all final, empty: the file does not say.
+    `expver` is the version of each hour; None: all are final, empty: the file has no expver.
     """
 
     step_type: StepType
@@ -76,20 +76,20 @@ class Part:
 
     @property
     def member(self) -> str:
-        """Its name within a ZIP."""
+        """The file's name as a ZIP member."""
         return f"data_stream-oper_stepType-{self.step_type}.nc"
 
 
 def chunk_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The chunks of a variable of this shape (hours, latitudes, longitudes): one if it is small, as in real files."""
+    """The chunk shape of a variable of this shape (hours, latitudes, longitudes); a small one is a single chunk."""
     hours, latitudes, longitudes = shape
     if 4 * hours * latitudes * longitudes <= _ONE_CHUNK_BYTES:
         return shape
     return min(hours, _CHUNK_HOURS), min(latitudes, _CHUNK_LATITUDES), min(longitudes, _CHUNK_LONGITUDES)
 
 
-def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
-    """Make the dimensions, and write all coordinates."""
+def write_coordinates(dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -> None:
+    """Create the dimensions, and write all coordinates."""
     sizes = (len(part.hours), axes.latitudes.size, axes.longitudes.size)
     for name, size in zip(_DIMENSIONS, sizes, strict=True):
         dataset.createDimension(name, size)
@@ -121,7 +121,7 @@ def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
     longitude[:] = axes.longitudes
     versions = (FINAL,) * len(part.hours) if part.expver is None else part.expver
     if versions:
-        # With a single time it has no dimension, in the CDS' files too.
+        # With a single time, expver has no dimension in the CDS' files either.
         expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())
         expver[...] = np.array(versions, dtype=object).reshape(expver.shape)
 
@@ -129,7 +129,7 @@ def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
 def create_variable(
     dataset: netCDF4.Dataset, variable: Variable, axes: Axes, chunk: tuple[int, int, int], *, says_expver: bool
 ) -> netCDF4.Variable[np.float32]:
-    """Make a variable, with its attributes, to be filled a chunk of hours at a time."""
+    """Create a variable with its attributes, to be written one chunk of hours at a time."""
     created = dataset.createVariable(
         variable.short_name,
         "f4",
@@ -139,7 +139,7 @@ def create_variable(
         shuffle=True,
         chunksizes=chunk,
         fill_value=np.nan,
-        # Chunks come whole: kept in HDF5's cache (64 MiB per variable), they would only take memory.
+        # Chunks are written whole: HDF5's cache (64 MiB per variable) would only take memory.
         chunk_cache=1,
     )
     created.setncatts(_variable_attributes(variable, axes))
@@ -148,7 +148,7 @@ def create_variable(
 
 
 def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | float | np.int64]:
-    """Return the attributes, in the CDS' order, as ecCodes and cfgrib give them."""
+    """The attributes as ecCodes and cfgrib write them, in the CDS' order."""
     names = variable.description, variable.short_name, "unknown"
     name, short_name, cf_name = _ECCODES_NAMES.get(variable.short_name, names)
     units = variable.file_units[0]

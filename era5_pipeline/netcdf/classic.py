@@ -1,7 +1,7 @@
-"""How long a netCDF-3 file must be, by its header: the netCDF library reads zeros beyond the end of a cut-off file.
+"""Detect truncated netCDF-3 files: the netCDF library reads zeros beyond the end, without an error.
 
-Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5). Files of netCDF-4 need no such care: HDF5 keeps its
-own length and refuses to open less.
+The header says how long the file must be. Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5). netCDF-4
+needs no such check: HDF5 stores the file's length and refuses to open a shorter one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 
 
 
 class _Header:
-    """Reads the numbers of a header in turn. Numbers are big-endian; how wide they are depends on the version."""
+    """Reads the numbers of a header in order. They are big-endian; their width depends on the format version."""
 
     def __init__(self, file: BinaryIO, version: int) -> None:
         self._file = file
@@ -26,34 +26,34 @@ class _Header:
         self._offset_bytes = 4 if version == 1 else 8
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes and what pads them to a multiple of four."""
+        """Skip `size` bytes, and their padding to a multiple of four."""
         self._file.seek(size + -size % 4, 1)
 
     def number(self) -> int:
-        """A tag or type."""
+        """Read a tag or type."""
         return self._unsigned(4)
 
     def count(self) -> int:
-        """A count or length."""
+        """Read a count or length."""
         return self._unsigned(self._count_bytes)
 
     def offset(self) -> int:
-        """A position in the file."""
+        """Read a position in the file."""
         return self._unsigned(self._offset_bytes)
 
     def list_of(self, tag: int) -> range:
-        """The head of a list: as many times as it has elements."""
+        """Read the head of a list; returns a range as long as the list."""
         found, size = self.number(), self.count()
         if found != tag and (found, size) != (0, 0):
-            raise ValueError(f"tag {found} in place of {tag}")
+            raise ValueError(f"tag {found} instead of {tag}")
         return range(size)
 
-    def name(self) -> None:
+    def skip_name(self) -> None:
         self.skip(self.count())
 
-    def attributes(self) -> None:
+    def skip_attributes(self) -> None:
         for _ in self.list_of(_ATTRIBUTES):
-            self.name()
+            self.skip_name()
             kind = self.number()
             self.skip(self.count() * _TYPE_BYTES[kind])
 
@@ -63,7 +63,9 @@ class _Header:
 
 
 def required_bytes(path: Path) -> int | None:
-    """The least length of the netCDF-3 file at `path` with all its values; None: it is no netCDF-3, or does not say.
+    """The length that the netCDF-3 file at `path` must have to hold all its values.
+
+    None: it is not netCDF-3, or its header leaves the number of records open.
 
     Raises:
         ValueError: if the header itself is cut off or damaged.
@@ -83,17 +85,17 @@ def _required(header: _Header) -> int | None:
     records = header.count()
     lengths = []
     for _ in header.list_of(_DIMENSIONS):
-        header.name()
+        header.skip_name()
         lengths.append(header.count())
-    header.attributes()
+    header.skip_attributes()
     ends = [0]
     record_variables = []
     for _ in header.list_of(_VARIABLES):
-        header.name()
+        header.skip_name()
         shape = [lengths[header.count()] for _ in range(header.count())]
-        header.attributes()
+        header.skip_attributes()
         width = _TYPE_BYTES[header.number()]
-        header.count()  # its padded size, which 32 bits cannot hold for large ones
+        header.count()  # the padded size: unusable, it overflows 32 bits for large variables
         begin = header.offset()
         if shape and shape[0] == 0:  # the length of the record dimension
             record_variables.append((begin, width * prod(shape[1:])))
@@ -102,7 +104,7 @@ def _required(header: _Header) -> int | None:
     if record_variables:
         if records in (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
             return None
-        # Each variable's part of a record is padded to four bytes, unless there is but one.
+        # Each variable's part of a record is padded to four bytes, except where there is only one variable.
         only = len(record_variables) == 1
         record = sum(part if only else part + -part % 4 for _, part in record_variables)
         if records:

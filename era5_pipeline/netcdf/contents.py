@@ -1,8 +1,7 @@
-"""What one netCDF file holds of our variables.
+"""Find our variables in one netCDF file, in legacy and current layouts.
 
-Here: names, units, dimensions, `expver`, packing; legacy and current layouts alike. Values are not read here, only
-coordinates. Not here: which coordinate is which axis (`axes`), which month needs what (`inventory`), or reading values
-(`reading`).
+Here: names, units, dimensions, `expver`, packing; only coordinates are read. Not here: identifying the axes (`axes`),
+what a month needs (`flat.inventory`), or reading values (`field_reader`).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _EXPVER = "expver"
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file, or a variable in it, cannot be used. `months` are those it would have served, if known."""
+    """Why a file, or a variable in it, cannot be used. `months` are those that it is for, if known."""
 
     file: str
     kind: ProblemKind
@@ -57,13 +56,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Field:
-    """One variable in one netCDF file, at one `expver` class where that is a dimension.
+    """One variable in one netCDF file; where expver is a dimension, one version of it.
 
     `hours` (n,) int64 are hours since 1970-01-01 UTC in file order; `expver` (n,) is the version of each, "unknown"
     where the file does not say; `latitude_index`, `longitude_index` are grid indices in file order; `expver_position`
-    selects in an expver dimension; `half_step` is half the packing step in the stored unit, 0 where not packed;
-    `chunks` are the file's own along (time, latitude, longitude), 0 where contiguous, and `dimensions` the names of the
-    three, None where the file has a single value without a dimension.
+    is the position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not
+    packed; `chunks` are the file's own along (time, latitude, longitude), 0 where contiguous; `dimensions` are the
+    names of these three, None where the file has a single value without a dimension.
     """
 
     column: str
@@ -79,13 +78,13 @@ class Field:
 
     @property
     def months(self) -> tuple[str, ...]:
-        """The months it has hours of."""
+        """The months, `YYYY-MM`, that it has hours of."""
         return months_of(self.hours)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What one netCDF file holds: usable fields, and what stands in the way of others."""
+    """The usable fields of one netCDF file, and the problems that make others unusable."""
 
     fields: tuple[Field, ...]
     problems: tuple[Problem, ...]
@@ -103,34 +102,30 @@ def hours_of(month: Month) -> npt.NDArray[np.int64]:
 
 
 def open_netcdf(file: NetcdfFile) -> xr.Dataset:
-    """Open with CF decoding (masked, scaled, times), values untouched until asked for.
+    """Open with CF decoding (masked, scaled, times); values are not read yet.
 
     Raises:
-        OSError, ValueError, RuntimeError: whatever the library says of a file that it cannot read.
+        OSError, ValueError, RuntimeError: whatever the library raises for a file that it cannot read.
     """
     return xr.open_dataset(file.path, engine="netcdf4", decode_timedelta=False, cache=False)
 
 
 def inspect(file: NetcdfFile) -> Contents:
-    """Find our variables in a netCDF file. Never raises for what the file is: that is a `Problem`."""
+    """Find our variables in a netCDF file. Never raises for a file that cannot be used: that is a `Problem`."""
     try:
-        _require_whole(file.path)
+        _require_complete(file.path)
         dataset = open_netcdf(file)
     except Exception as error:  # noqa: BLE001  # the libraries raise nearly anything for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
         reason = reason.replace(str(file.path), file.source.name)
-        return Contents(
-            fields=(),
-            problems=(
-                Problem(file.shown, "unreadable", f"cannot be read, it is cut off or damaged ({reason})", AGAIN),
-            ),
-        )
+        text = f"cannot be read, it is cut off or damaged ({reason})"
+        return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     with dataset:
-        # Tools that rewrite files drop the attribute by which xarray knows it for a coordinate.
+        # Tools that rewrite files drop the attribute that makes xarray treat expver as a coordinate.
         return _inspect_dataset(dataset.set_coords([_EXPVER] if _EXPVER in dataset.data_vars else []), file.shown)
 
 
-def _require_whole(path: Path) -> None:
+def _require_complete(path: Path) -> None:
     required, size = required_bytes(path), path.stat().st_size
     if required is not None and size < required:
         raise ValueError(f"{size} of {required} bytes")
@@ -139,14 +134,11 @@ def _require_whole(path: Path) -> None:
 def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
     fields: list[Field] = []
     problems: list[Problem] = []
-    for name, variable in _ours(dataset):
-        array = dataset[name]
+    for name, variable in _our_variables(dataset):
         try:
-            _require_units(array, str(name), variable)
-            fields.extend(_fields(array, str(name), variable, hours_along(array)))
+            fields += _fields_of(dataset[name], variable)
         except ProblemError as error:
-            months = _months_if_known(array)
-            problem = Problem(shown, error.kind, error.text, error.remedy, months)
+            problem = Problem(shown, error.kind, error.text, error.remedy, _months_if_known(dataset[name]))
             if problem not in problems:  # one grid off 0.25 degrees is one problem, not one per variable
                 problems.append(problem)
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
@@ -166,71 +158,90 @@ def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
     return months_of(hours[hours >= FIRST_HOUR])
 
 
-def _ours(dataset: xr.Dataset) -> Iterator[tuple[Hashable, Variable]]:
-    for name in dataset.data_vars:
-        variable = BY_NAME_IN_FILE.get(str(name))
-        if variable is not None:
-            yield name, variable
+def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
+    for name in map(str, dataset.data_vars):
+        if name in BY_NAME_IN_FILE:
+            yield name, BY_NAME_IN_FILE[name]
 
 
-def _require_units(array: xr.DataArray, name: str, variable: Variable) -> None:
-    units = str(array.attrs.get("units", "")).strip()
-    # NCAR's files number the parameters of ECMWF's table 128, which are paramIds as they are.
-    number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
-    if units in variable.file_units and (number is None or int(number) == variable.param_id):
-        return
-    what = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()
-    is_what = f"{name} is {what} in {units or 'no units'}" if what else f"{name} is in {units or 'no units'}"
-    if units in variable.file_units:
-        is_what = f"{name} is parameter {number}"
-    raise ProblemError(
-        "units",
-        f"{is_what}, not {variable.description.lower().partition(',')[0]} "
-        f"(parameter {variable.param_id}, in {' or '.join(variable.file_units)})",
-        f"Ask for {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder.",
-    )
+def _fields_of(array: xr.DataArray, variable: Variable) -> tuple[Field, ...]:
+    """The fields of one variable: one, or one for each version of an expver dimension.
 
-
-def _fields(array: xr.DataArray, name: str, variable: Variable, hours: npt.NDArray[np.int64]) -> Iterator[Field]:
-    latitude = horizontal_axis(array, "latitude")
-    longitude = horizontal_axis(array, "longitude")
-    time_dimension = time_axis(array).dims
-    known = {*time_dimension, *latitude.dims, *longitude.dims, _EXPVER}
-    for dimension, size in array.sizes.items():
-        if dimension not in known and size != 1:
-            raise ProblemError(
-                "dimensions",
-                f"{name} has {size} values along {dimension}, one was expected",
-                "Ask for single levels, product type reanalysis (no ensemble members).",
-            )
-    chunksizes = dict(zip(map(str, array.dims), array.encoding.get("chunksizes") or (), strict=False))
-    axes = [str(dims[0]) if dims else None for dims in (time_dimension, latitude.dims, longitude.dims)]
+    Raises:
+        ProblemError: if the variable cannot be used.
+    """
+    _require_units(array, variable)
+    hours = hours_along(array)
+    latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
+    dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
+    _require_single_level(array, {*time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
     field = Field(
         column=variable.column,
-        name=name,
+        name=str(array.name),
         hours=hours,
         expver=np.full(hours.shape, UNKNOWN_EXPVER),
         latitude_index=indices_along(latitude, "latitude"),
         longitude_index=indices_along(longitude, "longitude"),
         half_step=0.5 * abs(float(array.encoding.get("scale_factor", 0.0)) * variable.scale),
-        chunks=(_size(chunksizes, axes[0]), _size(chunksizes, axes[1]), _size(chunksizes, axes[2])),
-        dimensions=(axes[0], axes[1], axes[2]),
+        chunks=_chunks(array, dimensions),
+        dimensions=dimensions,
     )
-    if _EXPVER in array.dims:
-        versions = array.coords[_EXPVER].values if _EXPVER in array.coords else ()
-        if len(versions) != array.sizes[_EXPVER]:
-            raise ProblemError("dimensions", f"{name} has an expver dimension without values", AGAIN)
-        for position, version in enumerate(versions):
-            yield replace(field, expver=np.full(hours.shape, expver_text(version)), expver_position=position)
-    else:
-        yield replace(field, expver=_expver(array, hours.size))
+    if _EXPVER not in array.dims:
+        return (replace(field, expver=_expver_of_hours(array, hours.size)),)
+    return tuple(
+        replace(field, expver=np.full(hours.shape, version), expver_position=position)
+        for position, version in enumerate(_expver_along(array))
+    )
 
 
-def _size(chunksizes: dict[str, int], axis: str | None) -> int:
-    return 0 if axis is None else int(chunksizes.get(axis, 0))
+def _require_units(array: xr.DataArray, variable: Variable) -> None:
+    units = str(array.attrs.get("units", "")).strip()
+    # NCAR's files use parameter numbers of ECMWF's table 128, which equal the paramIds.
+    number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
+    if units in variable.file_units and (number is None or int(number) == variable.param_id):
+        return
+    long_name = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()
+    found = f"{long_name} in {units or 'no units'}" if long_name else f"in {units or 'no units'}"
+    if units in variable.file_units:
+        found = f"parameter {number}"
+    raise ProblemError(
+        "units",
+        f"{array.name} is {found}, not {variable.description.lower().partition(',')[0]} "
+        f"(parameter {variable.param_id}, in {' or '.join(variable.file_units)})",
+        f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder.",
+    )
 
 
-def _expver(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
+def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
+    for dimension, size in array.sizes.items():
+        if dimension not in known_dimensions and size != 1:
+            raise ProblemError(
+                "dimensions",
+                f"{array.name} has {size} values along {dimension}, one was expected",
+                "Request single levels, product type reanalysis (no ensemble members).",
+            )
+
+
+def _dimension(axis: xr.DataArray) -> str | None:
+    return str(axis.dims[0]) if axis.dims else None
+
+
+def _chunks(array: xr.DataArray, dimensions: tuple[str | None, str | None, str | None]) -> tuple[int, int, int]:
+    sizes = dict(zip(map(str, array.dims), array.encoding.get("chunksizes") or (), strict=False))
+    time, latitude, longitude = (0 if name is None else int(sizes.get(name, 0)) for name in dimensions)
+    return time, latitude, longitude
+
+
+def _expver_along(array: xr.DataArray) -> list[str]:
+    """The versions along an expver dimension."""
+    versions = array.coords[_EXPVER].values if _EXPVER in array.coords else ()
+    if len(versions) != array.sizes[_EXPVER]:
+        raise ProblemError("dimensions", f"{array.name} has an expver dimension without values", AGAIN)
+    return [expver_text(version) for version in versions]
+
+
+def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
+    """The version of each hour (size,), where expver is a coordinate along time, or is missing."""
     if _EXPVER not in array.coords:
         return np.full(size, UNKNOWN_EXPVER)
     values = np.atleast_1d(array.coords[_EXPVER].values)
@@ -241,7 +252,7 @@ def _expver(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
 
 
 def expver_text(value: object) -> str:
-    """`1`, `"1"` and `"0001"` as "0001"; what is no number as it is."""
+    """The version as four digits (`1`, `"1"` and `"0001"` give "0001"); other text unchanged."""
     text = value.decode() if isinstance(value, bytes) else str(value)
     text = text.strip().removesuffix(".0")
     return f"{int(text):04d}" if text.isdigit() else text or UNKNOWN_EXPVER

@@ -1,4 +1,4 @@
-"""Lazy arrays of a field's values, in stored units; nothing is read before dask is told to.
+"""Read the values of a field lazily, with dask, in the units of the table.
 
 Source of the arithmetic: CF 8.1 (value * scale_factor + add_offset), then the variable's own unit conversion, both in
 float64 and rounded once, to float32.
@@ -37,10 +37,10 @@ class FieldReader:
     """Reads fields of one netCDF file. Close it when done."""
 
     def __init__(self, file: NetcdfFile) -> None:
-        # HDF5 would keep 64 MB of chunks for each variable of each open file; here every chunk is read once, whole.
-        # This holds for the whole process, since xarray opens files anew when there are many.
+        # HDF5 would cache 64 MB of chunks for each variable of each open file; here every chunk is read once, whole.
+        # Set for the whole process, because xarray closes and reopens files when there are many.
         netCDF4.set_chunk_cache(_CHUNK_CACHE_BYTES)
-        # Undecoded: the coordinates are known, and xarray may unpack in float32 (`_decode` never does).
+        # Undecoded: the coordinates are known, and xarray may unpack in float32 where `_decode` uses float64.
         self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
 
     def close(self) -> None:
@@ -48,12 +48,12 @@ class FieldReader:
         self._dataset.close()
 
     def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array:
-        """Values at these positions of the file, as a dask array (hour, latitude, longitude) of float32.
+        """The values at these positions of the file, as a dask array (hour, latitude, longitude) of float32.
 
-        The positions along each axis must be ascending. Missing values are NaN; the unit is the stored one.
+        The positions along each axis must be ascending. Missing values are NaN; the unit is that of the table.
         """
         array = _three_axes(self._dataset, field)
-        # By runs: netCDF reads positions with gaps one by one, and decompresses the chunk each time.
+        # As runs without gaps: netCDF reads positions with gaps one by one, decompressing the chunk each time.
         stored = da.block(  # type: ignore[no-untyped-call]
             [
                 [
@@ -74,7 +74,7 @@ class FieldReader:
 
 
 def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
-    """The array in dask, in pieces that begin and end with chunks of the file: none is decompressed twice."""
+    """The array in dask, split at chunk borders of the file, so that no chunk is decompressed twice."""
     hours, latitudes, longitudes = array.shape
     chunk = max(1, chunk_hours)
     step = chunk * max(1, _DASK_CHUNK_VALUES // (chunk * latitudes * longitudes))
@@ -84,7 +84,7 @@ def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
 
 
 def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable: Variable) -> Floats:
-    """Stored numbers as values in the unit of the table, NaN where they are fill values."""
+    """Convert stored numbers to values in the unit of the table; fill values become NaN."""
     if attributes.get("_Unsigned") == "true":
         block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
     packing = (float(attributes.get("scale_factor", 1.0)), float(attributes.get("add_offset", 0.0)))
@@ -105,7 +105,7 @@ def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable:
 
 
 def _three_axes(dataset: xr.Dataset, field: Field) -> xr.DataArray:
-    """The field with exactly its time, latitude and longitude dimensions; single values get a dimension of one."""
+    """The field as (time, latitude, longitude); a missing dimension is added with size one."""
     array = dataset[field.name]
     if field.expver_position is not None:
         array = array.isel(expver=field.expver_position)
@@ -122,6 +122,6 @@ def _three_axes(dataset: xr.Dataset, field: Field) -> xr.DataArray:
 
 
 def _runs(positions: Positions) -> list[slice]:
-    """Ascending positions as slices without gaps."""
+    """Split ascending positions into slices without gaps."""
     runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
     return [slice(int(run[0]), int(run[-1]) + 1) for run in runs]

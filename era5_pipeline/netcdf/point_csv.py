@@ -1,9 +1,9 @@
-"""Point series as CSV, as the dataset reanalysis-era5-single-levels-timeseries gives them: made into netCDF to be read.
+"""Convert point series in CSV, as served for reanalysis-era5-single-levels-timeseries, to netCDF.
 
-The file has `valid_time`, short names of variables, `latitude` and `longitude`, in any order; it states no units, which
-are those of the same dataset's netCDF (K, m s**-1, m, 1), and usually no version. Here: reading the text, with pyarrow,
-and writing a netCDF file of the same layout as the served one, so that grid, times and months are judged in one place
-(`inspect`). Not here: whether a file is one (`recognise`).
+The columns are `valid_time`, short names of variables, `latitude` and `longitude`, in any order. The file states no
+units, which are those of the same dataset's netCDF (K, m s**-1, m, 1), and usually no version. Here: reading the text
+with pyarrow, and writing netCDF in the layout of the same dataset, so that grid, times and months are checked in one
+place (`contents`). Not here: telling whether a file is a point series (`recognise`).
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _COLUMN_TYPES = {
     TIME_COLUMN: pa.timestamp("s"),
     **dict.fromkeys(_PLACE, pa.float64()),
     _EXPVER: pa.string(),
-    # The served text is the shortest one that reads back as the same float32.
+    # The served text is the shortest that parses to the same float32.
     **dict.fromkeys(BY_SHORT_NAME, pa.float32()),
 }
-# Every hour since 1940 of all 23 variables that the dataset has takes 200 MB.
+# All 23 variables of the dataset, hourly since 1940, take 200 MB.
 _LARGEST_BYTES = 10**9
-# The months of a load follow one another in one process, and each needs every file that covers it. A series since 1940
-# of all our variables takes 21 MB here.
-_REMEMBERED = 16
-# What the netCDF is begun with in memory; it grows as it must.
+# Converted files kept in memory: the months of a load run one after another in one process, and each needs every file
+# that covers it. A series of all our variables since 1940 takes 21 MB.
+_CACHED_FILES = 16
+# Initial size of the netCDF in memory; it grows as needed.
 _FIRST_BYTES = 1 << 20
 _AGAIN = "Download it again, or move it out of the folder."
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """The CSV file `path`, or the `member` of the ZIP `path`; `size` and `modified_ns` tell its versions apart."""
+    """The CSV file `path`, or the `member` of the ZIP `path`; `size` and `modified_ns` tell whether it was changed."""
 
     path: Path
     member: str | None
@@ -59,20 +59,20 @@ class CsvFile:
 
     @classmethod
     def at(cls, path: Path, member: str | None = None) -> CsvFile:
-        """The file as it is now."""
+        """The file at `path` in its current state."""
         stat = path.stat()
         return cls(path, member, stat.st_size, stat.st_mtime_ns)
 
     @property
     def shown(self) -> str:
-        """What to call it in messages."""
+        """The name to use in messages."""
         return str(self.path) if self.member is None else f"{self.path}!{self.member}"
 
     def read(self) -> bytes:
-        """The text, undecoded.
+        """Read the text, undecoded.
 
         Raises:
-            BadFileError: if it is too large to be a series.
+            BadFileError: if it is too large for a point series.
             OSError, zipfile.BadZipFile: if it cannot be read.
         """
         if self.member is None:
@@ -84,10 +84,10 @@ class CsvFile:
 
 
 def write_as_netcdf(file: CsvFile, target: Path) -> None:
-    """Write the series to `target`, in the layout of the same dataset's netCDF.
+    """Write the series to `target` as netCDF, in the layout of the same dataset.
 
     Raises:
-        BadFileError: if it is no whole series of one point.
+        BadFileError: if it is not a complete series of one point.
         LocalDiskError: if there is no room.
     """
     content = _as_netcdf(file)
@@ -95,10 +95,10 @@ def write_as_netcdf(file: CsvFile, target: Path) -> None:
         target.write_bytes(content)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_FILES)
 def _as_netcdf(file: CsvFile) -> bytes:
     series = _read(file)
-    # In memory: of a disk that is full, the netCDF library says only that there was an error.
+    # In memory: when the disk is full, the netCDF library only reports an unspecified error.
     dataset = netCDF4.Dataset("series.nc", "w", memory=_FIRST_BYTES)
     series.dump_to_store(xr.backends.NetCDF4DataStore(dataset))  # type: ignore[no-untyped-call]
     return bytes(dataset.close())
@@ -107,11 +107,11 @@ def _as_netcdf(file: CsvFile) -> bytes:
 def _read(file: CsvFile) -> xr.Dataset:
     content = file.read()
     if not content.endswith((b"\n", b"\r")):
-        # A number that was cut off in its middle is a number, too.
+        # A number that was cut off halfway would still be read as a number.
         raise BadFileError(
             file.shown,
-            "its last line has no end, it is cut off",
-            remedy="Download it again; or end its last line, if that is whole.",
+            "is cut off: its last line has no line break",
+            remedy="Download it again; or add the line break, if the last line is complete.",
         )
     names = names_in(content)
     table = _parse(content, names, file)
@@ -126,7 +126,7 @@ def _read(file: CsvFile) -> xr.Dataset:
         for name, variable in BY_SHORT_NAME.items()
         if name in table.column_names
     }
-    # Only their names count: those of a file with none of our variables are listed in what is said of it.
+    # Only their names: if the file has none of our variables, the message lists what it has.
     others = {name: ((), np.float32(np.nan)) for name in names if name not in _COLUMN_TYPES and name.isidentifier()}
     return xr.Dataset(fields | others, coordinates | place | versions)
 
@@ -137,24 +137,26 @@ def _directions() -> tuple[tuple[str, str], tuple[str, str]]:
 
 def _require_size(file: CsvFile, size: int) -> None:
     if size > _LARGEST_BYTES:
-        raise BadFileError(file.shown, f"has {size:,} bytes, which no series of one point has", remedy=_AGAIN)
+        raise BadFileError(file.shown, f"has {size:,} bytes, too many for a series of one point", remedy=_AGAIN)
 
 
 def _parse(content: bytes, names: list[str], file: CsvFile) -> pa.Table:
-    """The columns that we know, in their types."""
+    """Parse the known columns, with their types."""
     missing = [name for name in (TIME_COLUMN, *_PLACE) if name not in names]
     if missing:
         separator = next((sign for sign in ";\t" if sign in first_line(content)), None)
         said = f"its columns are separated by {separator!r}, not by commas" if separator else ""
         raise BadFileError(
             file.shown,
-            said or f"is no point series: it has no column {' or '.join(missing)}",
-            remedy="Give it as the Climate Data Store does: valid_time,<variables>,latitude,longitude.",
+            said or f"is not a point series: it has no column {' or '.join(missing)}",
+            remedy="Use the format of the Climate Data Store: valid_time,<variables>,latitude,longitude.",
         )
     twice = [name for name, count in Counter(names).items() if count > 1 and name in _COLUMN_TYPES]
     if twice:
         raise BadFileError(file.shown, f"has the column {twice[0]} more than once", remedy=_AGAIN)
-    read = pa_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False)  # with threads it names no row
+    read = pa_csv.ReadOptions(
+        column_names=names, skip_rows=1, use_threads=False
+    )  # with threads, its errors do not name the row
     known = [name for name in names if name in _COLUMN_TYPES]
     convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
     try:
@@ -169,12 +171,12 @@ def _parse(content: bytes, names: list[str], file: CsvFile) -> pa.Table:
 
 
 def _only(table: pa.Table, name: str, file: CsvFile) -> float:
-    """The one value that the column has in every row; NaN where there is no row."""
+    """The single value that the column has in all rows; NaN if there are no rows."""
     values = np.unique(table.column(name).to_numpy())
     if values.size > 1:
         raise BadFileError(
             file.shown,
             f"holds several points ({name} {values[0]:g} and {values[1]:g})",
-            remedy="Make a file of each point, or ask for the area as netCDF.",
+            remedy="Split it into one file per point, or request the area as netCDF.",
         )
     return float(values[0]) if values.size else float("nan")

@@ -1,1 +1,1 @@
-"""Files, folders, processes and progress: what any long-running program needs, without a word of ERA5."""
+"""Files, folders, processes and progress: helpers of any long-running program, with nothing specific to ERA5."""

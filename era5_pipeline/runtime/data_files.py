@@ -1,6 +1,6 @@
-"""Where the real ERA5 files are that come with the project: folders of `data/`, by name.
+"""Find the real ERA5 files that are shipped with the project: folders of `data/`, by name.
 
-Here: finding them. Not here: what they are and whom to credit (`data/README.md`), or reading them (`sources.files`).
+Here: finding them. Not here: their origin and attribution (`data/README.md`), or reading them (`sources.files`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from era5_pipeline.model.errors import Era5Error
 
 _PACKAGE = Path(__file__).parents[1]
-# A wheel carries those of the demo inside the package; a checkout has all of them beside the package. The wheel's come
-# first, because what lies beside an installed package belongs to others.
+# A wheel contains the demo's folders inside the package; a checkout has all of them next to the package. The wheel's
+# are tried first, because files next to an installed package belong to other packages.
 _FOLDERS = (_PACKAGE / "data", _PACKAGE.parent / "data")
 
 

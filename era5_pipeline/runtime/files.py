@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, synced, renamed; and their digests."""
+"""Atomic file writes (temporary name, fsync, rename), JSON files, and SHA-256 digests."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import disk_errors
-from era5_pipeline.runtime.scratch_folders import own_folder
+from era5_pipeline.runtime.scratch_folders import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _READ_BYTES = 1 << 20
-# Beside the file, for a rename does not cross disks; hidden, so that nobody takes it for the file.
+# Next to the file, because a rename cannot cross file systems; hidden, so that it is not mistaken for the file.
 _UNFINISHED = ".unfinished-"
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path near `path`; on success it becomes `path` in one step, on failure it is removed.
+    """Yield a temporary path near `path`; rename it to `path` on success, remove it on failure.
 
-    What processes that were killed left in the folder is removed too.
+    Temporary files that killed processes left in the folder are removed too.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
     """
-    with disk_errors(f"writing {path.name}", path.parent), own_folder(path.parent, _UNFINISHED) as folder:
+    with disk_errors(f"writing {path.name}", path.parent), temporary_folder(path.parent, _UNFINISHED) as folder:
         temporary = folder / path.name
         yield temporary
         with temporary.open("rb") as written:
@@ -39,7 +39,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in the folder durable."""
+    """Flush the folder to disk, so that a rename in it survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -48,13 +48,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as JSON, whole or not at all."""
+    """Write `value` as JSON, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
-    """What `write_json` wrote, or None if the file is missing or not JSON (then it is made again)."""
+    """Read what `write_json` wrote; None if the file is missing or not JSON (the caller then recreates it)."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
@@ -62,11 +62,11 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
 
 
 def sha256_of(path: Path) -> str:
-    """The file's SHA-256, in hex."""
+    """Compute the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256", _bufsize=_READ_BYTES).hexdigest()
 
 
 def digest_of(value: object) -> str:
-    """SHA-256, in hex, of a JSON value: the same for equal values."""
+    """Compute the SHA-256, in hex, of a JSON value; equal values have equal digests."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Making the next items in a thread while the one before them is used."""
+"""Prefetch: compute the next items in a thread while the current one is processed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class MadeAhead(Generic[_T]):
-    """The same items, none of which may be None, made in one thread, up to `depth` before they are asked for.
+class Prefetched(Generic[_T]):
+    """Iterate over `items` (none of which may be None), computing up to `depth` of them ahead in one thread.
 
-    The first ones are begun at once. What making one raises is raised where that one is asked for. Closed, it makes no
-    more; it must be closed.
+    The thread starts at once. An exception raised while computing an item is raised when that item is requested. The
+    caller must call `close`.
     """
 
     def __init__(self, items: Iterator[_T], depth: int = 1) -> None:
@@ -36,6 +36,6 @@ class MadeAhead(Generic[_T]):
         return item
 
     def close(self) -> None:
-        """Wait for the item that is being made, and make no more."""
+        """Wait for the item that is being computed, and compute no more."""
         self._ahead.clear()
         self._pool.shutdown(cancel_futures=True)

@@ -1,6 +1,6 @@
-"""How long work says how far it is, whoever listens.
+"""Progress reports of the stages, delivered to the active listener.
 
-Here: the report that stages make. Not here: bars (the command line draws them) or Dagster.
+Here: reporting and listening. Not here: progress bars (`cli.bars`) or Dagster.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ Stage = Literal["raw", "flat", "load", "verify"]
 
 
 class Progress(Protocol):
-    """Told by a stage, now and then, how many of how many units (bytes, rows, hours) are done."""
+    """Receives progress reports: `done` of `total` units (bytes, rows, hours, files) of a stage."""
 
     def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None:
-        """Take one report."""
+        """Receive one report."""
         ...
 
 
-def _silent(stage: Stage, done: int, total: int, unit: str) -> None:
-    """Nobody listens."""
+def _no_op(stage: Stage, done: int, total: int, unit: str) -> None:
+    """No-op callback."""
 
 
-_listener: ContextVar[Progress] = ContextVar("era5_progress", default=_silent)
+_listener: ContextVar[Progress] = ContextVar("era5_progress", default=_no_op)
 
 
 def report(stage: Stage, done: int, total: int, unit: str) -> None:
-    """Tell whoever listens. Cheap where nobody does."""
+    """Report progress to the active listener; without one, this costs next to nothing."""
     _listener.get()(stage, done, total, unit)
 
 
 @contextmanager
 def listening(listener: Progress) -> Iterator[None]:
-    """Let `listener` hear the reports of everything within."""
+    """Deliver the reports made in this context to `listener`."""
     token = _listener.set(listener)
     try:
         yield
@@ -47,10 +47,10 @@ def listening(listener: Progress) -> Iterator[None]:
 
 
 class Counter:
-    """Counts what several threads do together, and reports it to whoever listens where the counter was made."""
+    """Adds up the progress of several threads; reports the sum to the listener active where the counter was created."""
 
     def __init__(self, stage: Stage, total: int, unit: str) -> None:
-        self._listener = _listener.get()  # a thread that starts later has none of its own
+        self._listener = _listener.get()  # a context variable: threads started later do not inherit it
         self._lock = threading.Lock()
         self._stage: Stage = stage
         self._total = total
@@ -58,7 +58,7 @@ class Counter:
         self._done = 0
 
     def add(self, count: int) -> None:
-        """Count so many more as done."""
+        """Add `count` units to those done, and report the sum."""
         with self._lock:
             self._done += count
             self._listener(self._stage, self._done, self._total, self._unit)

@@ -1,7 +1,8 @@
-"""Folders of one's own, gone afterwards, whoever's process was killed in between.
+"""Temporary folders, removed even after a crash.
 
-Who uses a folder holds a lock on it, which ends with the process: the next one to make a folder there removes those
-that nobody holds. Process numbers would not do, since containers that share a disk do not see each other's.
+The process that uses a folder holds a lock on it, which ends with the process. Whoever creates the next folder in the
+same place removes those that are not locked. Process ids would not work: containers that share a disk do not see each
+other's processes.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Twenty seconds: an initdb takes two, and several times that on a busy machine.
+# 400 tries of 0.05 s, 20 s in all: an orphaned initdb may write for 2 s, several times that on a busy machine.
 _REMOVALS = 400
 _BETWEEN_REMOVALS_SECONDS = 0.05
-# Something came or went in it meanwhile.
+# Errors of rmtree when another process adds or removes files meanwhile.
 _STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 
 
 @contextmanager
-def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new folder in `parent`, named with `prefix`, which no other folder there may have.
+def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Create a folder in `parent` whose name starts with `prefix`, and remove it at the end.
+
+    Unlocked folders in `parent` with this prefix were left by killed processes, and are removed first.
 
     Raises:
-        OSError: if it cannot be made.
+        OSError: if it cannot be created.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with _locked(parent, fcntl.LOCK_EX):
@@ -55,7 +58,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove it, though a program that its owner had started may still be writing into it, until it notices."""
+    """Remove the folder, retrying while a program that the killed owner started is still writing into it."""
     for _ in range(_REMOVALS):
         try:
             shutil.rmtree(folder)
@@ -81,7 +84,7 @@ def _locked(folder: Path, operation: int) -> Iterator[bool]:
 
 
 def _lock(descriptor: int, operation: int) -> bool:
-    """Whether the lock was got; some network file systems have none for folders, and nothing is removed there."""
+    """Try to lock. False: it is locked, or the network file system cannot lock folders; nothing is removed then."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError:

@@ -1,6 +1,6 @@
-"""Where the SQL is: the files of `sql/`, by name.
+"""Read the SQL files of `sql/`, by name.
 
-Here: finding and reading them. Not here: filling them in (`psycopg.sql`) or running them.
+Here: finding and reading them. Not here: inserting values (`psycopg.sql`) or executing them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 from era5_pipeline.model.errors import Era5Error
 
 _PACKAGE = Path(__file__).parents[1]
-# A wheel carries the folder inside the package; a checkout has it beside the package. The wheel's comes
-# first, because what lies beside an installed package belongs to others.
+# A wheel contains the folder inside the package; a checkout has it next to the package. The wheel's is tried first,
+# because files next to an installed package belong to other packages.
 _FOLDERS = (_PACKAGE / "sql", _PACKAGE.parent / "sql")
 
 
 @cache
 def read_sql(name: str) -> str:
-    """Read the text of `sql/<name>.sql`; `name` may also be given with its ending.
+    """Read `sql/<name>.sql`; `name` may include the suffix.
 
     Raises:
         Era5Error: if the installation has no such file.

@@ -1,7 +1,7 @@
-"""Child processes that run as long as we do: started in order, watched, and stopped together.
+"""Supervise child processes: start them in order, watch them, and stop them together.
 
-Here: services and their log files, whatever they are. Not here: which services there are (the command line
-says), or the embedded PostgreSQL, which outlives the process that starts it.
+Here: the processes and their log files. Not here: which processes (`defs.services`), or the embedded PostgreSQL
+server, which outlives the process that starts it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import BinaryIO
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # psutil has no type annotations
 
-# Long enough not to be seen in `top`, short enough that Ctrl-C feels immediate.
+# Long enough to use no noticeable CPU time, short enough that Ctrl-C feels immediate.
 _POLL_SECONDS = 0.1
 
-# SIGINT is what a service expects from a terminal, and the only one on which some finish their work; what
-# does not end on it is told by SIGTERM, and what ignores both is killed.
-_STAGES = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+# SIGINT is what a process expects from a terminal, and the only signal on which some finish their work. SIGTERM is for
+# those that do not end on SIGINT, SIGKILL for those that ignore both. With each, the seconds to wait for the end.
+_STOP_SIGNALS = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 _HURRIED_SECONDS = 1.0
 
 _LOG_LINES = 15
@@ -45,7 +45,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class LogFile:
-    """A log file that child processes append to, of at most some 10 MB and one predecessor (`<name>.1`)."""
+    """A log file that child processes append to; rotated to `<name>.1` when it exceeds 10 MB."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,14 +53,14 @@ class LogFile:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Open it, to be handed to a child; `last_lines` tells of what is written from now on.
+        """Open the file for a child process; `last_lines` returns what is written from now on.
 
         Raises:
             LocalDiskError: if the disk is full or not writable.
         """
         with disk_errors(f"writing {self.path.name}", self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Only between runs: a child keeps writing to the file it was given, whatever its name.
+            # Rotate between runs only: a running child keeps writing to the renamed file.
             if self.path.exists() and self.path.stat().st_size > _LOG_ROTATE_BYTES:
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
             file = self.path.open("ab")
@@ -69,7 +69,7 @@ class LogFile:
             yield file
 
     def last_lines(self) -> str:
-        """Return the last lines since it was last opened, each indented; a note where there are none."""
+        """The last lines written since it was last opened, each indented; a note if there are none."""
         try:
             with self.path.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
@@ -85,10 +85,10 @@ _BY_SIGNAL = "ended by itself by signal"
 
 
 @dataclass(frozen=True)
-class Service:
+class ManagedProcess:
     """A process to supervise.
 
-    `ready` answers within a second or so whether the service can be used; None: as soon as it runs.
+    `ready` returns, within a second or so, whether the process can be used; None: it is ready as soon as it runs.
     """
 
     name: str
@@ -98,27 +98,27 @@ class Service:
 
 
 def supervise(
-    services: Sequence[Service], *, env: Mapping[str, str], log_folder: Path, on_ready: Callable[[], None]
+    processes: Sequence[ManagedProcess], *, env: Mapping[str, str], log_folder: Path, on_ready: Callable[[], None]
 ) -> int:
-    """Start `services` in order, each when the one before is ready, and run them until asked to stop.
+    """Start `processes` in order, each when the previous one is ready, and run them until a signal asks to stop.
 
-    Asked by SIGINT (Ctrl-C), SIGTERM or SIGHUP, it stops them in reverse order; a second signal hurries. None
-    of them is left behind, whatever happens. Each service's output is appended to `<log_folder>/<name>.log`.
+    SIGINT (Ctrl-C), SIGTERM or SIGHUP stops them in reverse order; a second signal shortens the waits. No process is
+    left running, whatever happens. Each one's output is appended to `<log_folder>/<name>.log`.
 
-    To be called from the main thread: Python lets no other one handle signals.
+    Must be called from the main thread: only there can Python handle signals.
 
     Returns:
-        0 if asked to stop when all were ready, 128 + the signal's number if asked before.
+        0 if stopped when all were ready, 128 + the signal's number if stopped before.
 
     Raises:
-        Era5Error: if a service does not start, is not ready in time, or ends by itself.
+        Era5Error: if a process does not start, is not ready in time, or exits by itself.
         LocalDiskError: if the logs cannot be written.
     """
     with _StopRequests() as requests, ExitStack() as stack:
         children: list[_Child] = []
-        for service in services:
-            child = _Child(service, log_folder, env, requests)
-            # Before the start: nothing may happen between a process' birth and somebody's duty to end it.
+        for process in processes:
+            child = _Child(process, log_folder, env, requests)
+            # Before the start: an exception right after it must not leave the process running.
             stack.callback(child.stop)
             children.append(child)
             child.start()
@@ -133,20 +133,20 @@ def supervise(
 
 
 def _await_ready(child: _Child, children: Sequence[_Child], requests: _StopRequests) -> None:
-    """Return when `child` is ready or a stop was asked for."""
-    deadline = time.monotonic() + child.service.ready_seconds
+    """Wait until `child` is ready or a stop is requested."""
+    deadline = time.monotonic() + child.managed.ready_seconds
     tries = 1
     while not requests.first:
-        # gRPC aborts once in a while at its start (seen: SIGABRT, bad file descriptor): a crash is tried once more.
+        # gRPC sometimes aborts while starting (seen: SIGABRT, bad file descriptor): start again once after a crash.
         if tries == 1 and (child.ending() or "").startswith(_BY_SIGNAL):
             child.stop()
             child.start()
             tries += 1
         _check_all_run(children)
-        if child.service.ready is None or child.service.ready():
+        if child.managed.ready is None or child.managed.ready():
             return
         if time.monotonic() > deadline:
-            raise child.failure(f"is not ready after {child.service.ready_seconds:g} s")
+            raise child.failure(f"is not ready after {child.managed.ready_seconds:g} s")
         time.sleep(_POLL_SECONDS)
 
 
@@ -157,7 +157,7 @@ def _check_all_run(children: Sequence[_Child]) -> None:
 
 
 class _StopRequests:
-    """Counts the signals that ask to stop, instead of being interrupted in the middle of starting a child."""
+    """Counts stop signals, so that none interrupts the start of a child halfway."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -166,9 +166,8 @@ class _StopRequests:
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # `nohup` asks to outlive the terminal. A shell's `&` in a script leaves SIGINT ignored, too, but
-            # that is no wish of anybody's: handling it here also gives the children its default (a handler,
-            # unlike "ignore", is not passed on to a new program).
+            # `nohup` ignores SIGHUP on purpose: keep that. A shell's `&` in a script ignores SIGINT as a side effect:
+            # handling it here restores the default in the children (a new program inherits "ignore", not a handler).
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue
             self._previous[number] = signal.signal(number, self._count)
@@ -176,7 +175,7 @@ class _StopRequests:
 
     def __exit__(self, *_: object) -> None:
         for number, previous in self._previous.items():
-            # None: the handler was not installed from Python, so Python cannot put it back.
+            # None: the handler was not installed from Python, so Python cannot restore it.
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
 
     def _count(self, number: int, _frame: FrameType | None) -> None:
@@ -184,16 +183,19 @@ class _StopRequests:
         self.count += 1
 
     @property
-    def hurried(self) -> bool:
+    def is_repeated(self) -> bool:
+        """Whether there was a second signal: stop faster."""
         return self.count > 1
 
 
 class _Child:
-    """One service's process, and whatever that starts: its process group."""
+    """A managed process and its process group: everything that it starts."""
 
-    def __init__(self, service: Service, log_folder: Path, env: Mapping[str, str], requests: _StopRequests) -> None:
-        self.service = service
-        self._log = LogFile(log_folder / f"{service.name}.log")
+    def __init__(
+        self, managed: ManagedProcess, log_folder: Path, env: Mapping[str, str], requests: _StopRequests
+    ) -> None:
+        self.managed = managed
+        self._log = LogFile(log_folder / f"{managed.name}.log")
         self._env = env
         self._requests = requests
         self._process: subprocess.Popen[bytes] | None = None
@@ -201,9 +203,9 @@ class _Child:
     def start(self) -> None:
         with self._log.opened() as log:
             try:
-                # A session of its own: the terminal's Ctrl-C reaches us only, and we stop them in order.
-                self._process = subprocess.Popen(  # noqa: S603  # the caller's own command
-                    self.service.argv,
+                # In a new session: the terminal's Ctrl-C reaches only us, and we stop the children in order.
+                self._process = subprocess.Popen(  # noqa: S603  # the command comes from the caller
+                    self.managed.argv,
                     env=self._env,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -213,16 +215,15 @@ class _Child:
                 )
             except OSError as error:
                 raise Era5Error(
-                    f"{self.service.name}: cannot be started: {error.strerror} ({self.service.argv[0]})",
+                    f"{self.managed.name}: cannot be started: {error.strerror} ({self.managed.argv[0]})",
                     remedy="Install the package again: one of its commands is missing.",
                 ) from error
 
     def ending(self) -> str | None:
-        """How the process ended; None if it runs."""
+        """How the process ended; None if it is running."""
         if self._process is None:
             return None
-        # WNOWAIT: it stays a zombie, so that its number keeps meaning its process group until `stop` is
-        # through.
+        # WNOWAIT keeps the zombie, so that its id is not reused and means its process group until `stop` has ended it.
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
@@ -232,34 +233,34 @@ class _Child:
 
     def failure(self, problem: str) -> Era5Error:
         return Era5Error(
-            f"{self.service.name}: {problem}; its last lines:\n{self._log.last_lines()}",
-            remedy=f"Correct what they say, then start again. The whole log: {self._log.path}",
+            f"{self.managed.name}: {problem}; last lines of its log:\n{self._log.last_lines()}",
+            remedy=f"Fix the problem named there, then start again. Full log: {self._log.path}",
         )
 
     def stop(self) -> None:
-        """End the whole process group, by stages."""
+        """End the whole process group: ask by signals of increasing force, then kill."""
         if self._process is None:
             return
-        for number, seconds in _STAGES:
-            with suppress(ProcessLookupError, PermissionError):  # macOS says EPERM of a group of zombies
+        for number, seconds in _STOP_SIGNALS:
+            with suppress(ProcessLookupError, PermissionError):  # macOS raises EPERM for a group of zombies
                 os.killpg(self._process.pid, number)
             if self._ends_within(seconds):
                 break
-        # Not for ever: what hangs in a disk's driver does not hear SIGKILL either.
+        # With a timeout: a process blocked in a disk driver does not react to SIGKILL either.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_HURRIED_SECONDS)
 
     def _ends_within(self, seconds: float) -> bool:
         begin = time.monotonic()
         while self._process is not None and _group_runs(self._process.pid):
-            if time.monotonic() - begin > (_HURRIED_SECONDS if self._requests.hurried else seconds):
+            if time.monotonic() - begin > (_HURRIED_SECONDS if self._requests.is_repeated else seconds):
                 return False
             time.sleep(_POLL_SECONDS / 2)
         return True
 
 
 def _group_runs(group: int) -> bool:
-    """Whether a process of the group runs; zombies (which a container's init may never wait for) do not."""
+    """Whether a process of the group is running; zombies do not count (a container's init may never reap them)."""
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
             if os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
@@ -268,14 +269,14 @@ def _group_runs(group: int) -> bool:
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """Make what a child does first: ask to be told to end when we are killed and cannot tell it (Linux)."""
+    """A `preexec_fn` that makes the kernel send SIGTERM to the child if we are killed (Linux); None elsewhere."""
     libc = _libc
     if libc is None:
         return None
 
     def ask_the_kernel() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # killed before the kernel was asked
+        if os.getppid() != parent:  # the parent was killed before prctl took effect
             os._exit(1)
 
     return ask_the_kernel

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from era5_pipeline.flat.formats import COLUMNS, SCHEMA
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.runtime.prefetch import MadeAhead
+from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ class FlatCopy:
         self._stopped = threading.Event()
         is_binary = flat.format == "parquet"
         self._options = ["FORMAT binary"] if is_binary else ["FORMAT csv", "HEADER true"]
-        self._batches = {span: MadeAhead(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())}
+        self._batches = {
+            span: Prefetched(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())
+        }
 
     def __call__(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
-from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.sources.sample.weather import SampleWeather
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def produce(
     return target
 
 
-def _parts(inputs: dict[str, Any], hours: range, availability: Availability, *, says_expver: bool) -> Iterator[Part]:
+def _parts(
+    inputs: dict[str, Any], hours: range, availability: Availability, *, says_expver: bool
+) -> Iterator[CdsFilePart]:
     variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
     step_types: tuple[StepType, ...] = ("instant", "accum")
     for step_type in step_types:
@@ -89,7 +91,7 @@ def _parts(inputs: dict[str, Any], hours: range, availability: Availability, *, 
         own = range(max(hours.start, begin), hours.stop)
         if alike and own:
             expver = tuple(availability.expver(hour, step_type) for hour in own) if says_expver else ()
-            yield Part(step_type, alike, own, expver)
+            yield CdsFilePart(step_type, alike, own, expver)
 
 
 def _blocks(axes: Axes, hours: range, availability: Availability) -> Iterator[Block]:

@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_fetched_anew(
     server.faults.answer_with = tmp_path / "damaged.nc"
     server.faults.answer_with.write_bytes(content)
     (trouble,) = pipeline.run(month, **only, refetch=True).trouble
-    assert "fetched anew" in trouble.remedy
+    assert "downloaded again" in trouble.remedy
     server.faults.answer_with = None
     assert pipeline.run(month, **only).trouble == []
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]

@@ -10,7 +10,7 @@ import pytest
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
-from era5_pipeline.flat.checks import FLAT_CHECKS, Outcome
+from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
@@ -133,8 +133,8 @@ def test_checks_say_what_to_do_where_they_fail() -> None:
     good, bad = metadata.check_results(
         FLAT,
         (
-            Outcome("values_within_bounds", passed=True, description="0 to 1"),
-            Outcome("no_missing_values", passed=False, description="a hole", remedy="Download it again."),
+            CheckResult("values_within_bounds", passed=True, description="0 to 1"),
+            CheckResult("no_missing_values", passed=False, description="a hole", remedy="Download it again."),
         ),
     )
     assert (good.passed, good.description, good.metadata) == (True, "0 to 1", {})

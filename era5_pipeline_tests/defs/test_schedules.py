@@ -226,5 +226,5 @@ def test_schedules_are_off_until_they_are_switched_on() -> None:
 def test_a_source_without_news_is_said_at_the_tick(world: World, monkeypatch: Any) -> None:
     monkeypatch.setenv("ERA5_SOURCE", "sample")
     skipped = world.tick("monthly_update", "2026-09-07T06:00").skipped
-    assert "the source sample has no newer months by itself" in str(skipped)
+    assert "the source sample does not publish new months" in str(skipped)
     assert "ERA5_SOURCE" in str(skipped)

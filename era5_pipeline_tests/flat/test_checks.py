@@ -1,4 +1,4 @@
-"""What the checks say, in the user's words: of real files in all ways incomplete, and of facts that are odd."""
+"""Results and messages of the checks: for files incomplete in every way, and for facts with anomalies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from era5_pipeline.flat.checks import (
     RAW_CHECKS,
     TABLE_CHECKS,
     CheckName,
-    Outcome,
+    CheckResult,
     flat_outcomes,
     raw_outcomes,
     table_outcomes,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 WHOLE = hours_from("2023-07-01T00", 744)
-ALLOWED = "--allow-incomplete (the ledger then says so)."
+ALLOWED = "--allow-incomplete (the ledger then marks it incomplete)."
 
 
 def raw_checks(
@@ -42,7 +42,7 @@ def raw_checks(
     variables: tuple[str, ...] | None = None,
     area: str | None = None,
     allow: bool = False,
-) -> dict[str, Outcome]:
+) -> dict[str, CheckResult]:
     paths = [path for n, one in enumerate(of) for path in era5_files.write(folder, one, stem=f"file{n}")]
     raw = era5_files.raw_month(paths, month, variables=variables, area=area)
     with scratch_folder(folder) as scratch:
@@ -55,7 +55,7 @@ def test_every_check_is_described() -> None:
     assert set(CHECK_DESCRIPTIONS) == {*RAW_CHECKS, *FLAT_CHECKS, *TABLE_CHECKS} == set(get_args(CheckName))
 
 
-def test_a_whole_month(tmp_path: Path) -> None:
+def test_a_complete_month_passes_the_raw_checks(tmp_path: Path) -> None:
     checks = raw_checks(tmp_path, weather(WHOLE, names=("t2m", "tcc")))
     assert all(outcome.passed for outcome in checks.values())
     assert checks["grid_aligned"].description == "12 locations on the grid"
@@ -68,7 +68,7 @@ def test_a_whole_month(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("allow", [False, True])
-def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
+def test_hours_missing_from_all_variables(tmp_path: Path, allow: bool) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[:168], names=("t2m", "tp")), allow=allow)["hours_complete"]
     assert outcome.passed == allow
     assert outcome.description == (
@@ -78,7 +78,7 @@ def test_hours_that_all_variables_lack(tmp_path: Path, allow: bool) -> None:
     assert outcome.remedy == f"Wait for the month to be complete or get the rest, or load it as it is with {ALLOWED}"
 
 
-def test_hours_that_one_variable_lacks(tmp_path: Path) -> None:
+def test_hours_missing_from_one_variable(tmp_path: Path) -> None:
     instant, accumulated = weather(WHOLE), weather(WHOLE[24:], names=("tp",))
     outcome = raw_checks(tmp_path, instant, accumulated)["hours_complete"]
     assert not outcome.passed
@@ -87,7 +87,7 @@ def test_hours_that_one_variable_lacks(tmp_path: Path) -> None:
     )
 
 
-def test_hours_that_lack_in_many_places(tmp_path: Path) -> None:
+def test_many_gaps_are_shortened_in_the_message(tmp_path: Path) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[::6]))["hours_complete"]
     assert outcome.description == (
         "2023-07 is incomplete: 124 of 744 hours; missing 2023-07-01T01 to 2023-07-01T05, "
@@ -105,22 +105,22 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
     assert late["hours_complete"].description == (
         "1940-01 is incomplete: total_precipitation has 736 of 744 hours, missing 1940-01-01T07"
     )
-    # From February on there is no such excuse.
+    # From February 1940 on, every hour is expected.
     hours = hours_from("1940-02-01T00", 696)
     later = raw_checks(tmp_path / "later", weather(hours), weather(hours[7:], names=("tp",)), month="1940-02")
     assert not later["hours_complete"].passed
 
 
-def test_a_variable_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
+def test_a_requested_variable_is_missing(tmp_path: Path) -> None:
     wanted = ("temperature_2m", "snowfall")
-    for allow in (False, True):  # this is no matter of being incomplete
+    for allow in (False, True):  # --allow-incomplete makes no difference here
         outcome = raw_checks(tmp_path, weather(WHOLE), variables=wanted, allow=allow)["variables_present"]
         assert not outcome.passed
     assert outcome.description == "2023-07: its files lack snowfall (they hold temperature_2m)"
     assert "leave them out of --variables" in outcome.remedy
 
 
-def test_a_variable_of_a_smaller_area(tmp_path: Path) -> None:
+def test_a_variable_covers_a_smaller_area(tmp_path: Path) -> None:
     wide, narrow = weather(WHOLE), weather(WHOLE, latitudes=(10.5,), names=("tp",))
     outcome = raw_checks(tmp_path / "a", wide, narrow)["variables_present"]
     assert not outcome.passed
@@ -141,13 +141,13 @@ def test_points_off_the_grid(tmp_path: Path) -> None:
     assert off.remedy
 
 
-def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, Outcome]:
+def flat_checks(flat: FlatMonth, *, allow: bool = False) -> dict[str, CheckResult]:
     outcomes = flat_outcomes(flat, allow_incomplete=allow)
     assert tuple(outcome.name for outcome in outcomes) == FLAT_CHECKS
     return {outcome.name: outcome for outcome in outcomes}
 
 
-def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
+def test_a_good_flat_month_passes_the_flat_checks(flat_months: FlatMonths) -> None:
     flat = flat_months()
     checks = flat_checks(flat)
     assert all(outcome.passed for outcome in checks.values())
@@ -155,10 +155,10 @@ def test_a_flat_month_as_it_should_be(flat_months: FlatMonths) -> None:
     assert checks["values_within_bounds"].description.startswith(
         f"temperature_2m {first.minimum:g} to {first.maximum:g}, total_precipitation "
     )
-    assert checks["no_missing_values"].description == f"{flat.rows} rows without a hole"
+    assert checks["no_missing_values"].description == f"{flat.rows} rows without a missing value"
 
 
-def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
+def test_values_out_of_bounds(flat_months: FlatMonths) -> None:
     flat = flat_months()
     place = "latitude 10.5, longitude 20, 2023-07-01T00:00Z"
     odd = replace(flat, columns=(replace(flat.columns[0], out_of_bounds=3, first_out_of_bounds=place), flat.columns[1]))
@@ -169,17 +169,19 @@ def test_values_that_cannot_be(flat_months: FlatMonths) -> None:
     assert "download it again" in outcome.remedy
 
 
-def test_values_that_are_missing(flat_months: FlatMonths) -> None:
+def test_missing_values(flat_months: FlatMonths) -> None:
     flat = flat_months(names=("t2m", "sf"), missing=0.1)
     outcome = flat_checks(flat)["no_missing_values"]
     assert not outcome.passed
-    holes = [f"{facts.column} lacks {facts.missing} values, first at {facts.first_missing}" for facts in flat.columns]
+    holes = [
+        f"{facts.column}: {facts.missing} values are missing, first at {facts.first_missing}" for facts in flat.columns
+    ]
     assert outcome.description == f"2023-07: {'; '.join(holes)}"
     assert ALLOWED in outcome.remedy
     assert flat_checks(flat, allow=True)["no_missing_values"].passed
 
 
-def test_a_column_that_is_missing_altogether(flat_months: FlatMonths) -> None:
+def test_a_column_without_any_value(flat_months: FlatMonths) -> None:
     checks = flat_checks(flat_months(points=(1, 1), names=("t2m", "tp"), missing=1.0))
     assert not checks["no_missing_values"].passed
     assert checks["values_within_bounds"].passed

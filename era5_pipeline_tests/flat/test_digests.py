@@ -1,4 +1,4 @@
-"""The digest of a column, against the same sum done in whole numbers of Python."""
+"""The digest of a column, compared with the same sum in Python integers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ any_value = st.one_of(st.floats(width=32), st.sampled_from([0.0, -0.0, np.nan, 1
 
 @st.composite
 def months(draw: st.DrawFn) -> tuple[Floats, Integers, Integers]:
-    """Values (location, hour), numbers of locations, and hours."""
+    """Values (location, hour), location ids, and hours."""
     shape = (draw(st.integers(1, 6)), draw(st.integers(1, 8)))
     values = draw(npst.arrays(np.float32, shape, elements=any_value))
     places = draw(st.lists(st.integers(1, 1_038_240), min_size=shape[0], max_size=shape[0], unique=True))
@@ -55,7 +55,7 @@ def months(draw: st.DrawFn) -> tuple[Floats, Integers, Integers]:
 
 
 @given(months(), st.data())
-def test_it_is_the_sum_over_rows_of_bits_times_weights(
+def test_the_digest_is_the_sum_over_rows_of_bits_times_weights(
     month: tuple[Floats, Integers, Integers], data: st.DataObject
 ) -> None:
     values, places, hours = month
@@ -67,7 +67,7 @@ def test_it_is_the_sum_over_rows_of_bits_times_weights(
 
 
 @given(months(), any_value, st.data())
-def test_any_other_value_in_any_row_changes_it(
+def test_another_value_in_any_row_changes_the_digest(
     month: tuple[Floats, Integers, Integers], other: float, data: st.DataObject
 ) -> None:
     values, places, hours = month
@@ -81,7 +81,7 @@ def test_any_other_value_in_any_row_changes_it(
 
 
 @given(months(), st.data())
-def test_the_smallest_step_of_any_value_changes_it(
+def test_the_smallest_step_of_any_value_changes_the_digest(
     month: tuple[Floats, Integers, Integers], data: st.DataObject
 ) -> None:
     values, places, hours = month
@@ -90,13 +90,15 @@ def test_the_smallest_step_of_any_value_changes_it(
     weights = RowWeights(places, hours)
     for towards in (-np.inf, np.inf):
         changed = values.copy()
-        with np.errstate(over="ignore"):  # beyond the greatest number is infinity
+        with np.errstate(over="ignore"):  # the step above the largest float32 is infinity
             changed[row, column] = np.nextafter(values[row, column], np.float32(towards))
         assert weights.digest(changed) != weights.digest(values)
 
 
 @given(months(), st.data())
-def test_neither_order_nor_portions_change_it(month: tuple[Floats, Integers, Integers], data: st.DataObject) -> None:
+def test_order_and_grouping_do_not_change_the_digest(
+    month: tuple[Floats, Integers, Integers], data: st.DataObject
+) -> None:
     values, places, hours = month
     whole = RowWeights(places, hours).digest(values)
     order = np.array(data.draw(st.permutations(range(places.size))))
@@ -112,7 +114,7 @@ def test_neither_order_nor_portions_change_it(month: tuple[Floats, Integers, Int
 
 
 @given(months(), st.integers(0, 5), st.integers(0, 7))
-def test_a_row_that_is_not_there_is_told_from_one_with_a_zero_or_without_a_value(
+def test_an_absent_row_differs_from_a_zero_and_from_a_missing_value(
     month: tuple[Floats, Integers, Integers], row: int, column: int
 ) -> None:
     values, places, hours = month
@@ -126,13 +128,13 @@ def test_a_row_that_is_not_there_is_told_from_one_with_a_zero_or_without_a_value
     without = RowWeights(places, hours, present)
     assert len(found) == 3
     assert without.digest(values) not in found
-    values[row, column] = 5.0  # what lies there counts for nothing
+    values[row, column] = 5.0  # the value of an absent row is ignored
     values_before = without.digest(values)
     values[row, column] = np.nan
     assert without.digest(values) == values_before
 
 
-def test_values_that_change_places_change_it() -> None:
+def test_swapped_values_change_the_digest() -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     places, hours = np.array([7, 8, 1_038_240]), np.arange(4) + FIRST_HOUR
     weights = RowWeights(places, hours)
@@ -145,14 +147,14 @@ def test_values_that_change_places_change_it() -> None:
     assert RowWeights(places, hours + 1).digest(values) not in found
 
 
-def test_which_nan_a_file_has_says_nothing() -> None:
+def test_all_nans_have_the_same_digest() -> None:
     patterns = np.array([0x7FC00000, 0xFFC00000, 0x7FC00001, 0x7F800001], dtype=np.uint32)
     weights = RowWeights(np.array([1]), np.array([0]))
     assert len({weights.digest(pattern.reshape(1, 1).view(np.float32)) for pattern in patterns}) == 1
 
 
-def test_signs_that_all_change_are_noticed() -> None:
-    """The sign is the uppermost bit: times a power of two, it would reach the uppermost bits of the sum alone."""
+def test_changing_every_sign_changes_the_digest() -> None:
+    """The sign is the highest bit: unless mixed into lower ones, it would affect the highest bits of the sum only."""
     random = np.random.default_rng(1)
     values = random.normal(size=(50, 744)).astype(np.float32)
     weights = RowWeights(np.arange(50), np.arange(744))
@@ -161,7 +163,7 @@ def test_signs_that_all_change_are_noticed() -> None:
     assert len({digest % (1 << 32) for digest in found}) == 200
 
 
-def test_portions_in_the_cache_are_no_other_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_portions_does_not_change_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).normal(size=(100, 24)).astype(np.float32)
     values[::3, ::5] = np.nan
     for present in (None, np.random.default_rng(2).random(values.shape) < 0.5):
@@ -174,11 +176,11 @@ def test_portions_in_the_cache_are_no_other_sum(monkeypatch: pytest.MonkeyPatch)
             assert weights.digest(np.asfortranarray(values)) == whole
 
 
-def test_no_rows_add_nothing() -> None:
+def test_no_rows_have_the_digest_zero() -> None:
     assert RowWeights(np.empty(0, dtype=np.int32), np.arange(3)).digest(np.empty((0, 3), dtype=np.float32)) == 0
 
 
-def test_as_text_it_has_sixteen_digits() -> None:
+def test_the_digest_as_text_has_sixteen_digits() -> None:
     assert digest_text(0) == "0" * 16
     assert digest_text(MODULUS + 255) == "00000000000000ff"
     assert digest_text(MODULUS - 1) == "f" * 16

@@ -57,7 +57,7 @@ def flat_month(raw: RawMonth = RAW) -> FlatMonth:
     )
 
 
-def test_facts_come_back_from_json_as_they_were() -> None:
+def test_facts_are_read_back_from_json_unchanged() -> None:
     flat = flat_month()
     assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat
     assert flat.month == Month(2023, 7)
@@ -66,7 +66,7 @@ def test_facts_come_back_from_json_as_they_were() -> None:
     assert flat.version == "mixed"
 
 
-def test_the_fingerprint_is_that_of_contents_and_request_and_not_of_names() -> None:
+def test_the_fingerprint_depends_on_contents_and_request_not_on_names() -> None:
     renamed = RawMonth(
         RAW.month,
         RAW.source,
@@ -97,7 +97,7 @@ values = st.lists(st.floats(-500, 500, width=32), max_size=50)
 
 
 @given(values)
-def test_a_checksum_is_a_whole_number_that_order_and_portions_do_not_change(numbers: list[float]) -> None:
+def test_a_checksum_is_an_integer_independent_of_order_and_grouping(numbers: list[float]) -> None:
     array = np.array(numbers, dtype=np.float32)
     expected = sum(math.floor(float(value) * 2**20) for value in array)
     shuffled = np.random.default_rng(1).permutation(array)

@@ -93,6 +93,6 @@ def test_a_full_disk_is_an_error_even_when_the_file_is_closed(flat_format: FlatF
         with pytest.raises(LocalDiskError, match="No space left") as raised:
             fill(disk)
         (disk / "x").unlink()
-        # Nobody keeps it open, even while the error is being shown: its room is free again.
+        # It is closed even while the error is handled: its disk space is free again.
         (disk / "y").write_bytes(bytes(200 << 10))
         assert str(disk) in raised.value.message

@@ -28,7 +28,7 @@ def points(inventory: Inventory) -> set[tuple[float, float]]:
     return set(zip(latitudes_of(latitude).tolist(), longitudes_of(longitude).tolist(), strict=True))
 
 
-def test_files_together_have_the_hours_and_places_of_each(tmp_path: Path) -> None:
+def test_an_inventory_has_the_hours_and_locations_of_all_files(tmp_path: Path) -> None:
     first = weather(hours_from("2023-06-30T20", 8), [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"])
     second = weather(hours_from("2023-07-01T10", 2), [9.75, 9.5], [20.25, 20.5], ["t2m"], expver=("0005", "0005"))
     paths = [write_netcdf(tmp_path / "a.nc", first), write_netcdf(tmp_path / "b.nc", second)]
@@ -85,7 +85,7 @@ def test_hours_of_other_months_are_not_called_preliminary(tmp_path: Path) -> Non
     assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T00 to 2023-07-01T01",)}
 
 
-def test_missing_hours_are_those_the_month_ought_to_have(tmp_path: Path) -> None:
+def test_missing_hours_are_those_that_era5_has(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T05", 700), names=["tp"]))
     inventory = inventory_of(raw_month([path], "2023-07"), tmp_path)
     missing = inventory.missing_hours(find_variable("tp")) - hour("2023-07-01T00")
@@ -109,19 +109,19 @@ def test_the_first_seven_hours_of_1940_are_not_missing_from_accumulations(tmp_pa
         ("10.1/15/9.9/14", {(10.0, 20.0), (10.0, 20.25), (10.0, 20.5)}),
     ],
 )
-def test_only_the_area_asked_for_is_kept(tmp_path: Path, area: str, held: set[tuple[float, float]]) -> None:
+def test_only_the_requested_area_is_kept(tmp_path: Path, area: str, held: set[tuple[float, float]]) -> None:
     of = weather(hours_from("2023-07-01T00", 2), [10.0, 9.75, 9.5], [20.0, 20.25, 20.5])
     path = write_netcdf(tmp_path / "a.nc", of)
     assert points(inventory_of(raw_month([path], "2023-07", area=area), tmp_path)) == held
 
 
-def test_only_the_variables_asked_for_are_kept(tmp_path: Path) -> None:
+def test_only_the_requested_variables_are_kept(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2), names=["t2m", "u10", "tp"]))
     raw = raw_month([path], "2023-07", variables=("zonal_wind_10m", "snowfall"))
     assert inventory_of(raw, tmp_path).columns == ("zonal_wind_10m",)
 
 
-def test_nothing_in_the_area_is_said_so(tmp_path: Path) -> None:
+def test_files_outside_the_area_are_an_error(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2)))
     with pytest.raises(NoDataError, match="in area 60/10/50/20") as raised:
         inventory_of(raw_month([path], "2023-07", area="60/10/50/20"), tmp_path)
@@ -136,19 +136,19 @@ def test_a_bad_file_of_the_month_is_named(tmp_path: Path) -> None:
         inventory_of(raw_month([good, bad], "2023-07"), tmp_path)
     assert raised.value.path == str(bad)
     assert raised.value.remedy
-    # Its hours are of July: for June it does not matter.
+    # Its hours are in July: for June it is ignored.
     june = write_netcdf(tmp_path / "june.nc", weather(hours_from("2023-06-01T00", 2)))
     assert inventory_of(raw_month([june, bad], "2023-06"), tmp_path).problems == ()
 
 
-def test_a_grid_off_the_points_is_left_to_the_check_of_it(tmp_path: Path) -> None:
+def test_a_grid_off_era5s_is_left_to_the_check_grid_aligned(tmp_path: Path) -> None:
     bad = write_netcdf(tmp_path / "bad.nc", weather(hours_from("2023-07-01T00", 2), latitudes=[10.1]))
     inventory = inventory_of(raw_month([bad], "2023-07"), tmp_path)
     assert inventory.pieces == ()
     assert [problem.kind for problem in inventory.problems] == ["grid"]
 
 
-def test_a_file_that_is_gone_or_another_one_since_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_changed_file_is_named(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2)))
     raw = raw_month([path], "2023-07")
     path.write_bytes(b"")
@@ -161,7 +161,7 @@ def test_a_file_that_is_gone_or_another_one_since_is_named(tmp_path: Path) -> No
     assert raised.value.remedy
 
 
-def test_members_of_a_zip_are_pieces_of_their_own(tmp_path: Path) -> None:
+def test_each_zip_member_gives_its_own_pieces(tmp_path: Path) -> None:
     layout = replace(CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
     paths = write(tmp_path, weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), layout)
     inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)

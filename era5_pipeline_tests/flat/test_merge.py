@@ -59,26 +59,26 @@ def expvers(flat: FlatMonth) -> dict[str, int]:
     return column.expver
 
 
-# ---- files that overlap
+# ---- overlapping files
 
 
 @pytest.mark.parametrize("one", [CURRENT, LEGACY], ids=str)
 @pytest.mark.parametrize("other", [CURRENT, LEGACY], ids=str)
 def test_files_that_agree_within_their_packing_may_overlap(tmp_path: Path, one: Layout, other: Layout) -> None:
-    """Near 0 degC too, where float32 in the file is coarser than in the table."""
+    """Also near 0 degC, where float32 is coarser for the kelvin of the file than for the table's degrees."""
     hours = hours_from("2023-07-01T00", 300)
     of = weather(hours, names=["t2m", "tp"])
     of.fields["t2m"][:] = 273.15 + np.random.default_rng(1).normal(0, 0.2, of.shape)
-    # Packed over another range, the same weather gets other numbers.
+    # Packed over another range, the same values get other numbers.
     half = replace(of, hours=hours[:150], fields={name: values[:150] for name, values in of.fields.items()})
     paths = [write_netcdf(tmp_path / "a.nc", of, one), write_netcdf(tmp_path / "b.nc", half, other)]
     flat = flatten(paths, "2023-07", tmp_path)
     slack = half_steps_of(of, LEGACY)
-    slack["temperature_2m"] += 2e-5  # what float32 keeps of 273.15
+    slack["temperature_2m"] += 2e-5  # rounding of float32 near 273.15
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), slack)
 
 
-def test_of_files_that_agree_the_more_finely_stored_counts(tmp_path: Path) -> None:
+def test_among_agreeing_files_the_finer_packing_is_used(tmp_path: Path) -> None:
     of = weather(HOURS, names=["u10"])
     paths = [
         write_netcdf(tmp_path / "a.nc", of, LEGACY),
@@ -127,7 +127,9 @@ def test_the_two_that_contradict_are_named_and_not_a_third(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("halves", "agree"), [(0.9, True), (-0.9, True), (1.2, False), (-1.2, False)])
-def test_less_than_half_a_step_of_packing_is_no_contradiction(tmp_path: Path, halves: float, *, agree: bool) -> None:
+def test_differences_below_half_a_packing_step_are_no_contradiction(
+    tmp_path: Path, halves: float, *, agree: bool
+) -> None:
     of = weather(HOURS, names=["u10"])
     scale, offset = packing_of(of.fields["u10"], LEGACY)
     unpacked = replace(of, fields={"u10": np.rint((of.fields["u10"] - offset) / scale) * scale + offset})
@@ -142,7 +144,7 @@ def test_less_than_half_a_step_of_packing_is_no_contradiction(tmp_path: Path, ha
             flatten(paths, "2023-07", tmp_path)
 
 
-def test_each_fills_what_the_other_lacks(tmp_path: Path) -> None:
+def test_overlapping_files_fill_each_others_gaps(tmp_path: Path) -> None:
     of = weather(HOURS, names=["u10"])
     holes = np.where(np.random.default_rng(1).random(of.shape) < 0.5, np.nan, 0.0)
     others = np.where(np.isnan(holes), 0.0, np.nan)
@@ -171,8 +173,8 @@ def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, 
     assert flat.version == "mixed"
 
 
-def test_an_hour_is_preliminary_if_it_is_so_anywhere(tmp_path: Path) -> None:
-    """Final data of one place, preliminary of its neighbour; at 02:00 the final value is missing."""
+def test_an_hour_counts_as_preliminary_if_it_is_at_any_location(tmp_path: Path) -> None:
+    """Final data at one location, preliminary at its neighbour; at 02:00 the final value is missing."""
     here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
     here.fields["u10"][2] = np.nan
     both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
@@ -195,7 +197,7 @@ def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Pat
     assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
 
 
-def test_where_both_versions_have_a_value_the_final_one_counts(tmp_path: Path) -> None:
+def test_where_both_versions_have_a_value_the_final_one_is_used(tmp_path: Path) -> None:
     import netCDF4
 
     of = weather(HOURS, names=["u10"], expver=("0001",) * 6)
@@ -247,12 +249,12 @@ def test_versions_are_counted_per_variable(tmp_path: Path) -> None:
     assert flat.version == "mixed"
 
 
-# ---- any number of files, laid over each other in any way
+# ---- any number of files that overlap in any way
 
 
 @st.composite
 def files_of(draw: st.DrawFn) -> list[Weather]:
-    """Windows on two truths, a final and a preliminary one, of 4 x 4 points across the antimeridian and 8 hours."""
+    """Cutouts of two data sets, final and preliminary, of 4 x 4 points across the antimeridian and 8 hours."""
     north = np.array([10.5, 10.25, 10.0, 9.75])
     east = np.array([179.5, 179.75, 180.0, -179.75])
     random = np.random.default_rng(draw(st.integers(0, 5)))
@@ -273,7 +275,7 @@ def files_of(draw: st.DrawFn) -> list[Weather]:
 
 @settings(max_examples=40, deadline=None)
 @given(files_of())
-def test_any_files_over_each_other_give_final_first_then_preliminary_then_null(
+def test_any_overlapping_files_give_final_then_preliminary_then_null(
     tmp_path_factory: pytest.TempPathFactory, held: list[Weather]
 ) -> None:
     folder = tmp_path_factory.mktemp("merged")

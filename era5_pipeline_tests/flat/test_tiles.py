@@ -58,7 +58,7 @@ def assert_tiles_cover_each_point_once(inventory: Inventory) -> list[Tile]:
 
 @st.composite
 def fields(draw: st.DrawFn) -> Field:
-    """A rectangle anywhere, across the antimeridian too, in either direction; a circle perhaps with both ends."""
+    """Any rectangle, also across the antimeridian, in either direction; full circles also with 0 and 360."""
     south = draw(st.integers(0, 715))
     latitudes = np.arange(south, south + draw(st.integers(1, 6)))
     west, width = draw(st.integers(0, 1439)), draw(st.one_of(st.integers(1, 12), st.just(1440)))
@@ -75,7 +75,7 @@ def fields(draw: st.DrawFn) -> Field:
     st.integers(1, 5000),
     st.sampled_from(["global", "90/170/0/-170", "20/0/-20/0.5", "90/-180/-90/179"]),
 )
-def test_tiles_cover_what_is_covered_each_point_once_and_are_bounded(held: list[Field], target: int, area: str) -> None:
+def test_tiles_cover_each_point_once_and_have_a_limited_size(held: list[Field], target: int, area: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TARGET_POINT_HOURS", target)
         patch.setattr(tiles, "LARGEST_POINT_HOURS", 3 * target)
@@ -87,11 +87,11 @@ def test_tiles_cover_what_is_covered_each_point_once_and_are_bounded(held: list[
             assert point_hours <= max(3 * target, inventory.hours.size)
 
 
-def test_tiles_end_where_chunks_of_the_file_do() -> None:
+def test_tiles_end_at_chunk_borders_of_the_file() -> None:
     field = field_of(np.arange(720, -1, -1), np.arange(1440), (24, 91, 180), hours=744)
     height_of_chunk, width_of_chunk = 91, 180
     for tile in cut_tiles(inventory_of(field)):
-        rows = 720 - tile.latitude_index  # as they lie in the file
+        rows = 720 - tile.latitude_index  # rows in the file, from north to south
         assert rows.min() % height_of_chunk == 0
         assert (rows.max() + 1) % height_of_chunk == 0 or rows.max() == 720
         assert tile.longitude_index.min() % width_of_chunk == 0
@@ -105,7 +105,7 @@ def test_a_global_month_is_cut_into_tiles_of_which_two_fit_into_memory(chunks: t
     field = field_of(np.arange(720, -1, -1), np.arange(1440), chunks, hours=744)
     width, height = tile_size(field, 744)
     assert width * height * 744 <= tiles.LARGEST_POINT_HOURS
-    # And not so small that a month takes thousands of them.
+    # Not so small either that a month has thousands of tiles.
     assert width * height * 744 >= tiles.TARGET_POINT_HOURS / 2
     assert_tiles_cover_each_point_once(inventory_of(field))
 
@@ -116,6 +116,6 @@ def test_a_small_month_is_one_tile() -> None:
     assert tile.longitude_index.tolist() == [0, 1, 1438, 1439]
 
 
-def test_places_that_the_largest_file_lacks_get_tiles_too() -> None:
+def test_locations_missing_from_the_largest_file_get_tiles_too() -> None:
     large, small = field_of(np.arange(10), np.arange(10)), field_of([50, 51], [5, 900])
     assert_tiles_cover_each_point_once(inventory_of(large, small))

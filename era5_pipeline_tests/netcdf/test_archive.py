@@ -33,27 +33,27 @@ def unpacked(path: Path, scratch: Path) -> list[NetcdfFile]:
     return list(netcdf_files([path], scratch))
 
 
-def test_a_plain_file_is_read_where_it_lies(tmp_path: Path, netcdf: Path) -> None:
+def test_a_plain_file_is_read_in_place(tmp_path: Path, netcdf: Path) -> None:
     assert unpacked(netcdf, tmp_path / "scratch") == [NetcdfFile(netcdf, netcdf)]
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_members_are_unpacked_and_called_by_the_zip_and_their_name(tmp_path: Path, netcdf: Path, method: int) -> None:
+def test_members_are_unpacked_and_named_by_zip_and_member(tmp_path: Path, netcdf: Path, method: int) -> None:
     content = netcdf.read_bytes()
     members = {"accum.nc": content, "folder/": b"", "folder/instant": content, "readme.txt": b"hello"}
     path = zip_of(tmp_path / "era5.nc", members, method)
     files = unpacked(path, tmp_path / "scratch")
     assert [file.shown for file in files] == [f"{path}!accum.nc", f"{path}!folder/instant"]
     assert [file.path.read_bytes() for file in files] == [content] * 2
-    # What is no netCDF takes no room.
+    # Other members are not unpacked.
     assert len(list((tmp_path / "scratch").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
     "name", ["../evil.nc", "/tmp/evil-era5.nc", "a/../../evil.nc", "..\\evil.nc", "C:\\evil.nc", "x" * 300]
 )
-def test_names_within_a_zip_lead_nowhere(tmp_path: Path, netcdf: Path, name: str) -> None:
+def test_member_names_cannot_lead_out_of_the_scratch_folder(tmp_path: Path, netcdf: Path, name: str) -> None:
     path = zip_of(tmp_path / "slip.zip", {name: netcdf.read_bytes()})
     before = sorted(tmp_path.rglob("*"))
     (file,) = unpacked(path, tmp_path / "scratch")
@@ -63,7 +63,7 @@ def test_names_within_a_zip_lead_nowhere(tmp_path: Path, netcdf: Path, name: str
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_of_one_name_are_two_files(tmp_path: Path, netcdf: Path) -> None:
+def test_two_members_of_the_same_name_become_two_files(tmp_path: Path, netcdf: Path) -> None:
     path = tmp_path / "twice.zip"
     with zipfile.ZipFile(path, "w") as target:
         for _ in range(2):
@@ -81,8 +81,8 @@ def test_a_zip_without_netcdf_is_refused(tmp_path: Path, members: dict[str, byte
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_damaged_zip_is_an_error_that_names_it_or_unharmed(tmp_path: Path, netcdf: Path, method: int) -> None:
-    """Cut off at, or a byte flipped at, some hundred places: wrong contents never get through."""
+def test_a_damaged_zip_is_reported_or_unpacks_correctly(tmp_path: Path, netcdf: Path, method: int) -> None:
+    """Truncated or with a flipped byte at some hundred positions: wrong contents are never returned."""
     content = netcdf.read_bytes()
     path = zip_of(tmp_path / "era5.zip", {"a.nc": content}, method)
     whole = path.read_bytes()
@@ -119,14 +119,14 @@ def test_a_member_that_claims_to_be_enormous_is_not_unpacked(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_file_that_is_neither_is_refused_by_what_it_is(tmp_path: Path) -> None:
+def test_a_file_of_another_type_is_refused_with_a_description(tmp_path: Path) -> None:
     path = tmp_path / "page.nc"
     path.write_text("<html>busy</html>")
     with pytest.raises(BadFileError, match="web page"):
         unpacked(path, tmp_path / "scratch")
 
 
-def test_a_full_disk_is_an_error_of_the_disk_and_not_of_the_zip(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_a_disk_error_not_a_damaged_zip(tmp_path: Path) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 700), range(20), range(20)))
     archived = into_zip(tmp_path / "big.zip", [path])
     with full_disk(256 << 10) as disk:
@@ -135,7 +135,7 @@ def test_a_full_disk_is_an_error_of_the_disk_and_not_of_the_zip(tmp_path: Path) 
         assert list((disk / "scratch").iterdir()) == []
 
 
-def test_a_scratch_folder_is_gone_afterwards_whatever_happens(tmp_path: Path) -> None:
+def test_a_scratch_folder_is_removed_after_an_interruption(tmp_path: Path) -> None:
     def interrupted() -> None:
         with scratch_folder(tmp_path) as scratch:
             (scratch / "deep").mkdir()
@@ -147,7 +147,7 @@ def test_a_scratch_folder_is_gone_afterwards_whatever_happens(tmp_path: Path) ->
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_scratch_folders_are_each_ones_own(tmp_path: Path) -> None:
+def test_two_scratch_folders_can_be_used_at_the_same_time(tmp_path: Path) -> None:
     with scratch_folder(tmp_path) as first, scratch_folder(tmp_path) as second:
         assert first != second
         assert first.is_dir()
@@ -165,7 +165,7 @@ with scratch_folder(Path(sys.argv[1])) as folder:
 """
 
 
-def test_only_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+def test_only_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

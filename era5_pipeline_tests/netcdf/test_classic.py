@@ -20,19 +20,21 @@ CLASSIC = [layout for layout in LAYOUTS if "NETCDF3" in layout.file_format]
 @pytest.mark.parametrize("layout", CLASSIC, ids=str)
 @pytest.mark.parametrize("names", [("t2m",), ("t2m", "tp")])
 @pytest.mark.parametrize("hours", [1, 4])
-def test_a_whole_file_is_as_long_as_it_must_be(
+def test_the_required_length_is_that_of_a_complete_file(
     tmp_path: Path, layout: Layout, names: tuple[str, ...], hours: int
 ) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", hours), names=names), layout)
     required = required_bytes(path)
     assert required is not None
-    # What pads the last values to four bytes is not missed.
+    # The padding after the last value is not required.
     assert 0 <= path.stat().st_size - required < 4
 
 
 @pytest.mark.parametrize("file_format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
 @pytest.mark.parametrize("kinds", [("i1",), ("i2",), ("i1", "f8"), ("S1", "i2", "i4")])
-def test_records_are_counted_with_their_padding(tmp_path: Path, file_format: str, kinds: tuple[str, ...]) -> None:
+def test_the_required_length_includes_the_padding_of_records(
+    tmp_path: Path, file_format: str, kinds: tuple[str, ...]
+) -> None:
     path = tmp_path / "x.nc"
     with netCDF4.Dataset(path, "w", format=file_format) as dataset:  # type: ignore[arg-type]
         dataset.createDimension("record", None)
@@ -47,13 +49,13 @@ def test_records_are_counted_with_their_padding(tmp_path: Path, file_format: str
     assert 0 <= path.stat().st_size - required < 4
 
 
-def test_netcdf_4_is_left_to_hdf5(tmp_path: Path) -> None:
+def test_netcdf_4_has_no_required_length(tmp_path: Path) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)))
     assert required_bytes(path) is None
 
 
 @pytest.mark.parametrize("size", [4, 7, 8, 20, 100])
-def test_a_header_that_is_cut_off_is_an_error(tmp_path: Path, size: int) -> None:
+def test_a_truncated_header_is_an_error(tmp_path: Path, size: int) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)), CLASSIC[0])
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ValueError, match=r"header|tag"):
@@ -62,7 +64,7 @@ def test_a_header_that_is_cut_off_is_an_error(tmp_path: Path, size: int) -> None
 
 @settings(max_examples=200)
 @given(content=st.binary(max_size=200), version=st.sampled_from([1, 2, 5]))
-def test_no_header_makes_it_run_on_or_fail_otherwise(
+def test_random_headers_give_a_length_or_a_value_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, version: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "random.nc"

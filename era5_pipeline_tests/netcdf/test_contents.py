@@ -51,7 +51,7 @@ def changed(path: Path, change: Callable[[netCDF4.Dataset], Any]) -> Path:
     return path
 
 
-# ---- what is held
+# ---- usable fields
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -74,7 +74,7 @@ def test_every_layout_is_understood(tmp_path: Path, layout: Layout) -> None:
     assert hours == set(HOURS.tolist())
 
 
-def test_a_field_says_how_to_read_it(tmp_path: Path) -> None:
+def test_a_field_describes_how_to_read_its_values(tmp_path: Path) -> None:
     of = weather(HOURS, names=["tp"], expver=("0001", "0001", "0005", "0005", "0001"))
     path = write_netcdf(tmp_path / "x.nc", of, replace(CURRENT, chunks=(4, 2, 3)))
     (field,) = look_into(path).fields
@@ -87,7 +87,7 @@ def test_a_field_says_how_to_read_it(tmp_path: Path) -> None:
     assert field.half_step == 0.0
 
 
-def test_a_packed_field_knows_half_its_step_in_the_unit_of_the_table(tmp_path: Path) -> None:
+def test_a_packed_field_has_half_its_packing_step_in_the_unit_of_the_table(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["tp"]), LEGACY)
     with netCDF4.Dataset(path) as dataset:
         scale = float(dataset["tp"].scale_factor)
@@ -96,7 +96,7 @@ def test_a_packed_field_knows_half_its_step_in_the_unit_of_the_table(tmp_path: P
     assert field.chunks == (0, 0, 0)
 
 
-def test_an_expver_dimension_is_a_field_for_each_version(tmp_path: Path) -> None:
+def test_an_expver_dimension_gives_one_field_per_version(tmp_path: Path) -> None:
     layout = replace(LEGACY, expver="dimension")
     first, second = look_into(write_netcdf(tmp_path / "x.nc", weather(HOURS), layout)).fields
     assert (set(first.expver), first.expver_position) == ({"0001"}, 0)
@@ -115,11 +115,11 @@ def test_an_expver_dimension_is_a_field_for_each_version(tmp_path: Path) -> None
         ("", "unknown"),
     ],
 )
-def test_versions_are_spelled_in_one_way(value: object, text: str) -> None:
+def test_versions_are_normalised_to_four_digits(value: object, text: str) -> None:
     assert expver_text(value) == text
 
 
-def test_expver_as_characters_is_text_too(tmp_path: Path) -> None:
+def test_expver_stored_as_characters_is_read(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS), replace(CURRENT, expver="absent"))
 
     def add_expver(dataset: netCDF4.Dataset) -> None:
@@ -130,8 +130,8 @@ def test_expver_as_characters_is_text_too(tmp_path: Path) -> None:
     assert set(field.expver) == {"0005"}
 
 
-def test_valid_time_counts_and_not_the_start_of_the_forecast(tmp_path: Path) -> None:
-    """As cfgrib writes accumulations: `time` is when the forecast began, one `step` before."""
+def test_valid_time_is_used_not_the_start_of_the_forecast(tmp_path: Path) -> None:
+    """As cfgrib writes accumulations: `time` is the start of the forecast, one `step` earlier."""
     path = forecast(tmp_path / "x.nc", steps=1)
     (field,) = look_into(path).fields
     np.testing.assert_array_equal(field.hours, [hour("2023-07-01T07"), hour("2023-07-01T19")])
@@ -163,20 +163,20 @@ def forecast(path: Path, steps: int) -> Path:
     return path
 
 
-def test_a_meridian_that_comes_twice_as_0_and_360_is_understood(tmp_path: Path) -> None:
+def test_a_meridian_given_as_0_and_360_is_accepted(tmp_path: Path) -> None:
     of = weather(HOURS, longitudes=[0.0, 0.25, 359.75, 360.0])
     (field,) = look_into(write_netcdf(tmp_path / "x.nc", of)).fields
     assert field.longitude_index.tolist() == [719, 720, 718, 719]
 
 
-def test_coordinates_in_float32_and_a_hair_off_are_on_the_grid(tmp_path: Path) -> None:
+def test_float32_rounding_of_coordinates_is_accepted(tmp_path: Path) -> None:
     of = weather(HOURS, latitudes=[10.0003, 9.75], longitudes=[20.2497])
     (field,) = look_into(write_netcdf(tmp_path / "x.nc", of, LEGACY)).fields
     assert field.latitude_index.tolist() == [400, 399]
     assert field.longitude_index.tolist() == [800]
 
 
-def test_other_variables_beside_ours_do_not_matter(tmp_path: Path) -> None:
+def test_other_variables_are_ignored(tmp_path: Path) -> None:
     def add(dataset: netCDF4.Dataset) -> None:
         dataset.createDimension("level", 3)
         dataset.createVariable("z", "f4", ("level", "latitude"))
@@ -186,17 +186,17 @@ def test_other_variables_beside_ours_do_not_matter(tmp_path: Path) -> None:
     assert [field.name for field in look_into(path).fields] == ["t2m"]
 
 
-def test_a_dimension_of_one_beside_the_three_does_not_matter(tmp_path: Path) -> None:
+def test_an_additional_dimension_of_size_one_is_ignored(tmp_path: Path) -> None:
     path = with_members(tmp_path / "x.nc", 1)
     assert [field.name for field in look_into(path).fields] == ["t2m"]
 
 
 @pytest.mark.parametrize("name", ["Wetter für Köln #1.nc", "100% a&b;c.nc", "[brackets].nc", "x" * 200 + ".nc"])
-def test_any_name_will_do(tmp_path: Path, name: str) -> None:
+def test_the_file_name_does_not_matter(tmp_path: Path, name: str) -> None:
     assert look_into(write_netcdf(tmp_path / name, weather(HOURS))).problems == ()
 
 
-# ---- what stands in the way
+# ---- problems
 
 
 def with_members(path: Path, members: int) -> Path:
@@ -264,7 +264,7 @@ def test_points_off_the_grid_are_named(tmp_path: Path, axes: dict[str, list[floa
     assert problem.months == ("2023-06", "2023-07")
 
 
-def test_one_grid_off_is_one_problem_and_not_one_per_variable(tmp_path: Path) -> None:
+def test_a_grid_off_era5s_is_one_problem_not_one_per_variable(tmp_path: Path) -> None:
     of = weather(HOURS, latitudes=[10.1], names=["t2m", "u10", "v10"])
     assert only_problem(write_netcdf(tmp_path / "x.nc", of)).kind == "grid"
 
@@ -304,21 +304,21 @@ def shifted(seconds: int) -> Callable[[netCDF4.Dataset], None]:
 
 
 @pytest.mark.parametrize("seconds", [60, 1800, -1, 3599])
-def test_minutes_beside_the_hour_are_refused(tmp_path: Path, seconds: int) -> None:
+def test_times_off_the_hour_are_refused(tmp_path: Path, seconds: int) -> None:
     problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), shifted(seconds)))
     assert problem.kind == "time"
     assert "is not on the hour" in problem.text
     assert problem.months == ("2023-06", "2023-07")
 
 
-def test_a_time_that_comes_twice_is_named(tmp_path: Path) -> None:
+def test_a_duplicate_time_is_named(tmp_path: Path) -> None:
     problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), shifted(3600)))
     assert problem.kind == "time"
     assert "2023-07-01T00:00 occurs more than once" in problem.text
     assert problem.months == ("2023-06", "2023-07")
 
 
-def test_times_that_were_never_written_are_refused(tmp_path: Path) -> None:
+def test_times_that_are_fill_values_are_refused(tmp_path: Path) -> None:
     def forget(dataset: netCDF4.Dataset) -> None:
         dataset["valid_time"].missing_value = np.int64(7)
         dataset["valid_time"][2] = 7
@@ -329,7 +329,7 @@ def test_times_that_were_never_written_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_without_times_is_refused(tmp_path: Path) -> None:
-    """What a program leaves that was stopped before the first record."""
+    """As left by a program that was stopped before it wrote the first record."""
     of = Weather(HOURS[:0], np.array([10.0]), np.array([20.0]), {"t2m": np.empty((0, 1, 1))})
     path = write_netcdf(tmp_path / "x.nc", of, replace(LEGACY, packed="no", record_dimension=True))
     problem = only_problem(path)
@@ -347,13 +347,13 @@ def test_times_before_era5_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attribute", "value"), [("calendar", "noleap"), ("units", "hours"), ("units", "steps since start")]
 )
-def test_times_that_cannot_be_understood_are_refused(tmp_path: Path, attribute: str, value: str) -> None:
+def test_times_that_cannot_be_decoded_are_refused(tmp_path: Path, attribute: str, value: str) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
     problem = only_problem(changed(path, lambda dataset: dataset["valid_time"].setncattr(attribute, value)))
     assert problem.kind in ("dimensions", "unreadable")
 
 
-def test_a_file_of_other_variables_says_what_it_holds(tmp_path: Path) -> None:
+def test_a_file_without_our_variables_lists_what_it_holds(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
     problem = only_problem(changed(path, lambda dataset: dataset.renameVariable("t2m", "sst")))
     assert problem.kind == "nothing"
@@ -361,7 +361,7 @@ def test_a_file_of_other_variables_says_what_it_holds(tmp_path: Path) -> None:
     assert problem.months == ()
 
 
-def test_a_good_variable_beside_a_bad_one_is_kept(tmp_path: Path) -> None:
+def test_a_usable_variable_is_kept_when_another_is_not(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["t2m", "sf"]))
     contents = look_into(changed(path, lambda dataset: dataset["sf"].setncattr("units", "m**2 s**-1")))
     assert [field.name for field in contents.fields] == ["t2m"]
@@ -373,7 +373,7 @@ def test_a_good_variable_beside_a_bad_one_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", [CURRENT, replace(CURRENT, chunks=(2, 2, 2))], ids=["one chunk", "chunks"])
 @pytest.mark.parametrize("part", [0.0005, 0.05, 0.5, 0.9, 0.999, 1.0])
-def test_a_cut_off_netcdf_4_is_unreadable(tmp_path: Path, layout: Layout, part: float) -> None:
+def test_a_truncated_netcdf_4_file_is_unreadable(tmp_path: Path, layout: Layout, part: float) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 200)), layout)
     content = path.read_bytes()
     path.write_bytes(content[: max(9, int(len(content) * part) - 1)])
@@ -384,7 +384,7 @@ def test_a_cut_off_netcdf_4_is_unreadable(tmp_path: Path, layout: Layout, part: 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "NETCDF3" in layout.file_format], ids=str)
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.999])
-def test_a_cut_off_netcdf_3_is_unreadable_and_not_zeros(tmp_path: Path, layout: Layout, part: float) -> None:
+def test_a_truncated_netcdf_3_file_is_unreadable_not_zeros(tmp_path: Path, layout: Layout, part: float) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 200)), layout)
     content = path.read_bytes()
     path.write_bytes(content[: max(5, int(len(content) * part) - 4)])
@@ -393,13 +393,13 @@ def test_a_cut_off_netcdf_3_is_unreadable_and_not_zeros(tmp_path: Path, layout: 
     assert "cut off or damaged" in problem.text
 
 
-def test_a_cut_off_real_netcdf_3_says_how_much_is_there(tmp_path: Path, era5_samples: Path) -> None:
+def test_a_truncated_real_netcdf_3_file_reports_its_length(tmp_path: Path, era5_samples: Path) -> None:
     content = (era5_samples / "norway-2018-10-packed" / "SURF_201810.nc").read_bytes()
     (tmp_path / "x.nc").write_bytes(content[:-100])
     assert f"{len(content) - 100} of {len(content)} bytes" in only_problem(tmp_path / "x.nc").text
 
 
-def test_messages_show_the_member_and_not_the_scratch_file(tmp_path: Path) -> None:
+def test_messages_name_the_member_not_the_scratch_file(tmp_path: Path) -> None:
     path = tmp_path / "scratch-1234.nc"
     path.write_bytes(write_netcdf(tmp_path / "x.nc", weather(HOURS)).read_bytes()[:-50])
     (problem,) = inspect(NetcdfFile(path, tmp_path / "era5.zip", "accum.nc")).problems
@@ -419,13 +419,13 @@ def test_messages_show_the_member_and_not_the_scratch_file(tmp_path: Path) -> No
         ("wind100-expver-dim/2020_2021.nc", "nothing", "it holds u100, v100"),
     ],
 )
-def test_real_files_that_cannot_be_used(era5_samples: Path, name: str, kind: str, said: str) -> None:
+def test_unusable_real_files_are_reported(era5_samples: Path, name: str, kind: str, said: str) -> None:
     problem = only_problem(era5_samples / name)
     assert problem.kind == kind
     assert said in problem.text
 
 
-def test_the_hours_of_a_month_are_all_of_it() -> None:
+def test_hours_of_gives_every_hour_of_the_month() -> None:
     from era5_pipeline.model.months import Month
 
     hours = hours_of(Month(2024, 2))

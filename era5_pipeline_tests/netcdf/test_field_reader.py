@@ -56,7 +56,7 @@ def in_units_of_the_table(name: str, values: npt.NDArray[np.float64]) -> npt.NDA
 
 @pytest.mark.parametrize("name", VARIABLES)
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if not (x.zipped or x.one_hour_per_file)], ids=str)
-def test_values_are_those_of_the_file_in_units_of_the_table(tmp_path: Path, layout: Layout, name: str) -> None:
+def test_values_equal_those_of_the_file_in_units_of_the_table(tmp_path: Path, layout: Layout, name: str) -> None:
     of = weather(HOURS, names=[name], missing=0.1)
     values = read(write_netcdf(tmp_path / "x.nc", of, layout))
     expected = in_units_of_the_table(name, of.fields[name])
@@ -75,7 +75,9 @@ def test_conversion_is_done_in_float64_and_rounded_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", ["i2", "u2", "float32 attributes"])
-def test_packed_values_are_unpacked_in_float64_whatever_their_attributes_are(tmp_path: Path, packed: Any) -> None:
+def test_packed_values_are_unpacked_in_float64_whatever_the_type_of_their_attributes(
+    tmp_path: Path, packed: Any
+) -> None:
     path = write_netcdf(
         tmp_path / "x.nc", weather(HOURS, names=["tp"]), replace(LEGACY, file_format="NETCDF4", packed=packed)
     )
@@ -87,8 +89,8 @@ def test_packed_values_are_unpacked_in_float64_whatever_their_attributes_are(tmp
     np.testing.assert_array_equal(read(path), expected.astype(np.float32))
 
 
-def test_signed_numbers_that_mean_unsigned_ones(tmp_path: Path) -> None:
-    """netCDF-3 has no unsigned types: an attribute says so."""
+def test_signed_numbers_marked_unsigned_are_read_as_unsigned(tmp_path: Path) -> None:
+    """netCDF-3 has no unsigned types: the attribute _Unsigned marks them."""
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS), LEGACY)
     with netCDF4.Dataset(path, "a") as dataset:
         dataset["t2m"].setncatts({"_Unsigned": "true", "scale_factor": 0.01, "add_offset": 0.0})
@@ -97,7 +99,7 @@ def test_signed_numbers_that_mean_unsigned_ones(tmp_path: Path) -> None:
     np.testing.assert_allclose(read(path), 290.0 - 273.15, atol=0.01)
 
 
-def test_both_fill_values_mean_missing(tmp_path: Path) -> None:
+def test_fillvalue_and_missing_value_both_become_nan(tmp_path: Path) -> None:
     path = write_netcdf(
         tmp_path / "x.nc", weather(HOURS), replace(CURRENT, attributes={"missing_value": np.float32(1e20)})
     )
@@ -115,7 +117,7 @@ positions = st.sets(st.integers(0, 11), min_size=1).map(sorted)
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hours=positions, latitudes=positions, longitudes=positions)
-def test_any_positions_can_be_chosen(
+def test_any_ascending_positions_can_be_read(
     tmp_path: Path, hours: list[int], latitudes: list[int], longitudes: list[int]
 ) -> None:
     path = tmp_path / "x.nc"
@@ -145,7 +147,7 @@ def test_a_single_place_and_hour_without_dimensions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values, of.fields["u10"].astype(np.float32))
 
 
-def test_pieces_end_where_chunks_of_the_file_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 120)
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
     file = NetcdfFile(path, path)
@@ -159,7 +161,7 @@ def test_pieces_end_where_chunks_of_the_file_do(tmp_path: Path, monkeypatch: pyt
         reader.close()
 
 
-def test_hdf5_keeps_no_chunks_for_itself(tmp_path: Path) -> None:
-    """64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
+def test_the_chunk_cache_of_hdf5_is_limited(tmp_path: Path) -> None:
+    """The default is 64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
     read(write_netcdf(tmp_path / "x.nc", weather(HOURS)))
     assert netCDF4.get_chunk_cache()[0] <= 1 << 20

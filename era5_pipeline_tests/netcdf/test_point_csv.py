@@ -1,4 +1,4 @@
-"""Point series as CSV: the same values, hours and months as the netCDF of the same series; what is refused, and how."""
+"""Point series in CSV: the same values, hours and months as the netCDF of the same series; errors and remedies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def no_pictures() -> Iterator[None]:
 
 
 def csv_of(of: Weather, order: Sequence[str] | None = None) -> str:
-    """The series as the service writes it: the shortest text of each float32, nothing where a value is missing."""
+    """The series as the service writes it: the shortest exact text of each float32, empty where a value is missing."""
     columns = {
         "valid_time": [str(h.astype("datetime64[h]").astype("datetime64[s]")).replace("T", " ") for h in of.hours],
         **{name: [_text(value) for value in values.reshape(-1)] for name, values in of.fields.items()},
@@ -122,8 +122,8 @@ def test_mekong_as_served_has_a_wet_and_a_dry_season(point_series: Path, tmp_pat
     assert totals[10] > 200
 
 
-def test_a_series_as_csv_and_as_netcdf_are_the_same_rows(point_series: Path, tmp_path: Path) -> None:
-    """The netCDF of Paris as it was served, written as CSV the way the service does."""
+def test_a_series_gives_the_same_rows_as_csv_and_as_netcdf(point_series: Path, tmp_path: Path) -> None:
+    """The served netCDF of Paris, rewritten as CSV in the service's format."""
     (archive,) = (point_series / "paris-2024-nc-zip").glob("*.zip")
     with zipfile.ZipFile(archive) as opened:
         netcdf = tmp_path / opened.namelist()[0]
@@ -146,7 +146,7 @@ def test_a_series_as_csv_and_as_netcdf_are_the_same_rows(point_series: Path, tmp
     assert 5 < rows.values["temperature_2m"].min() < rows.values["temperature_2m"].max() < 38
 
 
-# ---- series of any shape
+# ---- generated series
 
 
 @st.composite
@@ -168,7 +168,7 @@ def series(draw: st.DrawFn) -> tuple[Weather, list[str]]:
 
 @settings(max_examples=40, deadline=None)
 @given(given_=series(), zipped=st.booleans())
-def test_any_series_becomes_its_rows(
+def test_any_series_is_flattened_to_its_values(
     tmp_path_factory: pytest.TempPathFactory, given_: tuple[Weather, list[str]], *, zipped: bool
 ) -> None:
     of, order = given_
@@ -208,12 +208,12 @@ def test_an_empty_cell_is_a_missing_value(tmp_path: Path) -> None:
     assert (flat.rows, flat.columns[0].values, flat.columns[0].missing) == (2, 1, 1)
 
 
-def test_versions_are_taken_where_a_file_has_them(tmp_path: Path) -> None:
+def test_versions_are_read_where_a_file_has_them(tmp_path: Path) -> None:
     text = TWO_HOURS.replace("t2m,", "t2m,expver,").replace("300.0,", "300.0,0001,").replace("300.5,", "300.5,5,")
     assert flatten([put(tmp_path, text)], "2023-07", tmp_path).expver == {"temperature_2m": {"0001": 1, "0005": 1}}
 
 
-def test_a_series_in_several_files_and_months(tmp_path: Path) -> None:
+def test_a_series_may_be_split_over_files_and_months(tmp_path: Path) -> None:
     of = point("2023-06-30T00", 48)
     put(tmp_path, csv_of(of))
     source = FilesSource((tmp_path,), tmp_path / "home")
@@ -223,7 +223,7 @@ def test_a_series_in_several_files_and_months(tmp_path: Path) -> None:
         assert_same_rows(flat_rows(flat.path), expected_rows(of, str(month)))
 
 
-def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_rewritten_file_is_read_again(tmp_path: Path) -> None:
     path = put(tmp_path, TWO_HOURS)
     assert flatten([path], "2023-07", tmp_path).columns[0].maximum == pytest.approx(27.35)
     put(tmp_path, TWO_HOURS.replace("300.5", "301.5"))
@@ -231,13 +231,13 @@ def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
     assert flatten([path], "2023-07", tmp_path).columns[0].maximum == pytest.approx(28.35)
 
 
-# ---- what is refused
+# ---- errors
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(TWO_HOURS[:-20], "its last line has no end", id="cut within a number"),
+        pytest.param(TWO_HOURS[:-20], "its last line has no line break", id="cut within a number"),
         pytest.param(TWO_HOURS[:-20] + "\n", "Expected 4 columns, got 1", id="cut within a line"),
         pytest.param(TWO_HOURS.replace("300.5", "warm"), "invalid value 'warm'", id="text in a number"),
         pytest.param(TWO_HOURS.replace("2023-07-01 01", "yesterday"), "yesterday", id="no time"),
@@ -250,7 +250,9 @@ def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
         pytest.param(TWO_HOURS.replace(",t2m,", ",t2m,t2m,"), "column t2m more than once", id="a column twice"),
     ],
 )  # fmt: skip
-def test_what_is_no_series_of_a_point_is_named_with_a_remedy(tmp_path: Path, content: str, said: str) -> None:
+def test_a_csv_that_is_not_a_series_of_one_point_is_refused_with_a_remedy(
+    tmp_path: Path, content: str, said: str
+) -> None:
     path = put(tmp_path, content)
     assert kind_of(path) == "csv"
     with pytest.raises(BadFileError) as raised:
@@ -272,7 +274,7 @@ def test_what_is_no_series_of_a_point_is_named_with_a_remedy(tmp_path: Path, con
         pytest.param(TWO_HOURS.replace("t2m", "ssrd"), "nothing", "it holds ssrd", id="none of our variables"),
     ],
 )
-def test_times_and_places_are_judged_as_those_of_netcdf(tmp_path: Path, content: str, kind: str, said: str) -> None:
+def test_times_and_locations_are_checked_as_in_netcdf(tmp_path: Path, content: str, kind: str, said: str) -> None:
     contents = contents_of(put(tmp_path, content), tmp_path / "scratch")
     assert contents.fields == ()
     (problem,) = contents.problems
@@ -300,7 +302,7 @@ def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:
         list(netcdf_files([into_zip(tmp_path / "series.zip", [path])], folder))
 
 
-def test_a_table_without_valid_time_is_none_of_ours(tmp_path: Path, era5_samples: Path) -> None:
+def test_a_csv_without_valid_time_is_not_a_point_series(tmp_path: Path, era5_samples: Path) -> None:
     put(tmp_path, "time,t2m,latitude,longitude\n", "notes.csv")
     assert FilesSource((tmp_path,), tmp_path / "home").problems() == ()
     (problem,) = FilesSource((era5_samples / "bad" / "csv-named-nc.nc",), tmp_path / "home").problems()

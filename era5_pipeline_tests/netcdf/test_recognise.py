@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_every_layout_is_recognised_whatever_it_is_called(tmp_path: Path, layout: Layout) -> None:
+def test_every_layout_is_recognised_under_any_file_name(tmp_path: Path, layout: Layout) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)), layout)
     assert kind_of(path.rename(tmp_path / "anything")) == ("zip" if layout.zipped else "netcdf")
 
@@ -39,7 +39,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_what_is_no_netcdf_is_told_apart_with_a_remedy(tmp_path: Path, what: str) -> None:
+def test_other_file_types_are_described_with_a_remedy(tmp_path: Path, what: str) -> None:
     content, said = OTHERS[what]
     path = tmp_path / "era5.nc"
     path.write_bytes(content)
@@ -50,17 +50,17 @@ def test_what_is_no_netcdf_is_told_apart_with_a_remedy(tmp_path: Path, what: str
 
 
 @pytest.mark.parametrize(("name", "said"), [("csv-named-nc.nc", "is text"), ("lfs-pointer.nc", "Git LFS pointer")])
-def test_real_files_that_are_something_else(era5_samples: Path, name: str, said: str) -> None:
+def test_real_files_of_other_types_are_described(era5_samples: Path, name: str, said: str) -> None:
     path = era5_samples / "bad" / name
     assert kind_of(path) == "other"
     assert said in describe_other(path)[0]
 
 
 @pytest.mark.parametrize("name", ["a.nc", "A.NC", "a.nc4", "a.netcdf", "a.zip", "a.grib", "a.grb", "a.h5", "a.b.nc"])
-def test_names_that_claim_to_be_data(tmp_path: Path, name: str) -> None:
+def test_suffixes_of_data_files(tmp_path: Path, name: str) -> None:
     assert claims_to_be_data(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["notes.md", "download.py", "nc", "a.nc.txt", "README", "a.csv", "a.idx"])
-def test_names_that_do_not(tmp_path: Path, name: str) -> None:
+def test_suffixes_of_other_files(tmp_path: Path, name: str) -> None:
     assert not claims_to_be_data(tmp_path / name)

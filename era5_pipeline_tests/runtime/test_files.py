@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_file_is_there_when_all_of_it_is(tmp_path: Path) -> None:
+def test_the_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
     with replacing(target) as temporary:
         temporary.write_text("half")
@@ -29,7 +29,7 @@ def test_the_file_is_there_when_all_of_it_is(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["file"]
 
 
-def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_text("old")
 
@@ -44,8 +44,8 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_writers_of_the_same_file_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
-    """As in containers that share a folder, and where process numbers are the same."""
+def test_concurrent_writers_of_one_file_do_not_interfere(tmp_path: Path) -> None:
+    """As in containers that share a folder, where process ids may be equal."""
     both = threading.Barrier(2, timeout=10)
     failed: list[BaseException] = []
 
@@ -69,7 +69,7 @@ def test_writers_of_the_same_file_at_the_same_time_do_not_meet(tmp_path: Path) -
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_full_disk_is_named_and_nothing_is_left_on_it() -> None:
+def test_a_full_disk_is_reported_and_nothing_is_left_on_it() -> None:
     with full_disk(1 << 20) as disk:
         with pytest.raises(LocalDiskError, match="No space left") as raised, replacing(disk / "big") as temporary:
             temporary.write_bytes(bytes(2 << 20))
@@ -84,14 +84,14 @@ def test_a_file_in_place_of_the_folder_is_an_error_of_the_disk_or_a_plain_one(tm
         pass
 
 
-def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_json_is_read_back_unchanged(tmp_path: Path) -> None:
     value = {"a": [1, None, "ü", {"b": 0.1}], "name \udcff": True}
     write_json(tmp_path / "x.json", value)
     assert read_json(tmp_path / "x.json") == value
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"\x00" * 100])
-def test_json_that_is_none_is_made_again(tmp_path: Path, content: bytes) -> None:
+def test_invalid_json_is_read_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.json").write_bytes(content)
     assert read_json(tmp_path / "x.json") is None
     assert read_json(tmp_path / "missing.json") is None
@@ -105,7 +105,7 @@ def test_digests_are_those_of_sha256_and_do_not_depend_on_order(tmp_path: Path) 
     assert digest_of({"a": 1}) != digest_of({"a": 2})
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed_by_the_next_write(tmp_path: Path) -> None:
     script = (
         "import os, sys, signal\n"
         "from pathlib import Path\n"
@@ -124,7 +124,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["another.json"]
 
 
-def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+def test_files_that_another_process_is_writing_are_kept(tmp_path: Path) -> None:
     with replacing(tmp_path / "one") as one, replacing(tmp_path / "two") as two:
         one.write_text("1")
         two.write_text("2")

@@ -1,4 +1,4 @@
-"""Items made in a thread: the same, in order, and no more than asked for."""
+"""Prefetched items: the same, in order, and no further ahead than requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.runtime.prefetch import MadeAhead
+from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @given(items=st.lists(st.integers()), depth=st.integers(1, 9))
 def test_the_same_items_in_order(items: list[int], depth: int) -> None:
-    with closing(MadeAhead(iter(items), depth)) as ahead:
+    with closing(Prefetched(iter(items), depth)) as ahead:
         assert list(ahead) == items
         assert list(ahead) == []
 
 
-def test_the_next_is_made_while_this_one_is_used() -> None:
+def test_the_next_item_is_computed_while_this_one_is_processed() -> None:
     made: list[int] = []
 
     def make() -> Iterator[int]:
@@ -37,30 +37,30 @@ def test_the_next_is_made_while_this_one_is_used() -> None:
         while len(made) < count and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.01)
-        assert made == list(range(count))  # and no further
+        assert made == list(range(count))  # no further ahead
 
-    with closing(MadeAhead(make(), 3)) as items:
-        wait_for(3)  # before anybody asks
+    with closing(Prefetched(make(), 3)) as items:
+        wait_for(3)  # before the first item is requested
         assert next(items) == 0
         wait_for(4)
 
 
-def test_what_making_raises_is_raised_in_its_turn() -> None:
+def test_an_exception_is_raised_when_its_item_is_requested() -> None:
     def make() -> Iterator[int]:
         yield 1
         yield 2
         raise ValueError("the third")
 
-    with closing(MadeAhead(make(), 8)) as items:
+    with closing(Prefetched(make(), 8)) as items:
         assert [next(items), next(items)] == [1, 2]
         with pytest.raises(ValueError, match="the third"):
             next(items)
 
 
-def test_closed_it_leaves_no_thread() -> None:
+def test_close_ends_the_thread() -> None:
     before = threading.active_count()
     for asked in (0, 1, 5):
-        items = MadeAhead(iter(range(1000)), 4)
+        items = Prefetched(iter(range(1000)), 4)
         assert [next(items) for _ in range(asked)] == list(range(asked))
         items.close()
         assert threading.active_count() == before

@@ -1,4 +1,4 @@
-"""Supervision of real processes: started, watched, told to stop, and never left behind."""
+"""Supervision of real processes: they are started, watched, stopped, and never left running."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import psutil as _psutil
 import pytest
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
-from era5_pipeline.runtime.supervisor import LogFile, Service, supervise
+from era5_pipeline.runtime.supervisor import LogFile, ManagedProcess, supervise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # psutil has no type annotations
 
-# Each notes its number and its end in the file that EVENTS names, as `<what> <its name> <its process>`.
+# Each program appends its start and end to the file named by EVENTS, as `<event> <name> <process id>`.
 NOTE = """
 import os, signal, subprocess, sys, time
 def note(what):
@@ -73,7 +73,7 @@ time.sleep(0.3)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-# A supervisor in a process of its own: argv is the folder, then the scripts of its services.
+# A supervisor in its own process; its arguments are the folder and the scripts to supervise.
 SUPERVISOR = """
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ sys.exit(playground.code)
 
 
 class Playground:
-    """A folder of events and logs, and services that write to them."""
+    """A folder of events and logs, and processes that write to them."""
 
     def __init__(self, folder: Path) -> None:
         self.events_file = folder / "events"
@@ -93,9 +93,9 @@ class Playground:
         self.code: int | None = None
 
     def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0) -> int:
-        """Supervise services named a, b, ..., each ready when it has noted that it starts."""
+        """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
-            Service(
+            ManagedProcess(
                 name=name,
                 argv=(sys.executable, "-c", script, name),
                 ready=lambda name=name: name in self.names("starts"),  # type: ignore[misc]
@@ -136,7 +136,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def ctrl_c(times: int = 1) -> None:
     for _ in range(times):
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # two of the same, at once, are one
+        time.sleep(0.01)  # two equal signals at once would be merged into one
 
 
 def start_supervisor(folder: Path, *scripts: str) -> subprocess.Popen[str]:
@@ -169,12 +169,12 @@ def test_started_in_order_and_stopped_in_reverse(playground: Playground) -> None
     assert after == before
 
 
-def test_without_a_question_ready_at_once(tmp_path: Path) -> None:
-    services = [Service("sleeper", ("sleep", "60"))]
+def test_a_process_without_ready_check_is_ready_at_once(tmp_path: Path) -> None:
+    services = [ManagedProcess("sleeper", ("sleep", "60"))]
     assert supervise(services, env=os.environ, log_folder=tmp_path, on_ready=ctrl_c) == 0
 
 
-def test_not_ready_in_time(playground: Playground) -> None:
+def test_a_process_that_is_not_ready_in_time_is_an_error(playground: Playground) -> None:
     silent = "import time; print('waiting for Godot', flush=True); time.sleep(60)"
     with pytest.raises(Era5Error, match=r"b: is not ready after 0\.7 s") as failed:
         playground.run(GOOD, silent, on_ready=pytest.fail, ready_seconds=0.7)
@@ -183,7 +183,7 @@ def test_not_ready_in_time(playground: Playground) -> None:
     assert playground.names("ends") == ["a"]
 
 
-def test_dies_before_it_is_ready(playground: Playground) -> None:
+def test_a_process_that_exits_before_it_is_ready_is_an_error(playground: Playground) -> None:
     dies = DIES.replace('note("starts")', "")
     with pytest.raises(Era5Error, match="b: ended by itself with exit code 3") as failed:
         playground.run(GOOD, dies, GOOD, on_ready=pytest.fail)
@@ -193,7 +193,7 @@ def test_dies_before_it_is_ready(playground: Playground) -> None:
     assert playground.names("ends") == ["a"]
 
 
-def test_dies_later(playground: Playground) -> None:
+def test_a_process_that_exits_later_is_an_error(playground: Playground) -> None:
     ready: list[bool] = []
     with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
         playground.run(GOOD, DIES_LATER, GOOD, on_ready=lambda: ready.append(True))
@@ -202,16 +202,16 @@ def test_dies_later(playground: Playground) -> None:
     assert sorted(playground.names("ends")) == ["a", "c"]
 
 
-def test_the_first_dies_while_the_second_gets_ready(playground: Playground) -> None:
+def test_the_first_process_exits_while_the_second_starts(playground: Playground) -> None:
     with pytest.raises(Era5Error, match="a: ended by itself by signal 9"):
         playground.run(DIES_LATER, "import time; time.sleep(60)", on_ready=pytest.fail)
 
 
-def test_a_command_that_is_not_there(playground: Playground, tmp_path: Path) -> None:
+def test_a_missing_command_is_an_error(playground: Playground, tmp_path: Path) -> None:
     env = os.environ | {"EVENTS": str(playground.events_file)}
     services = [
-        Service("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
-        Service("missing", (str(tmp_path / "no-such-command"),)),
+        ManagedProcess("good", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events())),
+        ManagedProcess("missing", (str(tmp_path / "no-such-command"),)),
     ]
     with pytest.raises(Era5Error, match="missing: cannot be started") as failed:
         supervise(services, env=env, log_folder=tmp_path, on_ready=pytest.fail)
@@ -228,41 +228,41 @@ def test_an_exception_leaves_nothing_behind(playground: Playground) -> None:
     assert playground.names("ends") == ["b", "a"]
 
 
-def test_asked_to_stop_before_all_are_ready(playground: Playground) -> None:
+def test_a_stop_requested_before_all_are_ready(playground: Playground) -> None:
     asks = f"import os, signal; os.kill({os.getpid()}, signal.SIGTERM)\n{GOOD.replace('starts', 'begins')}"
     assert playground.run(GOOD, asks, GOOD, on_ready=pytest.fail) == 128 + signal.SIGTERM
     assert playground.names("starts") == ["a"]
 
 
-def test_a_second_ctrl_c_hurries(playground: Playground) -> None:
+def test_a_second_ctrl_c_shortens_the_waits(playground: Playground) -> None:
     begin = time.monotonic()
     assert playground.run(DEAF, ONLY_TERM, on_ready=lambda: ctrl_c(2)) == 0
     assert time.monotonic() - begin < 8
-    # Every stage is gone through all the same.
+    # Every stop signal is still sent.
     assert playground.names("ends") == ["b"]
     assert playground.names("SIGINT") == ["a"]
     assert playground.names("SIGTERM") == ["a"]
 
 
-def test_what_a_service_started_is_stopped_too(playground: Playground) -> None:
+def test_children_of_a_process_are_stopped_too(playground: Playground) -> None:
     assert playground.run(PARENT, on_ready=lambda: ctrl_c(2)) == 0
     assert sorted(playground.names("starts")) == ["a", "child"]
     assert playground.left_behind() == []
 
 
-def test_ctrl_c_in_a_terminal_reaches_the_services_once(playground: Playground, tmp_path: Path) -> None:
-    # A second SIGINT in this half second would end it without the note.
+def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground, tmp_path: Path) -> None:
+    # A second SIGINT within this half second would end it before it records its end.
     slow = GOOD.replace('note("ends")', 'time.sleep(0.5); note("ends")')
     with start_supervisor(tmp_path, slow, slow) as supervisor:
         assert supervisor.stdout
         assert supervisor.stdout.readline() == "ready\n"
-        os.killpg(supervisor.pid, signal.SIGINT)  # a terminal tells everyone in the foreground's group
+        os.killpg(supervisor.pid, signal.SIGINT)  # a terminal signals the whole foreground process group
         assert supervisor.wait(20) == 0
     assert playground.names("ends") == ["b", "a"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_other_ways_to_ask(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
+def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
     with start_supervisor(tmp_path, GOOD) as supervisor:
         assert supervisor.stdout
         supervisor.stdout.readline()
@@ -271,10 +271,10 @@ def test_other_ways_to_ask(playground: Playground, tmp_path: Path, number: signa
     assert playground.names("ends") == ["a"]
 
 
-def test_services_hear_ctrl_c_even_if_a_shells_background_job_starts_them(
+def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_job(
     playground: Playground, tmp_path: Path
 ) -> None:
-    """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes, inheriting that, never end."""
+    """A script's `era5 up &` runs with SIGINT ignored; Dagster's processes would inherit that and never end."""
     command = '"$@" & wait $!'
     with subprocess.Popen(
         ["sh", "-c", command, "sh", sys.executable, "-c", SUPERVISOR, str(tmp_path), GOOD],
@@ -290,7 +290,7 @@ def test_services_hear_ctrl_c_even_if_a_shells_background_job_starts_them(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
-def test_services_do_not_outlive_a_kill_9(playground: Playground, tmp_path: Path) -> None:
+def test_processes_do_not_outlive_a_killed_supervisor(playground: Playground, tmp_path: Path) -> None:
     with start_supervisor(tmp_path, GOOD, GOOD) as supervisor:
         assert supervisor.stdout
         supervisor.stdout.readline()
@@ -299,7 +299,7 @@ def test_services_do_not_outlive_a_kill_9(playground: Playground, tmp_path: Path
     wait_until(lambda: not playground.left_behind())
 
 
-def test_a_log_tells_of_this_run_only(tmp_path: Path) -> None:
+def test_last_lines_are_of_this_run_only(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "logs/service.log")
     assert "cannot be read" in log.last_lines()
     with log.opened() as file:
@@ -314,7 +314,7 @@ def test_a_log_tells_of_this_run_only(tmp_path: Path) -> None:
     assert log.path.read_bytes().startswith(b"the run before\n")
 
 
-def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_a_large_log_is_rotated(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "service.log")
     for number in range(4):
         with log.opened() as file:
@@ -324,14 +324,14 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_for_logs_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_log_folder_is_a_disk_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    services = [Service("sleeper", ("sleep", "60"))]
+    services = [ManagedProcess("sleeper", ("sleep", "60"))]
     with pytest.raises(LocalDiskError):
         supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
 
 
-def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) -> None:
+def test_a_process_that_crashes_while_starting_is_started_once_more(tmp_path: Path) -> None:
     crashed, ready = tmp_path / "crashed", tmp_path / "ready"
     program = (
         "import os, signal, time, pathlib\n"
@@ -342,7 +342,7 @@ def test_a_service_that_crashes_at_its_start_is_tried_once_more(tmp_path: Path) 
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)\n"
     )
-    service = Service("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
+    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )

@@ -19,7 +19,7 @@ from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.cds_layout import write_cds
-from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
 from era5_pipeline.sources.arco.zarr_store import ZarrStore, open_store, without_password
@@ -143,7 +143,7 @@ class ArcoSource:
         axes = Axes.of(self.request.area or Area.parse("global"))
         final = hour_of(store.extent.last_final)
         versions = tuple(FINAL if hour <= final else PRELIMINARY for hour in hours)
-        part = Part("instant", self._variables, hours, versions)
+        part = CdsFilePart("instant", self._variables, hours, versions)
         path = self._days(month) / f"{key}.nc"
         lacking: list[str] = []
         with replacing(path) as temporary:

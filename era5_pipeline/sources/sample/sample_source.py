@@ -17,7 +17,7 @@ from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
-from era5_pipeline.netcdf.cds_netcdf import Axes, Part
+from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
 from era5_pipeline.runtime.progress import report
 from era5_pipeline.sources.sample.weather import FORMULAE_VERSION, SampleWeather
@@ -119,14 +119,14 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
     return SampleSource(settings.home / "raw" / SampleSource.name, request, settings.sample_hours)
 
 
-def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
-    """Divide the variables by step type, without those that have none of the wanted hours."""
+def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:
+    """Divide the variables by step type, leaving out what has none of the wanted hours."""
     parts = []
     for step_type in _STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.step_type == step_type)
         begin = max((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
         if hours := range(max(wanted.start, begin), wanted.stop):
-            parts.append(Part(step_type, alike, hours))
+            parts.append(CdsFilePart(step_type, alike, hours))
     return tuple(parts)
 
 

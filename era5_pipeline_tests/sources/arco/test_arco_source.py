@@ -335,7 +335,7 @@ def test_unusable_days_are_fetched_again(tmp_path: Path, what: str) -> None:
         path.write_bytes(bytes(path.stat().st_size))
         with pytest.raises(BadFileError) as caught:
             run_raw(settings, MONTH)
-        assert "fetched anew" in caught.value.remedy
+        assert "downloaded again" in caught.value.remedy
     else:
         outcomes = {outcome.name: outcome.passed for outcome in run_flat(settings, MONTH).outcomes}
         assert not outcomes["values_within_bounds"]

@@ -50,8 +50,8 @@ def test_other_files_are_damaged_and_need_a_new_request(tmp_path: Path, content:
 
 
 def test_a_point_series_in_place_of_a_month_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PassingError, match="point series as CSV"):
-        judge(tmp_path, b"valid_time,t2m,latitude,longitude\n2020-02-01 00:00:00,280.1,50.0,8.0\n")
+    with pytest.raises(RetryableError, match="point series as CSV"):
+        validate(tmp_path, b"valid_time,t2m,latitude,longitude\n2020-02-01 00:00:00,280.1,50.0,8.0\n")
 
 
 @pytest.mark.parametrize(
