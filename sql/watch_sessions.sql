@@ -1,6 +1,6 @@
--- The sessions that load, or may: what each waits for and is at, and how far its COPY is. Who may not see a session's
--- work still sees its name, and that it is in a COPY. A COPY that waits for the table's lock is in no view of progress
--- yet: hence the look at its words.
+-- The sessions that load, or may load: what each waits for, its statement, and the progress of its COPY. A user who may
+-- not see what a session does still sees its name, and that it is in a COPY. A COPY that waits for the table's lock is in
+-- no view of progress yet: it is recognised by its statement.
 SELECT a.pid, a.backend_start, a.application_name,
        CASE WHEN a.state IS NULL THEN %(hidden)s WHEN a.state LIKE 'idle%%' THEN %(idle)s
             ELSE coalesce(a.wait_event_type || ':' || a.wait_event, %(cpu)s) END,

@@ -1,7 +1,7 @@
 """`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
 
-Here: options, and how the plan is printed. Not here: looking at the warehouse and the disks (`holdings`), or the
-reckoning (`era5_pipeline.planning.reckon`).
+Here: options, and how the plan is printed. Not here: reading the warehouse and the disks (`current_contents`), or
+computing the plan (`era5_pipeline.planning.make_plan`).
 """
 
 import json
@@ -61,9 +61,9 @@ def plan(
 
     from era5_pipeline.model.months import Month, month_range
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
     from era5_pipeline.planning.extent import Load
-    from era5_pipeline.planning.holdings import disks_of, held_by
-    from era5_pipeline.planning.reckon import reckon
+    from era5_pipeline.planning.make_plan import make_plan
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:
@@ -71,10 +71,10 @@ def plan(
     load = Load.of(settings, month_range(Month.parse(from_), Month.parse(to or from_)))
     if settings.home.exists() and not settings.home.is_dir():
         raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
-    planned = reckon(
+    planned = make_plan(
         load,
-        held_by(settings),
-        disks_of(settings),
+        read_current_contents(settings),
+        read_disk_space(settings),
         now=datetime.now(tz=UTC),
         available_after_days=settings.available_after_days,
     )
@@ -112,12 +112,12 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 def _heading(planned: "Plan") -> str:
     from era5_pipeline.model.variables import VARIABLES
-    from era5_pipeline.planning.estimates import counted
+    from era5_pipeline.planning.estimates import plural
 
     load = planned.load
     variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
-    return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
+    return f"source {load.source}: {variables}, {area} ({plural(load.locations, 'location')})"
 
 
 def _month_rows(planned: "Plan") -> "Iterator[_Row]":
@@ -127,8 +127,8 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
         return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
 
     yield "months", f"{len(planned.states):,}", spans(planned.load.months)
-    if planned.held.entries is None:
-        yield "  loaded already", "?", f"not known: {planned.held.reason}"
+    if planned.contents.entries is None:
+        yield "  loaded already", "?", f"not known: {planned.contents.reason}"
     else:
         yield row("loaded already", planned.months("loaded"))
     optional = (
@@ -143,7 +143,7 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, counted
+    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, plural
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size, largest = planned.load, planned.size, planned.largest
@@ -156,8 +156,8 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     else:
         yield "requests", "none", ""
     hours = f"{size.hours:,} hours"
-    yield "fields", f"{size.fields:,}", f"{counted(len(load.variables), 'variable')} x {hours}"
-    yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {hours}"
+    yield "fields", f"{size.fields:,}", f"{plural(len(load.variables), 'variable')} x {hours}"
+    yield "rows", f"{size.rows:,}", f"{plural(load.locations, 'location')} x {hours}"
     empty = size.fields * load.locations - size.values
     yield (
         "values",
@@ -178,7 +178,7 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
     if planned.load.source in ("arco", "sample"):
         yield row("raw files", size.raw)
     yield row("Parquet", size.parquet)
-    is_columnstore = planned.held.layout == "columnstore"
+    is_columnstore = planned.contents.layout == "columnstore"
     yield row(
         "table",
         size.table,

@@ -15,7 +15,7 @@ from psycopg import conninfo, pq, sql
 
 from era5_pipeline.model.errors import ServerUnreachableError, ServerUnsuitableError, TransientError
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.server_errors import server_errors, translated
+from era5_pipeline.postgres.server_errors import server_errors, translate_error
 from era5_pipeline.postgres.urls import database_of, normalized, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
 _PING_SECONDS = 2
 # When a network says nothing any more: libpq itself asks after two hours, and for data on their way never.
-_SILENCE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "tcp_user_timeout": 120_000}
+_DEAD_CONNECTION_LIMITS = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 120_000,
+}
 # libpq gives no SQLSTATE of a connection that failed, only the server's words.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
@@ -75,7 +80,7 @@ class Warehouse:
         """
         given = url_parameters(self.url)
         own_options = given.get("options", "")
-        silence: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in given}
+        silence: dict[str, Any] = {name: value for name, value in _DEAD_CONNECTION_LIMITS.items() if name not in given}
         try:
             connection = psycopg.connect(
                 self.url,
@@ -171,11 +176,11 @@ def _create_database(url: str) -> None:
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         return  # another process was quicker
     except psycopg.errors.ObjectInUse as error:  # someone visits the database that new ones are copied from
-        raise translated(error, f"creating {without_password(url)}") from error
+        raise translate_error(error, f"creating {without_password(url)}") from error
     except psycopg.Error as error:
         raise ServerUnsuitableError(
             f"{without_password(url)}: the database does not exist and could not be created "
-            f"({translated(error, 'CREATE DATABASE').message})",
+            f"({translate_error(error, 'CREATE DATABASE').message})",
             remedy=f"Let an administrator run: CREATE DATABASE {name} OWNER <your user>;",
         ) from error
 

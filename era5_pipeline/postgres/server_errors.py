@@ -35,17 +35,17 @@ def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise translated(error, doing, afterwards=afterwards) from error
+        raise translate_error(error, doing, afterwards=afterwards) from error
 
 
-def translated(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
+def translate_error(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
     """The error to show for what psycopg raised."""
     said = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
-    kind, remedy = _judged(error)
+    kind, remedy = _type_and_remedy(error)
     return kind(f"{doing}: {said[0]}", remedy=f"{afterwards} {remedy}".lstrip())
 
 
-def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
+def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:
     match error:
         case pg.DiskFull():
             return WarehouseError, "Free space on the database server's disk, then run it again."

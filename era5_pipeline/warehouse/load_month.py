@@ -160,8 +160,8 @@ def _counting(flat: FlatMonth, heartbeat: Heartbeat) -> tuple[Callable[[int], No
     def on_rows(rows: int) -> None:
         if stopped.is_set():
             raise _StoppedError
-        counter.add(rows)
         heartbeat.add(rows)
+        counter.add(rows)
 
     return on_rows, stopped.set
 

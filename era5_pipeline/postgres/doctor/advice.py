@@ -1,7 +1,7 @@
 """What a server's settings should be for loading months in bulk and reading series: values, and why; pure functions.
 
 Here: the advice, by the machine, from the studies of bulk loads and from what was measured here; and whether a value is
-good enough. Not here: any server (`inquiry`, `comparison`), or what is right for the embedded one alone (`tuning`).
+good enough. Not here: any server (`facts`, `comparison`), or what is right for the embedded one alone (`tuning`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # no replicas, no archive and no point-in-time recovery meanwhile. reckless: a power failure can cost the database.
 Profile = Literal["safe", "bulk", "reckless"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-Fact = Literal["memory", "cores", "disk"]
+MachineFact = Literal["memory", "cores", "disk"]
 
 # What wal_level=minimal asks for: a server with one of these and not the others does not start.
 MINIMAL_LOG = ("max_wal_senders", "archive_mode", "summarize_wal", "wal_level")
@@ -56,7 +56,7 @@ class Advice:
     why: str
     enough: Literal["at least", "at most", "exactly"] = "at least"
     profile: Profile = "safe"
-    needs: Fact | None = None
+    needs: MachineFact | None = None
     also: tuple[str, ...] = ()
 
     def is_met_by(self, setting: str, unit: str | None) -> bool:

@@ -1,7 +1,7 @@
 """Advice against what a server has: a row a setting, and the SQL that would change it, and put it back.
 
 Here: verdicts and statements, as text; nothing here runs a statement. Not here: the advice (`advice`), asking
-(`inquiry`), or what is amiss besides single settings (`findings`).
+(`facts`), or what is amiss besides single settings (`findings`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.postgres.doctor.advice import Advice
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry, Setting
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts, ServerSetting
 
 # ok: as advised or as good. change: the SQL sets it. restart: it is set, and waits for one. unknown: the advice needs
 # to know more of the machine. elsewhere: what sets it wins over ALTER SYSTEM. held back: it would end replication.
@@ -43,11 +43,11 @@ _AUTO = "postgresql.auto.conf"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedSetting:
     """A setting of a server, and what is advised for it."""
 
     advice: Advice
-    setting: Setting
+    setting: ServerSetting
     verdict: Verdict
 
     @property
@@ -61,17 +61,17 @@ class Row:
         return "restart" if self.setting.context == "postmaster" else "reload"
 
 
-def compare(advised: Iterable[Advice], inquiry: Inquiry) -> tuple[Row, ...]:
+def compare(advised: Iterable[Advice], facts: ServerFacts) -> tuple[ComparedSetting, ...]:
     """A row for each setting that the server has and that may take what is advised."""
     rows = []
     for advice in advised:
-        setting = inquiry.settings.get(advice.name)
+        setting = facts.settings.get(advice.name)
         if setting is None or (setting.enumvals is not None and advice.value not in setting.enumvals):
             continue
-        rows.append(Row(advice, setting, _verdict(advice, setting)))
-    if _keeps_full_log(inquiry, rows):
+        rows.append(ComparedSetting(advice, setting, _verdict(advice, setting)))
+    if _keeps_full_log(facts, rows):
         return tuple(
-            Row(row.advice, row.setting, "held back")
+            ComparedSetting(row.advice, row.setting, "held back")
             if row.name in MINIMAL_LOG and row.verdict in ("change", "restart")
             else row
             for row in rows
@@ -79,7 +79,7 @@ def compare(advised: Iterable[Advice], inquiry: Inquiry) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _verdict(advice: Advice, setting: Setting) -> Verdict:
+def _verdict(advice: Advice, setting: ServerSetting) -> Verdict:
     if advice.value is None:
         return "unknown"
     if advice.is_met_by(setting.setting, setting.unit):
@@ -90,21 +90,21 @@ def _verdict(advice: Advice, setting: Setting) -> Verdict:
     return "restart" if setting.pending_restart and setting.in_file == advice.value else "change"
 
 
-def _keeps_full_log(inquiry: Inquiry, rows: Iterable[Row]) -> bool:
+def _keeps_full_log(facts: ServerFacts, rows: Iterable[ComparedSetting]) -> bool:
     """Whether the log must not become minimal: that would end replication, or the server would not start again."""
     stuck = any(row.name in MINIMAL_LOG and row.verdict == "elsewhere" for row in rows)
-    return stuck or inquiry.is_standby or inquiry.replicas > 0 or bool(inquiry.slots)
+    return stuck or facts.is_standby or facts.replicas > 0 or bool(facts.slots)
 
 
-def changes(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+def change_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """The statements that set what is to change, in an order that is safe to break off; for people to run."""
     changed = [row for row in rows if row.verdict == "change"]
     statements = [_set(row.name, str(row.advice.value), connection) for row in changed]
     return (*statements, RELOAD) if statements else ()
 
 
-def reversal(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """The statements that end what goes beyond the profile safe, before or after `changes` were run.
+def undo_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """The statements that end what goes beyond the profile safe, before or after `change_statements` were run.
 
     A value that ALTER SYSTEM set before is set again; anything else is what the configuration files say.
     """
@@ -113,7 +113,7 @@ def reversal(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> tuple[
     return (*statements, RELOAD) if statements else ()
 
 
-def _reversals(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> Iterator[str]:
+def _reversals(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> Iterator[str]:
     for row in rows:
         by_us = row.setting.source == "configuration file" and (row.setting.sourcefile or _AUTO).endswith(_AUTO)
         if row.verdict == "change" and by_us and row.setting.sourcefile is not None:

@@ -1,6 +1,6 @@
 """What a row a setting does not say: what is amiss with a server, or worth knowing, and the remedy; pure functions.
 
-Here: judging the answers of `inquiry` and the rows of `comparison`, in words. Not here: asking, or single settings.
+Here: judging the answers of `facts` and the rows of `comparison`, in words. Not here: asking, or single settings.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from psycopg import sql
 
-from era5_pipeline.postgres.doctor.advice import MINIMAL_LOG, PROFILES, Fact
+from era5_pipeline.postgres.doctor.advice import MINIMAL_LOG, PROFILES, MachineFact
 from era5_pipeline.postgres.doctor.comparison import STRONGER_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from era5_pipeline.postgres.doctor.advice import Profile
-    from era5_pipeline.postgres.doctor.comparison import Row
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry
+    from era5_pipeline.postgres.doctor.comparison import ComparedSetting
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts
 
 # Fewer tell nothing of a rate.
 _FEWEST_CHECKPOINTS = 10
-_OPTIONS: dict[Fact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
+_OPTIONS: dict[MachineFact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
 _LOSES_ALL = "a power failure or a crash of the machine can destroy the whole database"
 
 
@@ -35,35 +35,35 @@ class Finding:
     remedy: str
 
 
-def find(inquiry: Inquiry, rows: Sequence[Row], profile: Profile) -> tuple[Finding, ...]:
+def list_findings(facts: ServerFacts, rows: Sequence[ComparedSetting], profile: Profile) -> tuple[Finding, ...]:
     """Everything to say of the server, warnings first; `rows` are of all profiles."""
     chosen = [row for row in rows if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1]]
     found = (
-        *_durability(inquiry, profile),
-        *_replication(inquiry, chosen, profile),
-        *_upkeep(inquiry),
-        *_checkpoints(inquiry, chosen),
+        *_durability(facts, profile),
+        *_replication(facts, chosen, profile),
+        *_upkeep(facts),
+        *_checkpoints(facts, chosen),
         *_unknown(chosen),
-        *_not_by_alter_system(inquiry, chosen),
-        *_timescaledb(inquiry),
+        *_not_by_alter_system(facts, chosen),
+        *_timescaledb(facts),
         *_bulk_would_add(rows, profile),
     )
     return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
 
 
-def _is_off(inquiry: Inquiry, name: str) -> bool:
-    setting = inquiry.settings.get(name)
+def _is_off(facts: ServerFacts, name: str) -> bool:
+    setting = facts.settings.get(name)
     return setting is not None and setting.setting == "off"
 
 
-def _durability(inquiry: Inquiry, profile: Profile) -> Iterator[Finding]:
-    if inquiry.is_standby:
+def _durability(facts: ServerFacts, profile: Profile) -> Iterator[Finding]:
+    if facts.is_standby:
         yield Finding(
             "warning",
             "this server is a standby: it takes no load, and must follow some of its primary's settings",
             "Use the primary's URL.",
         )
-    off = [name for name in ("fsync", "full_page_writes") if _is_off(inquiry, name)]
+    off = [name for name in ("fsync", "full_page_writes") if _is_off(facts, name)]
     if off:
         yield Finding(
             "warning",
@@ -79,7 +79,7 @@ def _durability(inquiry: Inquiry, profile: Profile) -> Iterator[Finding]:
         )
 
 
-def _replication(inquiry: Inquiry, chosen: Sequence[Row], profile: Profile) -> Iterator[Finding]:
+def _replication(facts: ServerFacts, chosen: Sequence[ComparedSetting], profile: Profile) -> Iterator[Finding]:
     archive = [row for row in chosen if row.name == "archive_mode" and row.verdict == "change"]
     if archive:
         yield Finding(
@@ -90,10 +90,10 @@ def _replication(inquiry: Inquiry, chosen: Sequence[Row], profile: Profile) -> I
         )
     if not any(row.verdict == "held back" for row in chosen):
         return
-    uses = [f"{inquiry.replicas} connected (pg_stat_replication)"] if inquiry.replicas else []
-    uses += [f"replication slots {', '.join(inquiry.slots)}"] if inquiry.slots else []
+    uses = [f"{facts.replicas} connected (pg_stat_replication)"] if facts.replicas else []
+    uses += [f"replication slots {', '.join(facts.slots)}"] if facts.slots else []
     if uses:
-        drops = [f"SELECT pg_drop_replication_slot({sql.Literal(name).as_string()});" for name in inquiry.slots]
+        drops = [f"SELECT pg_drop_replication_slot({sql.Literal(name).as_string()});" for name in facts.slots]
         yield Finding(
             "warning",
             f"this server has replicas or running backups: {'; '.join(uses)}. wal_level=minimal would end them, and "
@@ -101,7 +101,7 @@ def _replication(inquiry: Inquiry, chosen: Sequence[Row], profile: Profile) -> I
             "Stay with the profile safe; or, if nobody needs them, stop the replicas and drop their slots, then ask "
             "again." + "".join(f" {drop}" for drop in drops),
         )
-    elif not inquiry.is_standby:
+    elif not facts.is_standby:
         yield Finding(
             "warning",
             f"{', '.join(MINIMAL_LOG)} belong together, and cannot all be changed by ALTER SYSTEM: left out",
@@ -109,8 +109,8 @@ def _replication(inquiry: Inquiry, chosen: Sequence[Row], profile: Profile) -> I
         )
 
 
-def _upkeep(inquiry: Inquiry) -> Iterator[Finding]:
-    off = [name for name in ("autovacuum", "track_counts") if _is_off(inquiry, name)]
+def _upkeep(facts: ServerFacts) -> Iterator[Finding]:
+    off = [name for name in ("autovacuum", "track_counts") if _is_off(facts, name)]
     if off:
         yield Finding(
             "warning",
@@ -118,16 +118,16 @@ def _upkeep(inquiry: Inquiry) -> Iterator[Finding]:
             "statistics grow old, and in the end transaction numbers run out",
             f"{' '.join(f'ALTER SYSTEM SET {name} = on;' for name in off)} SELECT pg_reload_conf();",
         )
-    if inquiry.pending_restart:
+    if facts.pending_restart:
         yield Finding(
             "warning",
-            f"set, and waiting for a restart of the server: {', '.join(inquiry.pending_restart)}",
+            f"set, and waiting for a restart of the server: {', '.join(facts.pending_restart)}",
             "Restart it, then ask again.",
         )
 
 
-def _checkpoints(inquiry: Inquiry, chosen: Iterable[Row]) -> Iterator[Finding]:
-    counts = inquiry.checkpoints
+def _checkpoints(facts: ServerFacts, chosen: Iterable[ComparedSetting]) -> Iterator[Finding]:
+    counts = facts.checkpoints
     if counts.requested < _FEWEST_CHECKPOINTS or counts.requested <= counts.timed:
         return
     since = f" since {counts.since:%Y-%m-%d}" if counts.since else ""
@@ -142,7 +142,7 @@ def _checkpoints(inquiry: Inquiry, chosen: Iterable[Row]) -> Iterator[Finding]:
             )
 
 
-def _unknown(chosen: Sequence[Row]) -> Iterator[Finding]:
+def _unknown(chosen: Sequence[ComparedSetting]) -> Iterator[Finding]:
     for fact, option in _OPTIONS.items():
         names = [row.name for row in chosen if row.verdict == "unknown" and row.advice.needs == fact]
         if names:
@@ -153,7 +153,7 @@ def _unknown(chosen: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
-def _not_by_alter_system(inquiry: Inquiry, chosen: Sequence[Row]) -> Iterator[Finding]:
+def _not_by_alter_system(facts: ServerFacts, chosen: Sequence[ComparedSetting]) -> Iterator[Finding]:
     for row in chosen:
         if row.verdict == "elsewhere":
             yield Finding(
@@ -163,7 +163,7 @@ def _not_by_alter_system(inquiry: Inquiry, chosen: Sequence[Row]) -> Iterator[Fi
                 f"Change it there, to {row.advice.value}.",
             )
     changed = [row for row in chosen if row.verdict == "change"]
-    if changed and not inquiry.alter_system_allowed:
+    if changed and not facts.alter_system_allowed:
         yield Finding(
             "warning",
             "this server refuses ALTER SYSTEM (allow_alter_system is off)",
@@ -173,7 +173,7 @@ def _not_by_alter_system(inquiry: Inquiry, chosen: Sequence[Row]) -> Iterator[Fi
     if denied:
         yield Finding(
             "note",
-            f"the user {inquiry.session.user} may not change these: {', '.join(denied)}",
+            f"the user {facts.session.user} may not change these: {', '.join(denied)}",
             "Let an administrator run the statements; a managed server has a page for its parameters.",
         )
     if any((row.setting.sourcefile or "").endswith("/era5.conf") for row in changed):
@@ -184,21 +184,21 @@ def _not_by_alter_system(inquiry: Inquiry, chosen: Sequence[Row]) -> Iterator[Fi
         )
 
 
-def _timescaledb(inquiry: Inquiry) -> Iterator[Finding]:
-    server = inquiry.server
-    if inquiry.timescaledb_offered and not inquiry.timescaledb_preloaded:
-        if inquiry.preloaded is None:  # an unprivileged user, who could not change it either
+def _timescaledb(facts: ServerFacts) -> Iterator[Finding]:
+    server = facts.server
+    if facts.timescaledb_offered and not facts.timescaledb_preloaded:
+        if facts.preloaded is None:  # an unprivileged user, who could not change it either
             remedy = "Let an administrator add timescaledb to shared_preload_libraries,"
         else:
             # Each a literal of its own: 'a, b' would be one library of that name, and the server would not start.
-            libraries = ", ".join(sql.Literal(name).as_string() for name in (*inquiry.preloaded, "timescaledb"))
+            libraries = ", ".join(sql.Literal(name).as_string() for name in (*facts.preloaded, "timescaledb"))
             remedy = f"ALTER SYSTEM SET shared_preload_libraries = {libraries};"
         yield Finding(
             "warning",
             "TimescaleDB is installed on the server and not loaded: a new table would be plain partitions",
             f"{remedy} then restart the server, before the first load.",
         )
-    elif inquiry.timescaledb_preloaded and server.timescaledb is None:
+    elif facts.timescaledb_preloaded and server.timescaledb is None:
         yield Finding(
             "note",
             "TimescaleDB is loaded, and this database has no such extension yet; the edition shows when it has",
@@ -219,7 +219,7 @@ def _timescaledb(inquiry: Inquiry) -> Iterator[Finding]:
         )
 
 
-def _bulk_would_add(rows: Iterable[Row], profile: Profile) -> Iterator[Finding]:
+def _bulk_would_add(rows: Iterable[ComparedSetting], profile: Profile) -> Iterator[Finding]:
     added = [row for row in rows if row.advice.profile == "bulk" and row.verdict != "ok"]
     if profile == "safe" and added:
         yield Finding(

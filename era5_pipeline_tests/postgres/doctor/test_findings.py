@@ -9,18 +9,18 @@ import pytest
 
 from era5_pipeline.postgres.connect import Server
 from era5_pipeline.postgres.doctor.advice import Advice, Profile, advise
-from era5_pipeline.postgres.doctor.comparison import Row, compare
-from era5_pipeline.postgres.doctor.findings import Finding, find
-from era5_pipeline.postgres.doctor.inquiry import Checkpoints, Inquiry, Session, Setting
+from era5_pipeline.postgres.doctor.comparison import ComparedSetting, compare
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings
 from era5_pipeline.postgres.doctor.machine import Machine
+from era5_pipeline.postgres.doctor.server_facts import CheckpointCounts, OwnSession, ServerFacts, ServerSetting
 
 GB = 1 << 30
 MACHINE = Machine(16 * GB, 4, 100 * GB)
 PLAIN = Server(17, "17.2", None, None)
 
 
-def setting(name: str, value: str, **more: object) -> Setting:
-    of_default = Setting(
+def setting(name: str, value: str, **more: object) -> ServerSetting:
+    of_default = ServerSetting(
         name=name,
         setting=value,
         shown=value,
@@ -47,12 +47,12 @@ SETTINGS = (
     setting("fsync", "on", context="sighup"),
     setting("full_page_writes", "on", context="sighup"),
 )
-SERVER = Inquiry(
+SERVER = ServerFacts(
     server=PLAIN,
-    session=Session(1, "anna", "era5", None),
+    session=OwnSession(1, "anna", "era5", None),
     settings={setting.name: setting for setting in SETTINGS},
     pending_restart=(),
-    checkpoints=Checkpoints(50, 3, datetime(2026, 1, 1, tzinfo=UTC)),
+    checkpoints=CheckpointCounts(50, 3, datetime(2026, 1, 1, tzinfo=UTC)),
     data_folder=None,
     preloaded=(),
     timescaledb_offered=False,
@@ -64,24 +64,24 @@ SERVER = Inquiry(
 )
 
 
-def having(*changed: Setting) -> Inquiry:
+def having(*changed: ServerSetting) -> ServerFacts:
     return replace(SERVER, settings=SERVER.settings | {setting.name: setting for setting in changed})
 
 
-def rows_of(inquiry: Inquiry) -> tuple[Row, ...]:
-    return compare(advise("reckless", MACHINE), inquiry)
+def rows_of(facts: ServerFacts) -> tuple[ComparedSetting, ...]:
+    return compare(advise("reckless", MACHINE), facts)
 
 
-def findings(inquiry: Inquiry, profile: Profile = "safe") -> tuple[Finding, ...]:
-    return find(inquiry, rows_of(inquiry), profile)
+def findings(facts: ServerFacts, profile: Profile = "safe") -> tuple[Finding, ...]:
+    return list_findings(facts, rows_of(facts), profile)
 
 
-def warnings(inquiry: Inquiry, profile: Profile = "safe") -> list[Finding]:
-    return [finding for finding in findings(inquiry, profile) if finding.severity == "warning"]
+def warnings(facts: ServerFacts, profile: Profile = "safe") -> list[Finding]:
+    return [finding for finding in findings(facts, profile) if finding.severity == "warning"]
 
 
-def verdicts(inquiry: Inquiry) -> dict[str, str]:
-    return {row.name: row.verdict for row in rows_of(inquiry)}
+def verdicts(facts: ServerFacts) -> dict[str, str]:
+    return {row.name: row.verdict for row in rows_of(facts)}
 
 
 def test_a_server_that_is_well_gets_no_warning_but_learns_of_bulk() -> None:
@@ -99,24 +99,24 @@ def test_a_standby() -> None:
 
 
 @pytest.mark.parametrize(
-    "inquiry", [replace(SERVER, replicas=2), replace(SERVER, slots=("east", "o_west"))], ids=["replicas", "slots"]
+    "facts", [replace(SERVER, replicas=2), replace(SERVER, slots=("east", "o_west"))], ids=["replicas", "slots"]
 )
-def test_replicas_keep_the_log_as_it_is(inquiry: Inquiry) -> None:
-    held = {name for name, verdict in verdicts(inquiry).items() if verdict == "held back"}
+def test_replicas_keep_the_log_as_it_is(facts: ServerFacts) -> None:
+    held = {name for name, verdict in verdicts(facts).items() if verdict == "held back"}
     assert held == {"max_wal_senders", "wal_level"}
-    (warning,) = warnings(inquiry, "bulk")
+    (warning,) = warnings(facts, "bulk")
     assert "would end them" in warning.text
-    assert ("2 connected" if inquiry.replicas else "east, o_west") in warning.text
-    assert ("pg_drop_replication_slot('o_west')" in warning.remedy) is bool(inquiry.slots)
-    assert warnings(inquiry, "safe") == []
+    assert ("2 connected" if facts.replicas else "east, o_west") in warning.text
+    assert ("pg_drop_replication_slot('o_west')" in warning.remedy) is bool(facts.slots)
+    assert warnings(facts, "safe") == []
 
 
 def test_a_minimal_log_is_left_out_where_its_demands_cannot_be_met() -> None:
     # As in a container that is given them as arguments: wal_level alone would keep the server from starting.
-    inquiry = having(setting("max_wal_senders", "10", source="command line"))
-    assert verdicts(inquiry)["max_wal_senders"] == "elsewhere"
-    assert verdicts(inquiry)["wal_level"] == "held back"
-    texts = " ".join(warning.text for warning in warnings(inquiry, "bulk"))
+    facts = having(setting("max_wal_senders", "10", source="command line"))
+    assert verdicts(facts)["max_wal_senders"] == "elsewhere"
+    assert verdicts(facts)["wal_level"] == "held back"
+    texts = " ".join(warning.text for warning in warnings(facts, "bulk"))
     assert "max_wal_senders = 10 is set by the server's command line" in texts
     assert "belong together" in texts
 
@@ -151,7 +151,7 @@ def test_the_profile_reckless_warns_of_itself() -> None:
     ("timed", "requested", "warned"), [(50, 51, True), (50, 50, False), (0, 9, False), (0, 10, True)]
 )
 def test_checkpoints_that_a_full_log_starts(timed: int, requested: int, warned: bool) -> None:
-    found = warnings(replace(SERVER, checkpoints=Checkpoints(timed, requested, None)))
+    found = warnings(replace(SERVER, checkpoints=CheckpointCounts(timed, requested, None)))
     assert bool(found) is warned
     if warned:
         assert f"{requested} checkpoints were started by a full log" in found[0].text
@@ -161,7 +161,9 @@ def test_checkpoints_that_a_full_log_starts(timed: int, requested: int, warned: 
 
 def test_checkpoints_where_the_log_is_as_advised() -> None:
     large = setting("max_wal_size", "65536", unit="MB", shown="64GB")
-    (warning,) = warnings(replace(having(large), checkpoints=Checkpoints(0, 100, datetime(2026, 1, 2, tzinfo=UTC))))
+    (warning,) = warnings(
+        replace(having(large), checkpoints=CheckpointCounts(0, 100, datetime(2026, 1, 2, tzinfo=UTC)))
+    )
     assert "since 2026-01-02" in warning.text
     assert "it is 64GB, and may be raised further" in warning.remedy
 
@@ -173,9 +175,9 @@ def test_what_waits_for_a_restart() -> None:
 
 @pytest.mark.parametrize("source", ["user", "database", "command line", "client"])
 def test_what_wins_over_alter_system(source: str) -> None:
-    inquiry = having(setting("jit", "on", source=source))
-    assert verdicts(inquiry)["jit"] == "elsewhere"
-    (warning,) = warnings(inquiry)
+    facts = having(setting("jit", "on", source=source))
+    assert verdicts(facts)["jit"] == "elsewhere"
+    (warning,) = warnings(facts)
     assert warning.text.startswith("jit = on is set by ")
     assert warning.remedy == "Change it there, to off."
     # Where it is right, it may be set anywhere.
@@ -211,7 +213,7 @@ def test_timescaledb_installed_and_not_loaded(preloaded: tuple[str, ...] | None,
 
 def test_what_is_not_known_names_the_option() -> None:
     unknown = compare(advise("safe", Machine(None, None, None)), SERVER)
-    texts = {finding.text: finding.remedy for finding in find(SERVER, unknown, "safe")}
+    texts = {finding.text: finding.remedy for finding in list_findings(SERVER, unknown, "safe")}
     assert texts == {
         "the disk of the server's machine is not known, and decides max_wal_size": "Say it: era5 doctor --disk GB"
     }

@@ -25,7 +25,7 @@ _CHECKPOINTER_VERSION = 17  # since when checkpoints have a view of their own
 
 
 @dataclass(frozen=True)
-class Setting:
+class ServerSetting:
     """A row of pg_settings: `setting` counts in `unit`, `shown` is as people write it.
 
     `in_file` is what the configuration files say, `sourcefile` which of them; both None where this user is not told.
@@ -46,7 +46,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class CheckpointCounts:
     """How many checkpoints the clock started, and how many something else, since when."""
 
     timed: int
@@ -55,7 +55,7 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Session:
+class OwnSession:
     """How the server sees this session; `client_port` is None of a Unix socket."""
 
     pid: int
@@ -65,7 +65,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class ServerFacts:
     """What the server said.
 
     `settings` are those that were asked for and exist; `pending_restart` is of all. `preloaded` are the libraries of
@@ -73,10 +73,10 @@ class Inquiry:
     """
 
     server: Server
-    session: Session
-    settings: dict[str, Setting]
+    session: OwnSession
+    settings: dict[str, ServerSetting]
     pending_restart: tuple[str, ...]
-    checkpoints: Checkpoints
+    checkpoints: CheckpointCounts
     data_folder: str | None
     preloaded: tuple[str, ...] | None
     timescaledb_offered: bool
@@ -87,22 +87,22 @@ class Inquiry:
     alter_system_allowed: bool
 
 
-def inquire(connection: psycopg.Connection[Any], names: Collection[str]) -> Inquiry:
+def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
     """Ask the server about itself and the settings of these names.
 
     Raises:
         TransientError, WarehouseError: if it does not answer.
     """
     with server_errors("asking the server for its settings"), connection.transaction():
-        # Whatever a mistake in here would do: in such a transaction the server changes nothing.
+        # Whatever a mistake in here would do: in such a transaction the server change_statements nothing.
         connection.execute("SET TRANSACTION READ ONLY")
         # Of a database without an encoding (SQL_ASCII) psycopg would give bytes, which are nothing's name.
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         server = describe_server(connection)
         row = _facts(connection)
-        return Inquiry(
+        return ServerFacts(
             server=server,
-            session=Session(row["pid"], row["session_user"], row["database"], row["client_port"]),
+            session=OwnSession(row["pid"], row["session_user"], row["database"], row["client_port"]),
             settings=_settings(connection, names),
             pending_restart=tuple(row["pending"]),
             checkpoints=_checkpoints(connection, server),
@@ -141,7 +141,7 @@ def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     return row
 
 
-def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, Setting]:
+def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, ServerSetting]:
     told = connection.execute(
         "SELECT has_table_privilege('pg_file_settings', 'SELECT') "
         "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
@@ -159,11 +159,11 @@ def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> di
             "FROM pg_settings WHERE name = ANY(%s)",
             (list(names),),
         )
-        return {row["name"]: Setting(**row, in_file=in_files.get(row["name"].lower())) for row in cursor}
+        return {row["name"]: ServerSetting(**row, in_file=in_files.get(row["name"].lower())) for row in cursor}
 
 
-def _checkpoints(connection: psycopg.Connection[Any], server: Server) -> Checkpoints:
-    with connection.cursor(row_factory=class_row(Checkpoints)) as cursor:
+def _checkpoints(connection: psycopg.Connection[Any], server: Server) -> CheckpointCounts:
+    with connection.cursor(row_factory=class_row(CheckpointCounts)) as cursor:
         if server.version >= _CHECKPOINTER_VERSION:
             cursor.execute(
                 "SELECT num_timed AS timed, num_requested AS requested, stats_reset AS since FROM pg_stat_checkpointer"

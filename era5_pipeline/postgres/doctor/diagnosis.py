@@ -1,6 +1,6 @@
-"""A server examined: its settings against the advice for its machine, what else is amiss, and the SQL for a person.
+"""Diagnose a server: its settings against the advice for its machine, other findings, and the SQL to change it.
 
-Here: putting the parts together. Nothing here, nor in the parts, changes a server. Not here: how it is shown (`cli`).
+Here: putting the parts together. Neither this module nor its parts change a server. Not here: the display (`cli`).
 """
 
 from __future__ import annotations
@@ -8,11 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.postgres.doctor.advice import PROFILES, Fact, advise
-from era5_pipeline.postgres.doctor.comparison import Row, Verdict, changes, compare, reversal
-from era5_pipeline.postgres.doctor.findings import Finding, find
-from era5_pipeline.postgres.doctor.inquiry import inquire
+from era5_pipeline.postgres.doctor.advice import PROFILES, MachineFact, advise
+from era5_pipeline.postgres.doctor.comparison import (
+    ComparedSetting,
+    Verdict,
+    change_statements,
+    compare,
+    undo_statements,
+)
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings
 from era5_pipeline.postgres.doctor.machine import Machine, is_session_here, log_folder
+from era5_pipeline.postgres.doctor.server_facts import read_server_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Server
     from era5_pipeline.postgres.doctor.advice import Profile
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts
 
 _UNKNOWN = Machine(None, None, None)
 _PROMISES: dict[Profile, str] = {
@@ -45,8 +51,8 @@ class Diagnosis:
     server: Server
     profile: Profile
     machine: Machine
-    origins: dict[Fact, str]
-    rows: tuple[Row, ...]
+    origins: dict[MachineFact, str]
+    rows: tuple[ComparedSetting, ...]
     findings: tuple[Finding, ...]
     statements: tuple[str, ...]
     undo: tuple[str, ...]
@@ -123,28 +129,28 @@ class Diagnosis:
         }
 
 
-def examine(connection: psycopg.Connection[Any], profile: Profile, told: Machine = _UNKNOWN) -> Diagnosis:
+def diagnose(connection: psycopg.Connection[Any], profile: Profile, told: Machine = _UNKNOWN) -> Diagnosis:
     """Examine the connected server for the profile; what is `told` of its machine wins over what can be measured.
 
     Raises:
         TransientError, WarehouseError: if the server does not answer.
     """
     names = {advice.name for advice in advise("reckless", _UNKNOWN, timescaledb_workers=0)}
-    inquiry = inquire(connection, names | {"track_counts"})
-    machine, origins = _known_machine(inquiry, told)
-    workers = inquiry.settings.get("timescaledb.max_background_workers")
+    facts = read_server_facts(connection, names | {"track_counts"})
+    machine, origins = _known_machine(facts, told)
+    workers = facts.settings.get("timescaledb.max_background_workers")
     advised = advise("reckless", machine, timescaledb_workers=None if workers is None else int(workers.setting))
-    every = compare(advised, inquiry)
+    every = compare(advised, facts)
     rows = tuple(row for row in every if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1])
     return Diagnosis(
-        server=inquiry.server,
+        server=facts.server,
         profile=profile,
         machine=machine,
         origins=origins,
         rows=rows,
-        findings=find(inquiry, every, profile),
-        statements=changes(rows, connection),
-        undo=reversal(rows, connection),
+        findings=list_findings(facts, every, profile),
+        statements=change_statements(rows, connection),
+        undo=undo_statements(rows, connection),
     )
 
 
@@ -152,18 +158,18 @@ def _joined(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _known_machine(inquiry: Inquiry, told: Machine) -> tuple[Machine, dict[Fact, str]]:
-    session, measured = inquiry.session, _UNKNOWN
+def _known_machine(facts: ServerFacts, told: Machine) -> tuple[Machine, dict[MachineFact, str]]:
+    session, measured = facts.session, _UNKNOWN
     if is_session_here(session.pid, session.user, session.database, session.client_port):
-        measured = Machine.here(log_folder(session.pid, inquiry.data_folder))
+        measured = Machine.here(log_folder(session.pid, facts.data_folder))
     known: list[int | None] = []
-    origins: dict[Fact, str] = {}
-    facts: tuple[tuple[Fact, int | None, int | None], ...] = (
+    origins: dict[MachineFact, str] = {}
+    of_machine: tuple[tuple[MachineFact, int | None, int | None], ...] = (
         ("memory", told.memory_bytes, measured.memory_bytes),
         ("cores", told.cores, measured.cores),
         ("disk", told.free_bytes, measured.free_bytes),
     )
-    for fact, given, found in facts:
+    for fact, given, found in of_machine:
         known.append(found if given is None else given)
         origins[fact] = "given" if given is not None else "unknown" if found is None else "this machine"
     return Machine(*known), origins
