@@ -81,7 +81,7 @@ def test_what_is_to_change_is_shown_with_its_sql(here: Here, database_url: str) 
     assert "ALTER SYSTEM SET effective_cache_size = '2000GB';\n" in tail
     assert tail.count("SELECT pg_reload_conf();") == 2
     assert tail.endswith(
-        "\n-- Afterwards, to go back:\nALTER SYSTEM RESET synchronous_commit;\nSELECT pg_reload_conf();\n"
+        "\n-- After the load, to go back:\nALTER SYSTEM RESET synchronous_commit;\nSELECT pg_reload_conf();\n"
     )
 
 
@@ -150,7 +150,7 @@ def test_what_alter_system_cannot_change_is_said(here: Here, wanting: str) -> No
     here.set(ERA5_DATABASE_URL=wanting)
     said = here.run("doctor").out
     assert re.search(r"\n +jit +on +off +elsewhere +", said)
-    assert "warning: jit = on is set by ALTER DATABASE ... SET, which wins over ALTER SYSTEM\n      Change it" in said
+    assert "warning: jit = on is set by ALTER DATABASE ... SET, which overrides ALTER SYSTEM\n      Change it" in said
     assert "ALTER SYSTEM SET" not in said
     assert "-- Left out (era5 doctor says why): jit" in said
 
@@ -188,7 +188,7 @@ def test_a_server_that_is_elsewhere(database_url: str, tmp_path: Path) -> None:
     assert (rows["shared_buffers"]["advised"], rows["jit"]["verdict"]) == (None, "ok")
     remedies = [finding["remedy"] for finding in found["findings"]]
     for option in ("--memory GB", "--cores N", "--disk GB"):
-        assert f"Say it: era5 doctor {option}" in remedies
+        assert f"Give it: era5 doctor {option}" in remedies
     shown = run("--cores", "2").stdout
     assert "its machine: memory unknown, cores 2 (given), free disk unknown" in shown
     assert re.search(r"\n +shared_buffers +\w+ +needs --memory +unknown +", shown)

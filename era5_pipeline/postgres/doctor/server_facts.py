@@ -1,6 +1,6 @@
-"""What a server says of itself, for advice on its settings: asked once, changing nothing.
+"""Facts about a server that the advice on its settings depends on: read once, changing nothing.
 
-Here: the questions, which any user may ask; what this one is not told is None. Not here: what to make of the answers.
+Here: the queries, which any user may run; what this user may not see is None. Not here: what follows from the facts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Server
 
-_CHECKPOINTER_VERSION = 17  # since when checkpoints have a view of their own
+_CHECKPOINTER_VERSION = 17  # from here on, checkpoints have a view of their own
 
 
 @dataclass(frozen=True)
 class ServerSetting:
-    """A row of pg_settings: `setting` counts in `unit`, `shown` is as people write it.
+    """A row of pg_settings: `setting` is in `unit`, `shown` as in postgresql.conf.
 
-    `in_file` is what the configuration files say, `sourcefile` which of them; both None where this user is not told.
+    `in_file` is the value in the configuration files, `sourcefile` one of them; both None if hidden from this user.
     `alterable`: whether this user may change it with ALTER SYSTEM.
     """
 
@@ -47,7 +47,7 @@ class ServerSetting:
 
 @dataclass(frozen=True)
 class CheckpointCounts:
-    """How many checkpoints the clock started, and how many something else, since when."""
+    """How many checkpoints were started by checkpoint_timeout, how many by anything else, and since when."""
 
     timed: int
     requested: int
@@ -56,7 +56,7 @@ class CheckpointCounts:
 
 @dataclass(frozen=True)
 class OwnSession:
-    """How the server sees this session; `client_port` is None of a Unix socket."""
+    """This session as the server sees it; `client_port` is None for a Unix socket."""
 
     pid: int
     user: str
@@ -66,10 +66,10 @@ class OwnSession:
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What the server said.
+    """What `read_server_facts` has read.
 
-    `settings` are those that were asked for and exist; `pending_restart` is of all. `preloaded` are the libraries of
-    shared_preload_libraries. `data_folder` and `preloaded` are None where this user is not told.
+    `settings` are the requested ones that exist; `pending_restart` are of all settings. `preloaded` are the libraries
+    in shared_preload_libraries. `data_folder` and `preloaded` are None if hidden from this user.
     """
 
     server: Server
@@ -88,18 +88,18 @@ class ServerFacts:
 
 
 def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
-    """Ask the server about itself and the settings of these names.
+    """Read the facts, and the settings of these names.
 
     Raises:
         TransientError, WarehouseError: if it does not answer.
     """
-    with server_errors("asking the server for its settings"), connection.transaction():
-        # Whatever a mistake in here would do: in such a transaction the server change_statements nothing.
+    with server_errors("reading the server's settings"), connection.transaction():
+        # In such a transaction, not even a mistake in these queries changes anything.
         connection.execute("SET TRANSACTION READ ONLY")
-        # Of a database without an encoding (SQL_ASCII) psycopg would give bytes, which are nothing's name.
+        # From a database without an encoding (SQL_ASCII), psycopg would return bytes instead of text.
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         server = describe_server(connection)
-        row = _facts(connection)
+        row = _read_row(connection)
         return ServerFacts(
             server=server,
             session=OwnSession(row["pid"], row["session_user"], row["database"], row["client_port"]),
@@ -117,7 +117,7 @@ def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str
         )
 
 
-def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
+def _read_row(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     with connection.cursor(row_factory=dict_row) as cursor:
         # pg_settings leaves out what the user may not see, where current_setting would fail.
         cursor.execute(
@@ -142,14 +142,14 @@ def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
 
 
 def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, ServerSetting]:
-    told = connection.execute(
+    may_read_files = connection.execute(
         "SELECT has_table_privilege('pg_file_settings', 'SELECT') "
         "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
     ).fetchone() == (True,)
     in_files = dict(
         # The last one wins.
         connection.execute("SELECT lower(name), setting FROM pg_file_settings ORDER BY seqno").fetchall()
-        if told
+        if may_read_files
         else ()
     )
     with connection.cursor(row_factory=dict_row) as cursor:
