@@ -216,8 +216,8 @@ def _other() -> tuple[Advice, ...]:
         Advice(
             "autovacuum",
             "on",
-            "Frees the space of replaced months, and keeps transaction numbers from running out; the studies tune it and "
-            "do not turn it off.",
+            "Frees the space of replaced months, and keeps transaction numbers from running out; the studies tune it, "
+            "none turns it off.",
             enough="exactly",
         ),
     )

@@ -135,7 +135,7 @@ def test_amounts_in_base_units(text: str, unit: str | None, expected: float) -> 
 
 @pytest.mark.parametrize(("text", "unit"), [("on", None), ("", None), ("1 gallon", None), ("1", "gallon")])
 def test_text_that_is_not_an_amount_is_an_error(text: str, unit: str | None) -> None:
-    with pytest.raises(ValueError, match="is not an? "):
+    with pytest.raises(ValueError, match=r"is not an? "):
         amount(text, unit)
 
 

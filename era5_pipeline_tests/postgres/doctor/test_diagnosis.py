@@ -1,4 +1,4 @@
-"""A server examined, for real: what is found, and that the SQL does what it says when a person runs it."""
+"""Diagnoses of real servers, and that the SQL has the promised effect when it is run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BEYOND_SAFE = {
     *("max_wal_senders", "archive_mode", "summarize_wal", "wal_level"),
     *("synchronous_commit", "fsync", "full_page_writes"),
 }
-# A server that nobody has tuned, badly treated in places.
+# An untuned server, with some bad settings.
 UNTUNED = """
 shared_buffers = 16MB
 work_mem = 1MB
@@ -62,7 +62,7 @@ summarize_wal = on
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server that a test may do anything to."""
+    """A server of the test's own, which it may change."""
 
     embedded: EmbeddedServer
 
@@ -75,7 +75,7 @@ class OwnServer:
         self.embedded.start()
 
     def psql(self, script: str) -> None:
-        """Run the script as a person would, whatever of it fails."""
+        """Run the script as a user would."""
         done = subprocess.run(
             [binaries() / "psql", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--quiet", "--file=-", self.url],
             input=script,
@@ -104,7 +104,7 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def template(scratch: Path) -> Path:
-    """A home whose data folder is made, to be copied: making one takes longer than all else."""
+    """A home with a data folder, to be copied: creating one takes longer than anything else here."""
     home = scratch / "template"
     with EmbeddedServer(home).lease():
         pass
@@ -113,7 +113,7 @@ def template(scratch: Path) -> Path:
 
 @contextmanager
 def serving(template: Path, configuration: str) -> Iterator[OwnServer]:
-    """A server of its own, with this below its own settings."""
+    """Run a server with this configuration after its own settings."""
     home = Path(tempfile.mkdtemp(prefix="home-", dir=template.parent)) / "h"
     subprocess.run(["cp", "-a", template, home], check=True)  # with owners, which shutil does not keep
     with (home / "postgres/postgresql.conf").open("a") as file:
@@ -141,7 +141,7 @@ def texts(diagnosis: Diagnosis) -> str:
     return "\n".join(finding.text for finding in diagnosis.findings)
 
 
-def test_the_embedded_server_starts_tuned(embedded: EmbeddedServer) -> None:
+def test_the_embedded_server_has_the_advised_settings(embedded: EmbeddedServer) -> None:
     with Warehouse(embedded.url("postgres")).connect() as connection:
         diagnosis = diagnose(connection, "safe")
     assert diagnosis.origins == {"memory": "this machine", "cores": "this machine", "disk": "this machine"}
@@ -153,7 +153,7 @@ def test_the_embedded_server_starts_tuned(embedded: EmbeddedServer) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, profile: Profile) -> None:
+def test_the_sql_sets_what_is_advised_and_the_undo_sql_goes_back(untuned: OwnServer, profile: Profile) -> None:
     before = untuned.settings()
     first = untuned.diagnose(profile)
     assert set(verdicts(first).values()) <= {"change", "ok"}
@@ -164,7 +164,7 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
     assert untuned.settings() == before  # the diagnosis changes nothing
 
     untuned.psql(first.file)
-    # What a reload does is done, the rest waits, and nobody is told to do it twice.
+    # What a reload applies is applied, the rest waits for a restart, and no statement is given again.
     waiting = untuned.diagnose(profile)
     for row in waiting.rows:
         changed = verdicts(first)[row.name] == "change"
@@ -186,7 +186,7 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
     if profile == "safe":
         assert {name: after[name] for name in BEYOND_SAFE} == {name: before[name] for name in BEYOND_SAFE}
 
-    # What is said at first, and what is said when the load is done, take back the same.
+    # The undo SQL is the same before and after the changes.
     assert first.undo == done.undo
     assert bool(done.undo) is (profile != "safe")
     if done.undo:
@@ -197,7 +197,7 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
         assert set(verdicts(untuned.diagnose("safe")).values()) == {"ok"}
 
 
-def test_what_alter_system_said_before_comes_back(template: Path) -> None:
+def test_undo_restores_values_that_alter_system_had_set_before(template: Path) -> None:
     with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
         server.psql("ALTER SYSTEM SET synchronous_commit = 'local'; SELECT pg_reload_conf() \\g /dev/null")
         diagnosis = server.diagnose("bulk")
@@ -225,9 +225,9 @@ def test_with_a_replication_slot_the_server_starts_after_bulk(template: Path) ->
         assert settings["synchronous_commit"] == "off"
 
 
-def test_a_replica_that_is_connected(template: Path) -> None:
+def test_a_connected_replica_holds_back_the_minimal_log(template: Path) -> None:
     with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
-        # As a replica begins; it is counted from then on.
+        # As a replica connects; it is counted from then on.
         with psycopg.connect(server.url + "&replication=true", autocommit=True):
             diagnosis = server.diagnose("bulk")
         assert verdicts(diagnosis)["wal_level"] == "held back"
@@ -235,7 +235,7 @@ def test_a_replica_that_is_connected(template: Path) -> None:
         assert verdicts(server.diagnose("bulk"))["wal_level"] == "change"
 
 
-def test_an_untuned_server_hears_what_is_amiss(untuned: OwnServer) -> None:
+def test_findings_about_an_untuned_server(untuned: OwnServer) -> None:
     untuned.psql("CHECKPOINT;" * 12)
     said = texts(untuned.diagnose("safe"))
     assert "autovacuum does not run (autovacuum off)" in said
@@ -249,19 +249,19 @@ def test_odd_values_are_quoted(untuned: OwnServer, value: str) -> None:
     advice = Advice("log_line_prefix", value, "", "exactly", "bulk")
     with Warehouse(untuned.url).connect() as connection:
         rows = compare([advice], read_server_facts(connection, [advice.name]))
-        set_it = change_statements(rows, connection)
-    untuned.psql("\n".join(set_it))
+        statements = change_statements(rows, connection)
+    untuned.psql("\n".join(statements))
     assert untuned.settings()[advice.name] == value
-    # As something that was set before, it is set again.
+    # A value that was set before is set again.
     with Warehouse(untuned.url).connect() as connection:
         rows = compare([replace(advice, value="plain")], read_server_facts(connection, [advice.name]))
-        put_back = undo_statements(rows, connection)
-    untuned.psql("\n".join((*(f"ALTER SYSTEM SET {advice.name} = 'plain';",), *put_back)))
+        undo = undo_statements(rows, connection)
+    untuned.psql("\n".join((*(f"ALTER SYSTEM SET {advice.name} = 'plain';",), *undo)))
     assert untuned.settings()[advice.name] == value
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_server_answers_and_stays_as_it_is(warehouse: Warehouse, host: Host, profile: Profile) -> None:
+def test_a_diagnosis_of_any_server_changes_nothing(warehouse: Warehouse, host: Host, profile: Profile) -> None:
     everything = "SELECT jsonb_agg(jsonb_build_array(name, setting, source, pending_restart)) FROM pg_settings"
     before = ask(warehouse.url, everything)
     with warehouse.connect() as connection:
@@ -278,18 +278,18 @@ def test_every_server_answers_and_stays_as_it_is(warehouse: Warehouse, host: Hos
         assert (f"ALTER SYSTEM SET {row.name} = " in diagnosis.script) is (row.verdict == "change")
 
 
-def test_the_edition_and_what_it_costs(warehouse: Warehouse, host: Host) -> None:
+def test_findings_about_timescaledbs_edition(warehouse: Warehouse, host: Host) -> None:
     with warehouse.connect() as connection:
-        early = texts(diagnose(connection, "safe"))
+        before = texts(diagnose(connection, "safe"))
         ensure_schema(connection)
-        late = texts(diagnose(connection, "safe"))
-    assert ("TimescaleDB is loaded, and this database has no such extension yet" in early) is (host.license is not None)
-    assert "no such extension yet" not in late
-    assert ("a row takes 77 bytes" in late) is (host.license == "apache")
-    assert ("direct compress" in late) is (host.license == "timescale")
+        after = texts(diagnose(connection, "safe"))
+    assert ("TimescaleDB is loaded, but not yet created as an extension" in before) is (host.license is not None)
+    assert "not yet created as an extension" not in after
+    assert ("a row takes 77 bytes" in after) is (host.license == "apache")
+    assert ("direct compress" in after) is (host.license == "timescale")
 
 
-def test_a_user_without_privileges(warehouse: Warehouse, host_url: str) -> None:
+def test_a_diagnosis_by_a_user_without_privileges(warehouse: Warehouse, host_url: str) -> None:
     with fresh_role(host_url) as role, Warehouse(as_role(warehouse.url, role)).connect() as connection:
         diagnosis = diagnose(connection, "bulk", replace(MACHINE, cores=2000))
     assert verdicts(diagnosis)["max_worker_processes"] == "change"
@@ -301,20 +301,20 @@ def as_role(url: str, role: str) -> str:
     return url.replace("//postgres@", f"//{role}@")
 
 
-def test_what_is_set_for_a_user_wins(server_url: str) -> None:
+def test_a_setting_of_a_role_overrides_alter_system(server_url: str) -> None:
     with fresh_role(server_url) as role:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(f"ALTER ROLE {role} SET jit = on".encode())
         with Warehouse(as_role(server_url, role)).connect() as connection:
             diagnosis = diagnose(connection, "safe")
         assert verdicts(diagnosis)["jit"] == "elsewhere"
-        assert "jit = on is set by ALTER ROLE ... SET, which wins over ALTER SYSTEM" in texts(diagnosis)
+        assert "jit = on is set by ALTER ROLE ... SET, which overrides ALTER SYSTEM" in texts(diagnosis)
         assert "jit =" not in diagnosis.script
         with Warehouse(server_url).connect() as connection:
             assert verdicts(diagnose(connection, "safe"))["jit"] == "ok"
 
 
-def test_what_is_told_wins_over_what_is_measured(server_url: str) -> None:
+def test_given_facts_override_measured_ones(server_url: str) -> None:
     with Warehouse(server_url).connect() as connection:
         diagnosis = diagnose(connection, "safe", Machine(512 * GB, None, None))
     assert diagnosis.origins == {"memory": "given", "cores": "this machine", "disk": "this machine"}
@@ -326,7 +326,7 @@ def test_what_is_told_wins_over_what_is_measured(server_url: str) -> None:
 
 
 def test_a_database_without_an_encoding(server_url: str) -> None:
-    """What initdb makes in the locale C."""
+    """As initdb creates in the locale C."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
             "CREATE DATABASE era5_test_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
@@ -341,8 +341,8 @@ def test_a_database_without_an_encoding(server_url: str) -> None:
     assert "ALTER SYSTEM SET effective_cache_size = '32GB';" in diagnosis.script
 
 
-def test_units_do_not_matter(template: Path) -> None:
-    """The same amounts, written otherwise."""
+def test_values_are_compared_across_units(template: Path) -> None:
+    """The same amounts in other units."""
     with serving(template, "shared_buffers = 131072\nmax_wal_size = 8388608kB\ncheckpoint_timeout = 900000ms\n") as own:
         diagnosis: Any = own.diagnose("safe")
     rows = {row.name: row for row in diagnosis.rows}
