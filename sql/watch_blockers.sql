@@ -1,5 +1,5 @@
--- The sessions that block these ones: a session that holds the lock may itself wait in a queue, so the one at the head of
--- the queue is named.
+-- Who is behind the waits of these sessions: who holds the lock may be waiting in a queue itself, and the one at its head
+-- is the one to know of.
 WITH RECURSIVE behind (waiting, pid) AS (
     SELECT w, b FROM unnest(%s::int[]) w, unnest(pg_blocking_pids(w)) b
     UNION

@@ -1,4 +1,4 @@
--- The server's own counters; since PostgreSQL 17, those of checkpoints are in a view of their own.
+-- The server's own counts; those of checkpoints are in a view of their own since PostgreSQL 17.
 SELECT CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_insert_lsn() - '0/0')::bigint END,
        timed, requested,
        (SELECT count(*) FROM pg_stat_activity

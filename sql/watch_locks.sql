@@ -1,6 +1,6 @@
--- Sessions that have locked a month, or wait for any lock. A load locks its month by an advisory lock (`locks`) from before
--- its first row to after the last VACUUM, which every user may see; before that, it holds such a lock with no month while
--- it creates the schema (`schema`).
+-- Who holds a month or waits for anything. A load holds its month by an advisory lock (`locks`) from before its first row
+-- to after the last VACUUM, and all may see that; before, it holds one with no month while it sets up the database
+-- (`schema`).
 SELECT pid, granted, CASE WHEN is_ours THEN objid::bigint END
 FROM pg_locks
 CROSS JOIN LATERAL (

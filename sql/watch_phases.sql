@@ -1,4 +1,4 @@
--- What sessions do outside COPY, and the share of it that is done.
+-- What sessions do besides COPY, and the share of it that is done.
 SELECT pid, 'CREATE INDEX', blocks_done::float / nullif(blocks_total, 0)
 FROM pg_stat_progress_create_index WHERE datname = current_database()
 UNION ALL

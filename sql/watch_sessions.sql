@@ -1,6 +1,6 @@
--- The sessions that load, or may load: what each waits for, its statement, and the progress of its COPY. A user who may
--- not see what a session does still sees its name, and that it is in a COPY. A COPY that waits for the table's lock is in
--- no view of progress yet: it is recognised by its statement. The connection on which a load reports its rows is no load.
+-- The sessions that load, or may: what each waits for and is at, and how far its COPY is. Who may not see a session's
+-- work still sees its name, and that it is in a COPY. A COPY that waits for the table's lock is in no view of progress
+-- yet: hence the look at its words.
 SELECT a.pid, a.backend_start, a.application_name,
        CASE WHEN a.state IS NULL THEN %(hidden)s WHEN a.state LIKE 'idle%%' THEN %(idle)s
             ELSE coalesce(a.wait_event_type || ':' || a.wait_event, %(cpu)s) END,
@@ -14,6 +14,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN pg_stat_progress_copy p ON p.pid = a.pid AND p.command IS DISTINCT FROM 'COPY TO'
 LEFT JOIN pg_class c ON c.oid = p.relid
 WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.leader_pid IS NULL
+  -- The second is the connection on which a load reports its rows.
   AND a.application_name NOT LIKE 'era5 watch%%'
   AND a.application_name !~ '^era5 \d{4}-\d{2} progress$'
   AND (a.application_name ~ '^era5\M' OR c.relname ~ '^weather(_\d{4}_\d{2}(_\d+)?)?$' OR w.copies)

@@ -112,12 +112,12 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 def _heading(planned: "Plan") -> str:
     from era5_pipeline.model.variables import VARIABLES
-    from era5_pipeline.planning.estimates import plural
+    from era5_pipeline.planning.estimates import counted
 
     load = planned.load
     variables = "all six variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
-    return f"source {load.source}: {variables}, {area} ({plural(load.locations, 'location')})"
+    return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
 
 
 def _month_rows(planned: "Plan") -> "Iterator[_Row]":
@@ -143,7 +143,7 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, plural
+    from era5_pipeline.planning.estimates import REQUESTS_AT_ONCE, counted
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size, largest = planned.load, planned.size, planned.largest
@@ -156,8 +156,8 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     else:
         yield "requests", "none", ""
     hours = f"{size.hours:,} hours"
-    yield "fields", f"{size.fields:,}", f"{plural(len(load.variables), 'variable')} x {hours}"
-    yield "rows", f"{size.rows:,}", f"{plural(load.locations, 'location')} x {hours}"
+    yield "fields", f"{size.fields:,}", f"{counted(len(load.variables), 'variable')} x {hours}"
+    yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {hours}"
     empty = size.fields * load.locations - size.values
     yield (
         "values",

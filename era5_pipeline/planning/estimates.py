@@ -137,7 +137,7 @@ def heap_bytes_per_row(variables: int) -> float:
     return 8192 / ((8192 - 24) // row)
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
     """Format a number with its noun: `1 month`, `1,020 months`."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
@@ -150,7 +150,7 @@ def _measured(
     if not known:
         return None
     rate = sum(took for took, _ in known) / sum(of for _, of in known)
-    return Figure(rate * amount, f"measured here on {plural(len(known), 'month')}: {words(rate)}")
+    return Figure(rate * amount, f"measured here on {counted(len(known), 'month')}: {words(rate)}")
 
 
 def estimate_bytes(

@@ -239,7 +239,7 @@ class Cluster:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in the folder durable."""
+    """Make a rename in it durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
