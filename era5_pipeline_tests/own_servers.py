@@ -100,7 +100,7 @@ class Programs:
         user = (f"--userspec={self.uid}:{self.gid}", f"--groups={','.join(map(str, self.groups))}")
         return [_tool("chroot"), *user, str(self.root), *words]
 
-    def seen(self, path: Path) -> str:
+    def inside_path(self, path: Path) -> str:
         """Return the path as the programs see it."""
         return f"/{path.relative_to(self.root)}"
 
@@ -207,14 +207,14 @@ class OwnServer:
             **programs.settings,
             **_SETTINGS,
             **settings,
-            "unix_socket_directories": programs.seen(folder),
+            "unix_socket_directories": programs.inside_path(folder),
         }
         self.disks = {name: SmallDisk(path) for name, path in disks.items()}
 
     def make(self, *options: str) -> None:
         """Create its data folder."""
         choices = ("--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync", *options)
-        command = self._programs.command("initdb", f"--pgdata={self._programs.seen(self._data)}", *choices)
+        command = self._programs.command("initdb", f"--pgdata={self._programs.inside_path(self._data)}", *choices)
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [*self._namespace, *command], env=_environment(), cwd="/", stdout=log, stderr=log, check=False
@@ -233,15 +233,15 @@ class OwnServer:
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    def seen(self, path: Path) -> str:
+    def inside_path(self, path: Path) -> str:
         """Return the path as the server sees it."""
-        return self._programs.seen(path)
+        return self._programs.inside_path(path)
 
     def folder_on(self, disk: str) -> str:
         """Create a folder on the disk for the server; return its path as the server sees it."""
         folder = Path(tempfile.mkdtemp(dir=self.disks[disk].path))
         os.chown(folder, self._programs.uid, self._programs.gid)
-        return self.seen(self._folder / disk / folder.name)
+        return self.inside_path(self._folder / disk / folder.name)
 
     def is_running(self) -> bool:
         """Whether it accepts connections."""
@@ -251,7 +251,7 @@ class OwnServer:
         """Start it if it does not run; returns when it accepts connections."""
         if self._process is None or self._process.poll() is not None:
             settings = [f"--{name}={value}" for name, value in self._settings.items()]
-            command = self._programs.command("postgres", "-D", self._programs.seen(self._data), *settings)
+            command = self._programs.command("postgres", "-D", self._programs.inside_path(self._data), *settings)
             with self._log.open("ab") as log:
                 # A child of this process, not of pg_ctl, so that its end is noticed. Ctrl-C must not reach it.
                 self._process = subprocess.Popen(
@@ -326,7 +326,7 @@ def own_server_of(
         server = OwnServer(programs, folder, settings or {}, namespace, disks)
         stack.callback(server.end)
         # Small segments, so that a small disk holds several.
-        wal = (f"--waldir={programs.seen(folder / 'wal' / 'log')}", "--wal-segsize=1") if "wal" in sizes else ()
+        wal = (f"--waldir={programs.inside_path(folder / 'wal' / 'log')}", "--wal-segsize=1") if "wal" in sizes else ()
         server.make(*wal)
         server.start()
         yield server

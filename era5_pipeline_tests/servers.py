@@ -131,8 +131,8 @@ def _host(url: str) -> Host:
             assert row is not None
             return Host(url, row[0], row[1] if offered is not None else None, row[2])
     except (psycopg.Error, Era5Error) as error:
-        said = " ".join(str(error).split())
-        raise pytest.UsageError(f"the server given by --test-dsn or ERA5_TEST_DSN cannot be used: {said}") from None
+        message = " ".join(str(error).split())
+        raise pytest.UsageError(f"the server given by --test-dsn or ERA5_TEST_DSN cannot be used: {message}") from None
 
 
 @contextmanager

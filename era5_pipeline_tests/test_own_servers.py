@@ -73,13 +73,13 @@ def test_only_committed_rows_survive_a_stop_or_crash(
         connection.execute("INSERT INTO numbers VALUES (1)")
         connection.commit()
         connection.execute("INSERT INTO numbers VALUES (2)")
-        said = len(own_server.log())
+        logged = len(own_server.log())
         fault(own_server, connection.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
             connection.execute("INSERT INTO numbers VALUES (3)")
     own_server.start()
     assert numbers_in(own_warehouse) == [1]
-    assert ("automatic recovery in progress" in own_server.log()[said:]) == recovers
+    assert ("automatic recovery in progress" in own_server.log()[logged:]) == recovers
 
 
 def test_a_stopped_server_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:

@@ -188,7 +188,7 @@ def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
     if load.source != "arco":
         return Figure(0.0, "nothing is downloaded")
     value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
-    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at the most")
+    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at most")
 
 
 def _of_values(size: Size, rates: _Rates) -> float:

@@ -111,9 +111,9 @@ class Warehouse:
 
 
 def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
-    said = " ".join(str(error).split())
-    what = f"{without_password(url)}: {said}"
-    if any(words in said for words in _NONE_FREE):
+    message = " ".join(str(error).split())
+    what = f"{without_password(url)}: {message}"
+    if any(words in message for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
     ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
     if ping == pq.Ping.REJECT:

@@ -40,9 +40,9 @@ def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
 
 def translate_error(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
     """Return the error to raise in place of psycopg's."""
-    said = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
+    lines = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
     kind, remedy = _type_and_remedy(error)
-    return kind(f"{doing}: {said[0]}", remedy=f"{afterwards} {remedy}".lstrip())
+    return kind(f"{doing}: {lines[0]}", remedy=f"{afterwards} {remedy}".lstrip())
 
 
 def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:

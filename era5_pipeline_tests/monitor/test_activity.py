@@ -40,20 +40,20 @@ UNREPORTED_ROWS = 1_000
 BUFFER_BYTES = 65_536
 
 
-def up(seen: Report | Outage) -> Report:
-    assert isinstance(seen, Report), seen
-    return seen
+def up(result: Report | Outage) -> Report:
+    assert isinstance(result, Report), result
+    return result
 
 
 def one_report(warehouse: Warehouse, seconds: float = 0.5) -> Report:
-    (seen,) = watch(warehouse, interval_seconds=seconds, seconds=seconds)
-    return up(seen)
+    (result,) = watch(warehouse, interval_seconds=seconds, seconds=seconds)
+    return up(result)
 
 
 def report_that(warehouse: Warehouse, holds: Callable[[Report], bool]) -> Report:
     """The first report for which that holds."""
-    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as seen:
-        for report in seen:
+    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as watching:
+        for report in watching:
             if holds(up(report)):
                 return up(report)
     raise AssertionError(report)
@@ -114,13 +114,13 @@ def test_a_load_that_is_sent_no_rows_waits_for_the_loader(warehouse: Warehouse, 
 def test_rates_times_seconds_are_what_the_load_sent(warehouse: Warehouse, large: FlatMonth, host: Host) -> None:
     rows = took = 0.0
     load_month(warehouse, large)
-    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as seen:
-        next(seen)
+    with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as watching:
+        next(watching)
         before = time.monotonic()
         with loading(warehouse, large, pause=True, force=True):
             (pid,) = copying_sessions(warehouse)
             for _ in range(4):
-                report = up(next(seen))
+                report = up(next(watching))
                 seconds, before = time.monotonic() - before, time.monotonic()
                 assert report.bytes_per_second is not None
                 rows += (report.rows_per_second or 0) * seconds
@@ -149,14 +149,14 @@ def test_rows_of_a_months_first_load_are_shown_on_every_layout(warehouse: Wareho
 def test_a_load_that_ends_within_the_interval_keeps_its_month(warehouse: Warehouse, large: FlatMonth) -> None:
     with (
         loading(warehouse, large, pause=True) as load,
-        closing(watch(warehouse, interval_seconds=1.0, seconds=SECONDS)) as seen,
+        closing(watch(warehouse, interval_seconds=1.0, seconds=SECONDS)) as watching,
     ):
-        assert [loader.month for loader in up(next(seen)).loaders] == [JULY]
+        assert [loader.month for loader in up(next(watching)).loaders] == [JULY]
         later = threading.Timer(0.3, load.resume)
         later.start()
-        reports = [up(next(seen))]
+        reports = [up(next(watching))]
         while reports[-1].loaders:
-            reports.append(up(next(seen)))
+            reports.append(up(next(watching)))
         later.join()
         loaders = [loader for report in reports for loader in report.loaders]
         assert {loader.month for loader in loaders} == {JULY}
@@ -313,12 +313,12 @@ def test_watching_an_empty_database_creates_nothing(warehouse: Warehouse) -> Non
 
 
 def test_written_wal_is_reported(warehouse: Warehouse) -> None:
-    with warehouse.connect() as writing, closing(watch(warehouse, interval_seconds=0.5)) as seen:
+    with warehouse.connect() as writing, closing(watch(warehouse, interval_seconds=0.5)) as watching:
         writing.execute("CREATE TABLE anything (content text)")
-        next(seen)
+        next(watching)
         began = time.monotonic()
         writing.execute("INSERT INTO anything SELECT repeat(md5(n::text), 30) FROM generate_series(1, 20000) n")
-        report = up(next(seen))
+        report = up(next(watching))
         written = 20_000 * 30 * 32
         assert report.wal_bytes_per_second is not None
         assert report.wal_bytes_per_second * (time.monotonic() - began) > written
@@ -335,15 +335,18 @@ def test_a_standby_and_a_restored_server_have_no_wal_rate() -> None:
 
 
 def test_checkpoints_are_counted_from_the_start_of_the_watch(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection, closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as seen:
+    with (
+        warehouse.connect() as connection,
+        closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as watching,
+    ):
         connection.execute("CHECKPOINT")
         time.sleep(0.5)  # the server counts a checkpoint at its end
-        first = up(next(seen)).checkpoints_requested
+        first = up(next(watching)).checkpoints_requested
         for _ in range(2):
             connection.execute("CREATE TABLE IF NOT EXISTS anything ()")
             connection.execute("CHECKPOINT")
-        wait_until(lambda: up(next(seen)).checkpoints_requested >= first + 2)
-        report = up(next(seen))
+        wait_until(lambda: up(next(watching)).checkpoints_requested >= first + 2)
+        report = up(next(watching))
         assert report.requested_lately == report.checkpoints_requested
         assert report.checkpoints_requested < 1_000  # not all of the server's
         # A larger max_wal_size would not help.
@@ -379,9 +382,9 @@ def test_a_user_without_privileges_is_told_how_to_get_them(warehouse: Warehouse,
 
 def test_a_watch_is_one_session_and_leaves_no_transaction_open(warehouse: Warehouse, large: FlatMonth) -> None:
     load_month(warehouse, large)
-    with closing(watch(warehouse, interval_seconds=0.1)) as seen, warehouse.connect() as witness:
+    with closing(watch(warehouse, interval_seconds=0.1)) as watching, warehouse.connect() as witness:
         for _ in range(10):
-            next(seen)
+            next(watching)
             sessions = witness.execute(
                 "SELECT state, xact_start, backend_xmin FROM pg_stat_activity "
                 "WHERE datname = current_database() AND application_name = 'era5 watch'"
@@ -401,25 +404,25 @@ def watching_sessions(warehouse: Warehouse) -> int:
 
 def test_a_watch_does_not_wait_for_a_locked_ledger(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months())
-    with warehouse.connect() as holder, closing(watch(warehouse, interval_seconds=0.2)) as seen:
-        assert up(next(seen)).has_months
+    with warehouse.connect() as holder, closing(watch(warehouse, interval_seconds=0.2)) as watching:
+        assert up(next(watching)).has_months
         with holder.transaction():
             holder.execute("LOCK TABLE era5.ledger IN ACCESS EXCLUSIVE MODE")
             began = time.monotonic()
-            assert up(next(seen)).has_months
+            assert up(next(watching)).has_months
             assert time.monotonic() - began < 2
 
 
 def test_a_lost_connection_is_reopened(warehouse: Warehouse) -> None:
-    with closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as seen:
-        up(next(seen))
+    with closing(watch(warehouse, interval_seconds=0.2, seconds=SECONDS)) as watching:
+        up(next(watching))
         ask(
             warehouse.url,
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             "WHERE datname = current_database() AND application_name = 'era5 watch'",
         )
-        assert isinstance(next(seen), Outage)
-        up(next(seen))
+        assert isinstance(next(watching), Outage)
+        up(next(watching))
 
 
 def test_a_watch_continues_after_an_outage_of_the_server() -> None:
@@ -428,14 +431,14 @@ def test_a_watch_continues_after_an_outage_of_the_server() -> None:
         with psycopg.connect(home.server.url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE era5")
         warehouse = Warehouse(home.server.url("era5"))
-        with closing(watch(warehouse, interval_seconds=0.2, seconds=60)) as seen:
-            requested = up(next(seen)).checkpoints_requested
+        with closing(watch(warehouse, interval_seconds=0.2, seconds=60)) as watching:
+            requested = up(next(watching)).checkpoints_requested
             home.server.stop(force=True)
-            outages = [next(seen) for _ in range(3)]
+            outages = [next(watching) for _ in range(3)]
             assert all(isinstance(one, Outage) and one.message for one in outages)
             home.server.start()
-            wait_until(lambda: isinstance(next(seen), Report))
-            report = up(next(seen))
+            wait_until(lambda: isinstance(next(watching), Report))
+            report = up(next(watching))
             assert report.checkpoints_requested >= requested
             assert report.wal_bytes_per_second is not None
             assert report.wal_bytes_per_second >= 0

@@ -155,10 +155,10 @@ def test_wait_shares_add_up_to_1(waits: dict[str, int]) -> None:
 
 
 @given(st.lists(WAITS, min_size=1), st.integers(0, 100), st.integers(0, 100 * _GB))
-def test_any_sample_has_a_bottleneck(seen: list[dict[str, int]], requested: int, wal_bytes: int) -> None:
-    loaders = [loader(waits, pid=n) for n, waits in enumerate(seen)]
+def test_any_sample_has_a_bottleneck(sampled: list[dict[str, int]], requested: int, wal_bytes: int) -> None:
+    loaders = [loader(waits, pid=n) for n, waits in enumerate(sampled)]
     found = find_bottleneck(report(*loaders, requested=requested, wal_bytes=wal_bytes))
-    kinds = {kind_of_wait(wait) for wait in sum(map(Counter, seen), Counter[str]())}
+    kinds = {kind_of_wait(wait) for wait in sum(map(Counter, sampled), Counter[str]())}
     assert found.kind in kinds | {"lock", "checkpoints", "idle", "hidden"}
     assert found.text
     assert "\n" not in found.text

@@ -46,9 +46,9 @@ def session(**changes: object) -> SampledSession:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def samples(*seen: SampledSession | None, seconds: float = 1.0) -> list[Sample]:
+def samples(*sampled: SampledSession | None, seconds: float = 1.0) -> list[Sample]:
     """Samples of one session, `seconds` apart; None: it was not connected."""
-    return [Sample(100 + n * seconds, {} if one is None else {one.key: one}) for n, one in enumerate(seen)]
+    return [Sample(100 + n * seconds, {} if one is None else {one.key: one}) for n, one in enumerate(sampled)]
 
 
 def only(loaders: tuple[Loader, ...]) -> Loader:
@@ -145,11 +145,11 @@ def test_hidden_or_lost_progress_is_unknown_and_not_zero() -> None:
         min_size=2,
     )
 )
-def test_rates_are_never_negative(seen: list[SampledSession | None]) -> None:
-    for loader in summarize_loaders(samples(*seen, seconds=0.1), LocksAndPhases({7: JULY}, {}, {}), {}):
+def test_rates_are_never_negative(sampled: list[SampledSession | None]) -> None:
+    for loader in summarize_loaders(samples(*sampled, seconds=0.1), LocksAndPhases({7: JULY}, {}, {}), {}):
         assert loader.rows_per_second is None or loader.rows_per_second >= 0
         assert loader.bytes_per_second is None or loader.bytes_per_second >= 0
-        assert 0 < sum(loader.waits.values()) <= len(seen) - 1
+        assert 0 < sum(loader.waits.values()) <= len(sampled) - 1
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_rates_are_never_negative(seen: list[SampledSession | None]) -> None:
 def test_the_month_is_read_from_the_names_of_session_and_table(
     name: str, table: str | None, month: Month | None
 ) -> None:
-    seen = session(name=name, table=table)
-    assert only(summarize_loaders(samples(seen, seen), NO_LOCKS, {})).month == month
+    sampled = session(name=name, table=table)
+    assert only(summarize_loaders(samples(sampled, sampled), NO_LOCKS, {})).month == month
 
 
 def test_an_idle_session_is_no_load_even_if_its_name_has_a_month() -> None:
@@ -206,11 +206,11 @@ def test_a_session_that_only_queries_is_no_load() -> None:
     ],
 )
 def test_the_phase_follows_from_wait_and_statement(changes: dict[str, str], phase: str) -> None:
-    seen = session(copying=False, bytes=None, rows=None, **changes)
-    assert only(summarize_loaders(samples(seen, seen), LocksAndPhases({7: JULY}, {}, {}), {})).phase == phase
+    sampled = session(copying=False, bytes=None, rows=None, **changes)
+    assert only(summarize_loaders(samples(sampled, sampled), LocksAndPhases({7: JULY}, {}, {}), {})).phase == phase
 
 
 def test_a_phase_includes_its_progress() -> None:
-    seen = session(copying=False, bytes=None, rows=None, statement="VACUUM (ANALYZE) x")
+    sampled = session(copying=False, bytes=None, rows=None, statement="VACUUM (ANALYZE) x")
     current = LocksAndPhases({7: JULY}, {7: "ANALYZE 54 %"}, {})
-    assert only(summarize_loaders(samples(seen, seen), current, {})).phase == "ANALYZE 54 %"
+    assert only(summarize_loaders(samples(sampled, sampled), current, {})).phase == "ANALYZE 54 %"

@@ -147,7 +147,7 @@ def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> di
         "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
     ).fetchone() == (True,)
     in_files = dict(
-        # The last one wins.
+        # If a name is set several times, the last line is effective.
         connection.execute("SELECT lower(name), setting FROM pg_file_settings ORDER BY seqno").fetchall()
         if may_read_files
         else ()

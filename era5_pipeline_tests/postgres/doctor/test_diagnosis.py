@@ -237,10 +237,10 @@ def test_a_connected_replica_holds_back_the_minimal_log(template: Path) -> None:
 
 def test_findings_about_an_untuned_server(untuned: OwnServer) -> None:
     untuned.psql("CHECKPOINT;" * 12)
-    said = texts(untuned.diagnose("safe"))
-    assert "autovacuum does not run (autovacuum off)" in said
-    assert "were started by a full log" in said
-    assert "would end the archive" not in said
+    found = texts(untuned.diagnose("safe"))
+    assert "autovacuum does not run (autovacuum off)" in found
+    assert "were started by a full log" in found
+    assert "would end the archive" not in found
     assert "archive_mode is on: the profile bulk would end the archive" in texts(untuned.diagnose("bulk"))
 
 
