@@ -66,7 +66,7 @@ def test_names_are_whole_in_any_terminal(server_url: str, tmp_path: Path, column
     assert any(line.startswith("  max_parallel_workers_per_gather ") for line in table)
     assert all(len(line) <= columns for line in table)
     # The reason is beside the setting, or below.
-    reason = "What the planner takes to be cached"
+    reason = "The planner's estimate of what is cached"
     assert any(line.startswith("  effective_cache_size ") and reason in line for line in table) is (columns == 200)
     assert any(line.startswith(f"effective_cache_size: {reason}") for line in table) is (columns == 80)
 

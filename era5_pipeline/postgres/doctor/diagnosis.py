@@ -66,7 +66,7 @@ class Diagnosis:
         """The statements, with explanations as comments."""
         lines = [f"-- Profile {self.profile}: {_PROMISES[self.profile]}"]
         lines += [*self._named("Left out (era5 doctor says why)", "held back", "elsewhere")]
-        lines += [*self._named("Left out, as not enough is known about the server's machine", "unknown")]
+        lines += [*self._named("Left out, as the server's machine is not known well enough", "unknown")]
         lines += self.statements or ["-- Nothing to change."]
         return _joined([*lines, *self._to_restart()])
 
