@@ -1,11 +1,11 @@
-"""Servers of a test's own, to be stopped, crashed and filled up. A pytest plugin.
+"""Separate servers for tests that stop or crash them, or fill their disks. A pytest plugin.
 
-Such a server is a new cluster in a temporary folder, run by the very programs of a server under test (`servers`): the
-embedded one's, or those of a TimescaleDB on this machine, which may have a root folder of its own (a chroot). The
-server under test is asked what it is, and nothing else is done to it. Where its programs are out of reach (another
-machine, a container, another user's), the test is skipped with the reason.
+Such a server is a new cluster in a temporary folder, run by the same programs as a server under test (`servers`): those
+of the embedded server, or of a TimescaleDB on this machine, which may run in a chroot. The server under test is only
+queried for its version and programs. If its programs are inaccessible (on another machine, in a container, or another
+user's), the test is skipped with the reason.
 
-Here: making, running and removing such servers. Not here: what tests do to them.
+Here: creating, running and removing such servers. Not here: what tests do with them.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 _SIGNALS: Mapping[Mode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _GB = 1 << 30
-# What a socket's address holds on Linux, less the final zero.
+# The maximum length of a socket's path on Linux, without the final zero.
 _SOCKET_PATH_BYTES = 107
 
 _SETTINGS = {
-    # A socket alone: between a stop and a start nobody can take its place, as could happen to a port.
+    # Only a socket: another program could take a port between a stop and a start.
     "listen_addresses": "",
     "port": "5432",
-    # A root folder of its own often has no /dev/shm.
+    # A chroot often has no /dev/shm.
     "dynamic_shared_memory_type": "sysv",
     "max_connections": "40",
-    # The longest there is: what a test did not ask to be written stays unwritten, and is lost in a crash.
+    # The maximum: what a test did not commit stays unwritten, and is lost in a crash.
     "wal_writer_delay": "10s",
     "checkpoint_timeout": "1h",
     "autovacuum_naptime": "1h",
@@ -72,8 +72,8 @@ _TIMESCALEDB_SETTINGS = {
     "max_wal_size": "4GB",
 }
 
-# Mounts (folder, options, folder, options, ...), says so, and keeps them until its input ends: at the latest with the
-# process that started it, however that ends.
+# Mounts (folder, options, folder, options, ...), prints "mounted", and keeps the mounts until its input ends: at the
+# latest when the process that started it ends for any reason.
 _MOUNTS = """
 while [ $# -gt 0 ]; do mount -t tmpfs -o "$2" tmpfs "$1" || exit 1; shift 2; done
 echo mounted
@@ -83,7 +83,7 @@ exec cat
 
 @dataclass(frozen=True)
 class Programs:
-    """A server's programs: in `folder`, as seen from `root`, to be run as `uid` and `gid` with `settings`."""
+    """A server's programs: in `folder` within the chroot `root`, to be run as `uid` and `gid` with `settings`."""
 
     root: Path
     folder: Path
@@ -93,20 +93,20 @@ class Programs:
     settings: Mapping[str, str]
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        """The words that run the program; for root, as the server's user and within its root folder."""
+        """Return the command that runs the program; for root, as the server's user and in its chroot."""
         words = [str(self.folder / program), *arguments]
         if os.geteuid() != 0:
             return words
         user = (f"--userspec={self.uid}:{self.gid}", f"--groups={','.join(map(str, self.groups))}")
         return [_tool("chroot"), *user, str(self.root), *words]
 
-    def seen(self, path: Path) -> str:
-        """The path as the programs see it."""
+    def inside_path(self, path: Path) -> str:
+        """Return the path as the programs see it."""
         return f"/{path.relative_to(self.root)}"
 
 
 def programs_of(host: Host) -> Programs:
-    """The programs of a server under test; skips the test, with the reason, where they are out of reach."""
+    """Return the programs of a server under test; skip the test, with the reason, if they are inaccessible."""
     if host.url is None:
         account = server_account(Path("/tmp/data"))
         # The product's own settings, for a small machine.
@@ -115,12 +115,12 @@ def programs_of(host: Host) -> Programs:
     settings = {} if host.license is None else _TIMESCALEDB_SETTINGS | {"timescaledb.license": host.license}
     try:
         return _running_programs(host.url, settings)
-    except OSError as error:  # of /proc: what it does not have, or shows to others
-        pytest.skip(f"cannot look at the processes of {without_password(host.url)}: {error}")
+    except OSError as error:  # /proc lacks something, or hides it from this user
+        pytest.skip(f"cannot inspect the processes of {without_password(host.url)}: {error}")
 
 
 def _running_programs(url: str, settings: Mapping[str, str]) -> Programs:
-    """What runs the server of the URL, by the process that serves us."""
+    """Find the programs of the URL's server by the process that serves our connection."""
     shown = without_password(url)
     if not _is_local(url):
         pytest.skip(f"{shown} is not on this machine")
@@ -132,12 +132,12 @@ def _running_programs(url: str, settings: Mapping[str, str]) -> Programs:
         status = dict(line.split(":", 1) for line in (process / "status").read_text(encoding="ascii").splitlines())
         root, program, folder = ((process / name).readlink() for name in ("root", "exe", "cwd"))
         if program.name != "postgres" or (data_folder and folder != _below(root, data_folder)):
-            pytest.skip(f"process {pid}, which {shown} names, is not its process here: a container?")
+            pytest.skip(f"process {pid} on this machine is not that of {shown}: does it run in a container?")
         if (process / "ns" / "mnt").readlink() != Path("/proc/self/ns/mnt").readlink():
-            pytest.skip(f"{shown} has mounts of its own: a container?")
+            pytest.skip(f"{shown} has a separate mount namespace: does it run in a container?")
         uid, gid = (int(status[name].split()[0]) for name in ("Uid", "Gid"))
         if os.geteuid() != 0 and (uid != os.geteuid() or root != Path("/")):
-            pytest.skip(f"{shown} runs as another user or in a root folder of its own: root alone can run its programs")
+            pytest.skip(f"{shown} runs as another user or in a chroot: only root can run its programs")
         groups = tuple(map(int, status["Groups"].split())) or (gid,)
         return Programs(root, Path("/", program.parent.relative_to(root)), uid, gid, groups, settings)
 
@@ -161,7 +161,7 @@ def _tool(name: str) -> str:
 
 
 class SmallDisk:
-    """A disk of the server's own, which can be filled to the last byte; `path` is how we come to it."""
+    """A disk of the server alone, which can be filled to the last byte; `path` is where this process sees it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -180,14 +180,14 @@ class SmallDisk:
                 except OSError as error:
                     if error.errno != errno.ENOSPC:
                         raise
-                    piece //= 2  # the server has taken some meanwhile
+                    piece //= 2  # the server has used some of it meanwhile
 
     def empty(self) -> None:
         self._ballast.unlink(missing_ok=True)
 
 
 class OwnServer:
-    """A server in `folder`, made but not started; `disks` are by name, those that it was made with."""
+    """A server in `folder`, with its small disks by name."""
 
     def __init__(
         self,
@@ -207,14 +207,14 @@ class OwnServer:
             **programs.settings,
             **_SETTINGS,
             **settings,
-            "unix_socket_directories": programs.seen(folder),
+            "unix_socket_directories": programs.inside_path(folder),
         }
         self.disks = {name: SmallDisk(path) for name, path in disks.items()}
 
     def make(self, *options: str) -> None:
-        """Make its data folder."""
+        """Create its data folder."""
         choices = ("--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync", *options)
-        command = self._programs.command("initdb", f"--pgdata={self._programs.seen(self._data)}", *choices)
+        command = self._programs.command("initdb", f"--pgdata={self._programs.inside_path(self._data)}", *choices)
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [*self._namespace, *command], env=_environment(), cwd="/", stdout=log, stderr=log, check=False
@@ -223,7 +223,7 @@ class OwnServer:
 
     @property
     def pid(self) -> int:
-        """The number of its first process, the postmaster."""
+        """The process number of the postmaster."""
         assert self._process is not None
         return self._process.pid
 
@@ -233,15 +233,15 @@ class OwnServer:
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    def seen(self, path: Path) -> str:
-        """The path as the server sees it."""
-        return self._programs.seen(path)
+    def inside_path(self, path: Path) -> str:
+        """Return the path as the server sees it."""
+        return self._programs.inside_path(path)
 
     def folder_on(self, disk: str) -> str:
-        """A new folder on the disk, for the server to use; as the server sees it."""
+        """Create a folder on the disk for the server; return its path as the server sees it."""
         folder = Path(tempfile.mkdtemp(dir=self.disks[disk].path))
         os.chown(folder, self._programs.uid, self._programs.gid)
-        return self.seen(self._folder / disk / folder.name)
+        return self.inside_path(self._folder / disk / folder.name)
 
     def is_running(self) -> bool:
         """Whether it accepts connections."""
@@ -251,9 +251,9 @@ class OwnServer:
         """Start it if it does not run; returns when it accepts connections."""
         if self._process is None or self._process.poll() is not None:
             settings = [f"--{name}={value}" for name, value in self._settings.items()]
-            command = self._programs.command("postgres", "-D", self._programs.seen(self._data), *settings)
+            command = self._programs.command("postgres", "-D", self._programs.inside_path(self._data), *settings)
             with self._log.open("ab") as log:
-                # Our own child, not pg_ctl's: so it is known when it has ended. Ctrl-C is for us alone.
+                # A child of this process, not of pg_ctl, so that its end is noticed. Ctrl-C must not reach it.
                 self._process = subprocess.Popen(
                     [*self._namespace, *command],
                     env=_environment(),
@@ -277,7 +277,7 @@ class OwnServer:
         self._process.wait(SECONDS)
 
     def kill_session(self, pid: int) -> None:
-        """End the process of one session by kill -9: the server then ends all others, and recovers from its log."""
+        """Kill the process of one session by kill -9: the server then ends all others, and recovers from its log."""
         with psycopg.connect(self.url(), autocommit=True) as witness:
             os.kill(pid, signal.SIGKILL)
             deadline = time.monotonic() + SECONDS
@@ -285,22 +285,22 @@ class OwnServer:
                 while time.monotonic() < deadline:
                     witness.execute("SELECT 1")
                     time.sleep(0.01)
-                pytest.fail("the server did not mind")
+                pytest.fail("the server did not end its other sessions")
         self.start()
 
     def end(self) -> None:
-        """Have no process of it left, whatever it takes."""
+        """End all of its processes, by kill -9 if necessary."""
         if self._process is None:
             return
         try:
             self.stop("immediate")
         except subprocess.TimeoutExpired:
-            self._process.kill()  # its children see that it is gone
+            self._process.kill()  # its children notice and end
             self._process.wait(SECONDS)
 
 
 def _environment() -> dict[str, str]:
-    # Without our PGPORT, PGOPTIONS, ... which a server obeys.
+    # Without PGPORT, PGOPTIONS, ... of this process, which a server would obey.
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -308,10 +308,10 @@ def _environment() -> dict[str, str]:
 def own_server_of(
     host: Host, *, settings: Mapping[str, str] | None = None, disk_bytes: Mapping[str, int] | None = None
 ) -> Iterator[OwnServer]:
-    """A server of one's own, running, by the programs of `host`; nothing of it is left afterwards.
+    """Run a separate server with the programs of `host`; it is removed completely at the end.
 
-    `settings` go before the usual ones. `disk_bytes` gives it disks of that size by name, in memory and mounted for its
-    processes alone; its log of transactions (WAL) is on the one called `wal`.
+    `settings` override the usual ones. `disk_bytes` gives it disks of that size by name, in memory and mounted only for
+    its processes; its write-ahead log (WAL) is on the one named `wal`.
     """
     programs = programs_of(host)
     sizes = disk_bytes or {}
@@ -325,8 +325,8 @@ def own_server_of(
         namespace, disks = stack.enter_context(_small_disks(folder, programs, sizes)) if sizes else ([], {})
         server = OwnServer(programs, folder, settings or {}, namespace, disks)
         stack.callback(server.end)
-        # Small segments, so that a small disk holds some.
-        wal = (f"--waldir={programs.seen(folder / 'wal' / 'log')}", "--wal-segsize=1") if "wal" in sizes else ()
+        # Small segments, so that a small disk holds several.
+        wal = (f"--waldir={programs.inside_path(folder / 'wal' / 'log')}", "--wal-segsize=1") if "wal" in sizes else ()
         server.make(*wal)
         server.start()
         yield server
@@ -336,7 +336,7 @@ def own_server_of(
 def _small_disks(
     folder: Path, programs: Programs, sizes: Mapping[str, int]
 ) -> Iterator[tuple[list[str], dict[str, Path]]]:
-    """Mount disks in memory for none but those who ask for it: gives the words for that, and our way to the disks."""
+    """Mount disks in memory, in a separate namespace; yield the command prefix that enters it, and the disks' paths."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to mount a small disk")
     arguments = []
@@ -349,17 +349,17 @@ def _small_disks(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Ctrl-C is for us alone: the disks outlast the server.
+        # Ctrl-C must not reach it: the disks must outlast the server.
         start_new_session=True,
     ) as holder:
         try:
             assert holder.stdout
             assert holder.stderr
             if holder.stdout.readline() != "mounted\n":
-                pytest.skip(f"may not mount a small disk: {holder.stderr.read().strip()}")
-            ours = Path(f"/proc/{holder.pid}/root")
-            words = [_tool("nsenter"), f"--mount=/proc/{holder.pid}/ns/mnt"]
-            yield words, {name: _below(ours, str(folder / name)) for name in sizes}
+                pytest.skip(f"not permitted to mount a small disk: {holder.stderr.read().strip()}")
+            root = Path(f"/proc/{holder.pid}/root")
+            prefix = [_tool("nsenter"), f"--mount=/proc/{holder.pid}/ns/mnt"]
+            yield prefix, {name: _below(root, str(folder / name)) for name in sizes}
         finally:
             assert holder.stdin
             holder.stdin.close()
@@ -367,14 +367,14 @@ def _small_disks(
 
 @pytest.fixture(scope="module")
 def own_server(host: Host) -> Iterator[OwnServer]:
-    """A server of the module's own, by the programs of `host`: ids are layouts. It may be stopped and crashed."""
+    """A separate server for the module, by the programs of `host`: ids are layouts. It may be stopped and crashed."""
     with own_server_of(host) as server:
         yield server
 
 
 @pytest.fixture
 def own_warehouse(own_server: OwnServer) -> Iterator[Warehouse]:
-    """A new, empty database on it; it runs."""
+    """A new, empty database on `own_server`, which is running."""
     own_server.start()
     with fresh_database(own_server.url()) as url:
         yield Warehouse(url)
@@ -385,9 +385,9 @@ def own_warehouse(own_server: OwnServer) -> Iterator[Warehouse]:
 def server_on_small_disks(host: Host) -> Iterator[OwnServer]:
     """As `own_server`; its WAL is on the disk `wal`, and the tablespace `small` on the disk `tables`."""
     settings = {
-        # With `minimal` some layouts write little WAL, as they should: here it is to become too much.
+        # With `minimal` some layouts write little WAL, and could not fill the disk.
         "wal_level": "replica",
-        # What is not needed any more is removed, not kept for later, so that a full disk stays full.
+        # Old WAL files are removed instead of reused, so that a full disk stays full.
         "wal_recycle": "off",
         "min_wal_size": "2MB",
         "max_wal_size": "1GB",
@@ -403,11 +403,11 @@ def server_on_small_disks(host: Host) -> Iterator[OwnServer]:
 
 @pytest.fixture
 def warehouse_on_small_disks(server_on_small_disks: OwnServer) -> Iterator[Warehouse]:
-    """A new, empty database on it, in that tablespace; its disks have room."""
+    """A new, empty database in the tablespace `small` of that server, whose disks have free space."""
     server = server_on_small_disks
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("CREATE DATABASE on_small_disks TEMPLATE template0 TABLESPACE small")
-        connection.execute("CHECKPOINT")  # which makes room on the disk of the WAL
+        connection.execute("CHECKPOINT")  # which frees space on the disk of the WAL
     yield Warehouse(server.url("on_small_disks"))
     for disk in server.disks.values():
         disk.empty()

@@ -1,11 +1,11 @@
-"""The servers that tests run on, as a pytest plugin: the embedded one, and any others whose URLs are given.
+"""The servers that tests run on, as a pytest plugin: the embedded one, and others given by URL.
 
     pytest --test-dsn postgresql://postgres@localhost:5432/postgres
     ERA5_TEST_DSN="postgresql://... postgresql://..." pytest
 
-A URL's user must be allowed to create databases and, for TimescaleDB, the extension; the tests make databases of their
-own there and drop them again. A test that asks for `warehouse` runs once on each layout of the table: on what is given
-for it, and is skipped where nothing is.
+A URL's user must be allowed to create databases and, for TimescaleDB, the extension; the tests create databases there
+and drop them again. A test with the fixture `warehouse` runs for each layout of the table, on the servers given for it;
+it is skipped for a layout without a server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from era5_pipeline.postgres.urls import with_database, without_password
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Layout by what `SHOW timescaledb.license` says; None: no TimescaleDB.
+# Layout by the value of `SHOW timescaledb.license`; None: no TimescaleDB.
 LAYOUTS = {None: "partitions", "apache": "hypertable", "timescale": "columnstore"}
 EDITIONS = {"apache": "Apache", "timescale": "Community"}
 
@@ -41,7 +41,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Host:
-    """A server to make databases on; `url` is None for the embedded one, which runs from its first use on."""
+    """A server to create databases on; `url` is None for the embedded one, which is started at its first use."""
 
     url: str | None
     version: str
@@ -73,10 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Given to the first process alone, by xdist: its workers are told.
-    told = getattr(config, "workerinput", {}).get("era5_hosts")
-    if told is not None:
-        config.stash[_HOSTS] = [Host(**host) for host in told]
+    # Options are given only to the first process of xdist, which passes the hosts on to its workers.
+    passed_on = getattr(config, "workerinput", {}).get("era5_hosts")
+    if passed_on is not None:
+        config.stash[_HOSTS] = [Host(**host) for host in passed_on]
         return
     urls = [*config.getoption("--test-dsn"), *os.environ.get("ERA5_TEST_DSN", "").split()]
     config.stash[_HOSTS] = [EMBEDDED, *(_host(url) for url in dict.fromkeys(urls))]
@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of xdist: what a worker gets to know."""
+    """Pass the hosts on to a worker of xdist."""
     node.workerinput["era5_hosts"] = [asdict(host) for host in node.config.stash[_HOSTS]]
 
 
@@ -113,9 +113,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _host(url: str) -> Host:
-    """Look at a server whose URL was given, in a database of its own."""
+    """Read the version of a server given by URL, in a new database."""
     try:
-        without_password(url)  # before libpq sees it, which would repeat what it does not understand
+        without_password(url)  # before libpq, whose errors repeat parts of the URL
         with fresh_database(url) as database, psycopg.connect(database, autocommit=True) as connection:
             offered = connection.execute(
                 "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' "
@@ -131,17 +131,17 @@ def _host(url: str) -> Host:
             assert row is not None
             return Host(url, row[0], row[1] if offered is not None else None, row[2])
     except (psycopg.Error, Era5Error) as error:
-        said = " ".join(str(error).split())
-        raise pytest.UsageError(f"the server given by --test-dsn or ERA5_TEST_DSN cannot be used: {said}") from None
+        message = " ".join(str(error).split())
+        raise pytest.UsageError(f"the server given by --test-dsn or ERA5_TEST_DSN cannot be used: {message}") from None
 
 
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """A new database on the server; within, its URL."""
+    """Create a database on the server for this context; yields its URL."""
     name = f"era5_test_{os.getpid()}_{next(_numbers)}"
     quoted = sql.Identifier(name)
     with psycopg.connect(server_url, autocommit=True) as connection:
-        # template1 has visitors now and then: TimescaleDB's launcher.
+        # template1 is sometimes in use, by TimescaleDB's launcher.
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(quoted))
     try:
         yield with_database(server_url, name)
@@ -152,7 +152,7 @@ def fresh_database(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def fresh_role(server_url: str, attributes: str = "", *, name: str | None = None) -> Iterator[str]:
-    """A new role that may log in; within, its name. It goes with everything it owns in the database of the URL."""
+    """Create a login role for this context; yields its name. What it owns in the URL's database is dropped."""
     name = name or f"era5_test_{os.getpid()}_{next(_numbers)}"
     quoted = sql.Identifier(name)
     with psycopg.connect(server_url, autocommit=True) as connection:
@@ -168,7 +168,7 @@ def fresh_role(server_url: str, attributes: str = "", *, name: str | None = None
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[EmbeddedServer]:
-    """The embedded server, running: of this process alone, as the product starts it."""
+    """The embedded server of this process, running as the product starts it."""
     # A path short enough for a socket, which pytest's own may not have.
     home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
     server = EmbeddedServer(home)
@@ -202,26 +202,26 @@ def host(request: pytest.FixtureRequest) -> Host:
 
 @pytest.fixture(scope="module")
 def host_url(host: Host, request: pytest.FixtureRequest) -> str:
-    """Its URL, of a database for administration."""
+    """The URL of its database for administration."""
     return host.url or str(request.getfixturevalue("server_url"))
 
 
 @pytest.fixture
 def warehouse(host_url: str) -> Iterator[Warehouse]:
-    """A new, empty database on each of the servers, one after the other: ids are layouts."""
+    """A new, empty database; the test runs on each of the servers, with the layout as its id."""
     with fresh_database(host_url) as url:
         yield Warehouse(url)
 
 
 @pytest.fixture(scope="module")
 def shared_warehouse(host_url: str) -> Iterator[Warehouse]:
-    """As `warehouse`, one for all tests of a module: for those that leave it as they find it."""
+    """As `warehouse`, but one for all tests of a module, for tests that leave it unchanged."""
     with fresh_database(host_url) as url:
         yield Warehouse(url)
 
 
 @pytest.fixture(scope="module")
 def shared_database_url(server_url: str) -> Iterator[str]:
-    """As `database_url`, one for all tests of a module."""
+    """As `database_url`, but one for all tests of a module."""
     with fresh_database(server_url) as url:
         yield url

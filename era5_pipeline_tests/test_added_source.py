@@ -12,9 +12,9 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, SourceKind
+from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
 from era5_pipeline.planning.extent import Load
-from era5_pipeline.planning.holdings import disks_of, held_by
-from era5_pipeline.planning.reckon import reckon
+from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.query.read import SAMPLE_CREDIT, credit
 from era5_pipeline.stages import request_ahead, run_flat, run_load, run_raw, stray_problems, unchanged_months
@@ -98,10 +98,10 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
     assert stray_problems(settings) == ()
     with warehouse.connect() as connection:
         assert credit(connection, None, None) == SAMPLE_CREDIT
-    plan = reckon(
+    plan = make_plan(
         Load.of(settings, [JULY]),
-        held_by(settings),
-        disks_of(settings),
+        read_current_contents(settings),
+        read_disk_space(settings),
         now=datetime(2023, 7, 10, tzinfo=UTC),
         available_after_days=6,
     )
@@ -112,5 +112,5 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
 
 @pytest.mark.usefixtures("added")
 def test_an_added_source_that_is_no_service_cannot_be_updated(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="source constant has no newer months by itself"):
+    with pytest.raises(UsageError, match="source constant does not publish new months"):
         require_updatable_source(Settings(_env_file=None, home=tmp_path, source="constant"))

@@ -1,4 +1,4 @@
-"""Servers of a test's own: what they are, how they stop, and that nothing of them is left."""
+"""Separate servers for tests: their version, stops and crashes, small disks, and complete removal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def ask(url: str, query: LiteralString) -> Any:
         return connection.execute(query).fetchone()
 
 
-def test_it_is_what_the_server_under_test_is(own_server: OwnServer, host: Host, host_url: str) -> None:
+def test_a_separate_server_has_the_version_of_the_server_under_test(
+    own_server: OwnServer, host: Host, host_url: str
+) -> None:
     what: LiteralString = (
         "SELECT version(), (SELECT default_version FROM pg_available_extensions WHERE name = 'timescaledb')"
     )
@@ -63,7 +65,7 @@ def test_it_is_what_the_server_under_test_is(own_server: OwnServer, host: Host, 
     ],
     ids=["fast", "immediate", "session killed"],
 )
-def test_what_is_committed_stays_and_nothing_else(
+def test_only_committed_rows_survive_a_stop_or_crash(
     own_server: OwnServer, own_warehouse: Warehouse, fault: Callable[[OwnServer, int], None], recovers: bool
 ) -> None:
     with psycopg.connect(own_warehouse.url) as connection:
@@ -71,16 +73,16 @@ def test_what_is_committed_stays_and_nothing_else(
         connection.execute("INSERT INTO numbers VALUES (1)")
         connection.commit()
         connection.execute("INSERT INTO numbers VALUES (2)")
-        said = len(own_server.log())
+        logged = len(own_server.log())
         fault(own_server, connection.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
             connection.execute("INSERT INTO numbers VALUES (3)")
     own_server.start()
     assert numbers_in(own_warehouse) == [1]
-    assert ("automatic recovery in progress" in own_server.log()[said:]) == recovers
+    assert ("automatic recovery in progress" in own_server.log()[logged:]) == recovers
 
 
-def test_it_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:
+def test_a_stopped_server_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:
     own_server.start()
     own_server.start()
     own_server.stop()
@@ -90,7 +92,7 @@ def test_it_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:
     assert own_server.is_running()
 
 
-def test_nothing_of_it_is_left(host: Host) -> None:
+def test_processes_folders_and_mounts_are_removed_after_a_failed_test(host: Host) -> None:
     def use() -> None:
         with own_server_of(host, disk_bytes={"tables": 16 << 20}) as server:
             folders.append(folder_of(server))
@@ -124,18 +126,18 @@ def test_a_disk_can_be_filled_and_emptied(
 @pytest.mark.parametrize(
     "url", ["postgresql://postgres@db.example.org:5432/era5", "postgresql://postgres@192.0.2.1/era5"]
 )
-def test_a_server_elsewhere_is_none_to_make_another_of(url: str) -> None:
+def test_a_server_on_another_machine_skips_the_test(url: str) -> None:
     with pytest.raises(pytest.skip.Exception, match="is not on this machine"):
         programs_of(Host(url, "17.0", None, None))
 
 
-def test_tools_that_are_missing_are_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_named_in_the_skip(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(pytest.skip.Exception, match="needs "), own_server_of(host, disk_bytes={"tables": 16 << 20}):
         pass
 
 
-def test_what_takes_root_is_skipped_without(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_disks_are_skipped_without_root(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65_534)
     with pytest.raises(pytest.skip.Exception, match="root"), own_server_of(host, disk_bytes={"tables": 16 << 20}):
         pass

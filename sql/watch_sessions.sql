@@ -14,5 +14,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN pg_stat_progress_copy p ON p.pid = a.pid AND p.command IS DISTINCT FROM 'COPY TO'
 LEFT JOIN pg_class c ON c.oid = p.relid
 WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.leader_pid IS NULL
+  -- The second is the connection on which a load reports its rows.
   AND a.application_name NOT LIKE 'era5 watch%%'
+  AND a.application_name !~ '^era5 \d{4}-\d{2} progress$'
   AND (a.application_name ~ '^era5\M' OR c.relname ~ '^weather(_\d{4}_\d{2}(_\d+)?)?$' OR w.copies)

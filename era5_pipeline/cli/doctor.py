@@ -9,8 +9,8 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.doctor.advice import Profile
 
 if TYPE_CHECKING:
-    from era5_pipeline.postgres.doctor.comparison import Row
-    from era5_pipeline.postgres.doctor.examine import Diagnosis
+    from era5_pipeline.postgres.doctor.comparison import ComparedSetting
+    from era5_pipeline.postgres.doctor.diagnosis import Diagnosis
 
 _GB = 1 << 30
 _WIDTH_WITH_REASONS = 130
@@ -56,14 +56,14 @@ def doctor(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.doctor.examine import examine
+    from era5_pipeline.postgres.doctor.diagnosis import diagnose
     from era5_pipeline.postgres.doctor.machine import Machine
 
     if as_sql and as_json:
         raise UsageError("--sql and --json are two outputs", remedy="Choose one; the JSON has the SQL, too.")
     told = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
     with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:
-        diagnosis = examine(connection, profile, told)
+        diagnosis = diagnose(connection, profile, told)
     if as_sql:
         typer.echo(diagnosis.file, nl=False)
     elif as_json:
@@ -88,7 +88,7 @@ def _machine_line(diagnosis: "Diagnosis") -> str:
     )
 
 
-def _show_rows(rows: "tuple[Row, ...]") -> None:
+def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -114,7 +114,7 @@ def _show_rows(rows: "tuple[Row, ...]") -> None:
         console.print()
 
 
-def _cells(row: "Row") -> tuple[str, ...]:
+def _cells(row: "ComparedSetting") -> tuple[str, ...]:
     advice = row.advice
     bound = {"at least": ">= ", "at most": "<= ", "exactly": ""}[advice.enough]
     advised = f"needs --{advice.needs}" if advice.value is None else bound + advice.value

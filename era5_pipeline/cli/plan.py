@@ -1,7 +1,7 @@
 """`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
 
-Here: options, and how the plan is printed. Not here: looking at the warehouse and the disks (`holdings`), or the
-reckoning (`era5_pipeline.planning.reckon`).
+Here: options, and how the plan is printed. Not here: reading the warehouse and the disks (`current_contents`), or
+computing the plan (`era5_pipeline.planning.make_plan`).
 """
 
 import json
@@ -61,9 +61,9 @@ def plan(
 
     from era5_pipeline.model.months import Month, month_range
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
     from era5_pipeline.planning.extent import Load
-    from era5_pipeline.planning.holdings import disks_of, held_by
-    from era5_pipeline.planning.reckon import reckon
+    from era5_pipeline.planning.make_plan import make_plan
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:
@@ -71,10 +71,10 @@ def plan(
     load = Load.of(settings, month_range(Month.parse(from_), Month.parse(to or from_)))
     if settings.home.exists() and not settings.home.is_dir():
         raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
-    planned = reckon(
+    planned = make_plan(
         load,
-        held_by(settings),
-        disks_of(settings),
+        read_current_contents(settings),
+        read_disk_space(settings),
         now=datetime.now(tz=UTC),
         available_after_days=settings.available_after_days,
     )
@@ -127,8 +127,8 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
         return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
 
     yield "months", f"{len(planned.states):,}", spans(planned.load.months)
-    if planned.held.entries is None:
-        yield "  loaded already", "?", f"not known: {planned.held.reason}"
+    if planned.contents.entries is None:
+        yield "  loaded already", "?", f"not known: {planned.contents.reason}"
     else:
         yield row("loaded already", planned.months("loaded"))
     optional = (
@@ -177,7 +177,7 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
     if planned.load.kind.downloads_globe or planned.load.kind.is_generated:
         yield row("raw files", size.raw)
     yield row("Parquet", size.parquet)
-    is_columnstore = planned.held.layout == "columnstore"
+    is_columnstore = planned.contents.layout == "columnstore"
     yield row(
         "table",
         size.table,

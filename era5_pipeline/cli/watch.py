@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
-    from era5_pipeline.monitor.activity import Gone, Report
-    from era5_pipeline.monitor.glances import Loader
+    from era5_pipeline.monitor.activity import Outage, Report
+    from era5_pipeline.monitor.session_samples import Loader
 
 _HISTORY = 60
 _BARS = "▁▂▃▄▅▆▇█"
@@ -69,16 +69,16 @@ def watch(
             _print_each(seen, _Lines())
 
 
-def _print_each(seen: "Iterable[Report | Gone]", as_line: "Callable[[Report | Gone], str]") -> None:
+def _print_each(seen: "Iterable[Report | Outage]", as_line: "Callable[[Report | Outage], str]") -> None:
     for one in seen:
         typer.echo(as_line(one))
 
 
-def _json_line(seen: "Report | Gone") -> str:
-    from era5_pipeline.monitor.activity import Gone
-    from era5_pipeline.monitor.bottleneck import find_bottleneck, shares
+def _json_line(seen: "Report | Outage") -> str:
+    from era5_pipeline.monitor.activity import Outage
+    from era5_pipeline.monitor.bottleneck import find_bottleneck, wait_shares
 
-    if isinstance(seen, Gone):
+    if isinstance(seen, Outage):
         return json.dumps({"time": seen.time.isoformat(), "server": "gone", "message": seen.message})
     bottleneck = find_bottleneck(seen)
     value: dict[str, Any] = {
@@ -86,9 +86,8 @@ def _json_line(seen: "Report | Gone") -> str:
         "server": "up",
         "bottleneck": {"kind": bottleneck.kind, "text": bottleneck.text},
         "rows_per_second": _rounded(seen.rows_per_second),
-        "rows_estimated": seen.rows_estimated,
         "bytes_per_second": _rounded(seen.bytes_per_second),
-        "waits": {wait: round(share, 3) for wait, share in shares(seen.waits).items()},
+        "waits": {wait: round(share, 3) for wait, share in wait_shares(seen.waits).items()},
         "wal_bytes_per_second": _rounded(seen.wal_bytes_per_second),
         "checkpoints": {
             "timed": seen.checkpoints_timed,
@@ -108,7 +107,6 @@ def _json_line(seen: "Report | Gone") -> str:
                 "phase": loader.phase,
                 "rows": loader.rows,
                 "rows_per_second": _rounded(loader.rows_per_second),
-                "rows_estimated": loader.rows_estimated,
                 "bytes": loader.bytes,
                 "bytes_per_second": _rounded(loader.bytes_per_second),
                 "glances": dict(loader.waits),
@@ -130,20 +128,19 @@ class _Lines:
     def __init__(self) -> None:
         self._is_gone = False
 
-    def __call__(self, seen: "Report | Gone") -> str:
-        from era5_pipeline.monitor.activity import Gone
+    def __call__(self, seen: "Report | Outage") -> str:
+        from era5_pipeline.monitor.activity import Outage
         from era5_pipeline.monitor.bottleneck import find_bottleneck
 
-        was_gone, self._is_gone = self._is_gone, isinstance(seen, Gone)
+        was_gone, self._is_gone = self._is_gone, isinstance(seen, Outage)
         time = f"{seen.time:{_TIME}}"
-        if isinstance(seen, Gone):
+        if isinstance(seen, Outage):
             return f"{time} | {_gone_text(seen)}"
         words = [time, "the server is back"] if was_gone else [time]
         if seen.loaders:
             words += [
                 ", ".join(f"{loader.month or f'session {loader.pid}'} {loader.phase}" for loader in seen.loaders),
-                f"{_rows(seen.rows_per_second, estimated=seen.rows_estimated)} rows/s, "
-                f"{_megabytes(seen.bytes_per_second)}/s",
+                f"{_rows(seen.rows_per_second)} rows/s, {_megabytes(seen.bytes_per_second)}/s",
                 _waits(seen.waits),
             ]
         words += [
@@ -154,14 +151,14 @@ class _Lines:
         return " | ".join(word for word in (*words, _ledger_text(seen)) if word)
 
 
-def _live(seen: "Iterable[Report | Gone]", shown: str) -> None:
+def _live(seen: "Iterable[Report | Outage]", shown: str) -> None:
     from collections import deque
 
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
-    from era5_pipeline.monitor.activity import Gone
+    from era5_pipeline.monitor.activity import Outage
 
     console = Console()
     ascii_only = console.options.ascii_only
@@ -173,7 +170,7 @@ def _live(seen: "Iterable[Report | Gone]", shown: str) -> None:
     with Live(first, console=console, auto_refresh=False) as live:
         for one in seen:
             header = Text(f"{shown}  {one.time:{_TIME}}", style="dim")
-            if isinstance(one, Gone):
+            if isinstance(one, Outage):
                 gone_since = gone_since or one.time
                 live.update(Group(header, Text(_gone_text(one), style="bold red")), refresh=True)
                 continue
@@ -217,7 +214,7 @@ def _facts(report: "Report", history: str) -> "Table":
     from rich.table import Table
 
     facts = Table.grid(padding=(0, 2))
-    facts.add_row("rows/s", f"{_rows(report.rows_per_second, estimated=report.rows_estimated)}  {history}")
+    facts.add_row("rows/s", f"{_rows(report.rows_per_second)}  {history}")
     if report.loaders:
         facts.add_row("COPY data", f"{_megabytes(report.bytes_per_second)}/s")
         facts.add_row("waits", _waits(report.waits) or "?")
@@ -232,26 +229,26 @@ def _facts(report: "Report", history: str) -> "Table":
 
 
 def _cells(loader: "Loader") -> tuple[str, ...]:
-    from era5_pipeline.monitor.glances import COPYING
+    from era5_pipeline.monitor.session_samples import COPYING
 
     return (
         str(loader.month or "?"),
         str(loader.pid),
         loader.phase,
-        _rows(loader.rows, estimated=loader.rows_estimated) if loader.phase == COPYING else "",
-        _rows(loader.rows_per_second, estimated=loader.rows_estimated),
+        _rows(loader.rows) if loader.phase == COPYING else "",
+        _rows(loader.rows_per_second),
         "?" if loader.bytes_per_second is None else f"{loader.bytes_per_second / 1e6:,.1f}",
     )
 
 
 def _waits(waits: "Mapping[str, int]") -> str:
-    from era5_pipeline.monitor.bottleneck import percent, shares
+    from era5_pipeline.monitor.bottleneck import percent, wait_shares
 
-    return ", ".join(f"{wait} {percent(share)}" for wait, share in list(shares(waits).items())[:3])
+    return ", ".join(f"{wait} {percent(share)}" for wait, share in list(wait_shares(waits).items())[:3])
 
 
-def _rows(rows: float | None, *, estimated: bool) -> str:
-    return "?" if rows is None else f"{'~' if estimated else ''}{rows:,.0f}"
+def _rows(rows: float | None) -> str:
+    return "?" if rows is None else f"{rows:,.0f}"
 
 
 def _megabytes(count: float | None) -> str:
@@ -271,7 +268,7 @@ def _ledger_text(report: "Report") -> str:
     return "no month was loaded yet" if report.has_months is False else ""
 
 
-def _gone_text(gone: "Gone") -> str:
+def _gone_text(gone: "Outage") -> str:
     return f"the server is gone ({gone.message}); trying again"
 
 

@@ -1,1 +1,1 @@
-"""`era5 watch`: what the server does during a load, and what holds it back."""
+"""`era5 watch`: what the server does during a load, and what limits the load."""

@@ -1,7 +1,7 @@
-"""What the server does during a load: asked ten times a second, reported each interval, over its restarts.
+"""What the server does during a load: sampled ten times a second, reported each interval, across server restarts.
 
-Here: when it is asked, and what counts on. Not here: the questions (`questions`), what follows for the sessions that
-load (`glances`), what that means (`bottleneck`), or how a terminal shows it (`cli/watch.py`).
+Here: when the server is queried, and what is counted across restarts. Not here: the queries (`server_queries`), rates
+and phases of sessions (`session_samples`), what limits the load (`bottleneck`), or the display (`cli/watch.py`).
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError
-from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.monitor.glances import moved, report_loaders
-from era5_pipeline.monitor.noted_rows import Told
-from era5_pipeline.monitor.questions import Counters, Questions
+from era5_pipeline.monitor.reported_rows import ReportedRows
+from era5_pipeline.monitor.server_queries import ServerCounters, ServerQueries
+from era5_pipeline.monitor.session_samples import increase, summarize_loaders
 from era5_pipeline.postgres.server_errors import server_errors
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.monitor.glances import Key, Loader
+    from era5_pipeline.monitor.session_samples import Loader, SessionKey
     from era5_pipeline.postgres.connect import Warehouse
 
-_GLANCE_SECONDS = 0.1
-_LATELY_SECONDS = 60.0
-# The server reads a database's size off every file of it: no more often, and no more than a hundredth of the time.
+_SAMPLE_SECONDS = 0.1
+_LAST_MINUTE_SECONDS = 60.0
+# The server computes a database's size from every file of it: so at most this often, and in at most 1 % of the time.
 _SIZE_SECONDS = 10.0
 _SIZE_SHARE = 0.01
 
 
 @dataclass(frozen=True)
 class Report:
-    """An interval. Checkpoints are counted since the watch began, what is called `lately` in the last minute.
+    """An interval. Checkpoints are counted from the start of the watch; `lately` means in the last minute.
 
     `wal_bytes_per_second` is None on a standby; `active_sessions` are of this database, and of all users only if
-    `all_visible`; `has_months` is None where this user may not look.
+    `all_visible`; `has_months` is None where this user may not read the ledger.
     """
 
     time: datetime
@@ -58,67 +57,62 @@ class Report:
 
     @property
     def rows_per_second(self) -> float | None:
-        """Of all sessions; None if it is not known of one."""
+        """Rows per second of all loaders; None if one of them is unknown."""
         return _total(loader.rows_per_second for loader in self.loaders)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """COPY data of all sessions; None if it is not known of one."""
+        """Bytes of COPY data per second of all loaders; None if one of them is unknown."""
         return _total(loader.bytes_per_second for loader in self.loaders)
 
     @property
-    def rows_estimated(self) -> bool:
-        """Whether any of the rows follow from bytes."""
-        return any(loader.rows_estimated for loader in self.loaders)
-
-    @property
     def waits(self) -> Counter[str]:
-        """Glances of all sessions, by what was waited for."""
+        """Samples of all loaders, counted by what was waited for."""
         return sum((Counter(loader.waits) for loader in self.loaders), Counter[str]())
 
 
 @dataclass(frozen=True)
-class Gone:
-    """The server cannot be reached; `message` is what the connection said."""
+class Outage:
+    """The server cannot be reached; `message` is the connection's error."""
 
     time: datetime
     message: str
 
 
-def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | None = None) -> Generator[Report | Gone]:
-    """Look at the server and report every `interval_seconds`; for `seconds`, or for ever.
+def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | None = None) -> Generator[Report | Outage]:
+    """Sample the server and report every `interval_seconds`; for `seconds`, or until closed.
 
-    A server that goes away later is waited for: `Gone` is reported each interval until it is back.
+    If the server becomes unreachable later, an `Outage` is reported each interval until it is back.
 
     Raises:
         Era5Error: as `Warehouse.connect`, at the first connection.
-        WarehouseError: if the server refuses to answer.
+        WarehouseError: if the server rejects a query.
     """
     end = math.inf if seconds is None else time.monotonic() + seconds
-    view: _View | None = _View(warehouse)
-    counted = _Counted()
+    connection: _WatchedConnection | None = _WatchedConnection(warehouse)
+    totals = _RunningTotals()
     try:
         while time.monotonic() < end:
             until = min(time.monotonic() + interval_seconds, end)
-            seen: Report | Gone
+            result: Report | Outage
             try:
-                view = view or _View(warehouse)
-                seen = view.report(until, counted)
+                connection = connection or _WatchedConnection(warehouse)
+                result = connection.report(until, totals)
             except (TransientError, ServerUnreachableError) as error:
-                if view is not None:
-                    view.close()
-                view = None
-                seen = Gone(datetime.now(UTC), error.message)
-            yield seen
-            if view is None:
+                if connection is not None:
+                    connection.close()
+                connection = None
+                result = Outage(datetime.now(UTC), error.message)
+            yield result
+            if connection is None:
                 time.sleep(max(0.0, until - time.monotonic()))
     finally:
-        if view is not None:
-            view.close()
+        if connection is not None:
+            connection.close()
 
 
-def moved_wal(before: Counters, after: Counters) -> int | None:
-    """Bytes of WAL written in between; None on a standby, and where the server was set back to an earlier state."""
+def wal_increase(before: ServerCounters, after: ServerCounters) -> int | None:
+    """Return the bytes of WAL written in between; None on a standby, or if the server went back to an older state."""
     if before.wal_bytes is None or after.wal_bytes is None or after.wal_bytes < before.wal_bytes:
         return None
     return after.wal_bytes - before.wal_bytes
@@ -133,42 +127,42 @@ def _total(rates: Iterable[float | None]) -> float | None:
     return total
 
 
-class _Counted:
-    """What goes on being counted over a restart of the server: checkpoints, and how large the database was."""
+class _RunningTotals:
+    """What is counted across restarts of the server: checkpoints, WAL of the last minute, and the database's size."""
 
     def __init__(self) -> None:
-        self._before: Counters | None = None
+        self._before: ServerCounters | None = None
         self.timed = 0
         self.requested = 0
-        self._lately: deque[tuple[float, int, int]] = deque()
+        self._last_minute: deque[tuple[float, int, int]] = deque()
         self._size: tuple[float, int] | None = None
         self._size_rate: float | None = None
         self._size_due = 0.0
 
-    def add(self, now: Counters) -> None:
+    def add(self, now: ServerCounters) -> None:
         before, self._before = self._before, now
         if before is None:
             return
-        self.timed += moved([before.checkpoints_timed, now.checkpoints_timed])
-        requested = moved([before.checkpoints_requested, now.checkpoints_requested])
+        self.timed += increase([before.checkpoints_timed, now.checkpoints_timed])
+        requested = increase([before.checkpoints_requested, now.checkpoints_requested])
         self.requested += requested
-        self._lately.append((now.at, requested, moved_wal(before, now) or 0))
-        while self._lately[0][0] < now.at - _LATELY_SECONDS:
-            self._lately.popleft()
+        self._last_minute.append((now.at, requested, wal_increase(before, now) or 0))
+        while self._last_minute[0][0] < now.at - _LAST_MINUTE_SECONDS:
+            self._last_minute.popleft()
 
     @property
     def requested_lately(self) -> int:
-        return sum(requested for _, requested, _ in self._lately)
+        return sum(requested for _, requested, _ in self._last_minute)
 
     @property
     def wal_bytes_lately(self) -> int:
-        return sum(wal_bytes for _, _, wal_bytes in self._lately)
+        return sum(wal_bytes for _, _, wal_bytes in self._last_minute)
 
-    def size(self, questions: Questions) -> tuple[int | None, float | None]:
-        """The database's bytes, as of late, and how fast it grows."""
+    def size(self, queries: ServerQueries) -> tuple[int | None, float | None]:
+        """Return the size of the database in bytes, at most `_SIZE_SECONDS` old, and its growth per second."""
         began = time.monotonic()
         if began >= self._size_due:
-            size = questions.database_bytes()
+            size = queries.database_bytes()
             now = time.monotonic()
             if self._size is not None:
                 self._size_rate = (size - self._size[1]) / (now - self._size[0])
@@ -177,20 +171,19 @@ class _Counted:
         return (self._size[1] if self._size else None), self._size_rate
 
 
-class _View:
-    """A connection, and what was seen through it last."""
+class _WatchedConnection:
+    """A connection, and the last results of its queries."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._connection = warehouse.connect()
-        self._months: dict[Key, Month | None] = {}
-        self._variables = len(VARIABLES)
+        self._months: dict[SessionKey, Month | None] = {}
         self._has_months: bool | None = None
-        self._told = Told()
+        self._reported_rows = ReportedRows()
         try:
             with server_errors("watching the server"):
-                self._questions = Questions(self._connection)
-                self._glance = self._questions.look()
-                self._counters = self._questions.count()
+                self._queries = ServerQueries(self._connection)
+                self._sample = self._queries.sample()
+                self._counters = self._queries.counters()
         except BaseException:
             self.close()
             raise
@@ -198,40 +191,39 @@ class _View:
     def close(self) -> None:
         self._connection.close()
 
-    def report(self, until: float, counted: _Counted) -> Report:
-        """Look until then (seconds, monotonic), and at least once.
+    def report(self, until: float, totals: _RunningTotals) -> Report:
+        """Sample until then (seconds, monotonic), at least once.
 
         Raises:
             TransientError: if the connection was lost.
-            WarehouseError: if the server refuses to answer.
+            WarehouseError: if the server rejects a query.
         """
         with server_errors("watching the server"):
-            glances = [self._glance]
-            while len(glances) == 1 or time.monotonic() < until:
-                time.sleep(max(0.0, min(glances[-1].at + _GLANCE_SECONDS, until) - time.monotonic()))
-                glances.append(self._questions.look())
-            counted.add(self._counters)
-            before, self._counters, self._glance = self._counters, self._questions.count(), glances[-1]
-            counted.add(self._counters)
-            held = self._questions.who_holds({key.pid for key in self._glance.sessions})
+            samples = [self._sample]
+            while len(samples) == 1 or time.monotonic() < until:
+                time.sleep(max(0.0, min(samples[-1].at + _SAMPLE_SECONDS, until) - time.monotonic()))
+                samples.append(self._queries.sample())
+            totals.add(self._counters)
+            before, self._counters, self._sample = self._counters, self._queries.counters(), samples[-1]
+            totals.add(self._counters)
+            current = self._queries.locks_and_phases({key.pid for key in self._sample.sessions})
             self._read_ledger()
-            size, size_rate = counted.size(self._questions)
-        wal_bytes = moved_wal(before, self._counters)
-        present = glances[-1].sessions
-        self._months |= {key: held.months[key.pid] for key in present if key.pid in held.months}
+            size, size_rate = totals.size(self._queries)
+        wal_bytes = wal_increase(before, self._counters)
+        present = samples[-1].sessions
+        self._months |= {key: current.months[key.pid] for key in present if key.pid in current.months}
         loaders = tuple(
-            self._told.complete(loader)
-            for loader in report_loaders(glances, held, self._months, variables=self._variables)
+            self._reported_rows.complete(loader) for loader in summarize_loaders(samples, current, self._months)
         )
         self._months = {key: month for key, month in self._months.items() if key in present}
         return Report(
             time=datetime.now(UTC),
             loaders=loaders,
             wal_bytes_per_second=None if wal_bytes is None else wal_bytes / (self._counters.at - before.at),
-            checkpoints_timed=counted.timed,
-            checkpoints_requested=counted.requested,
-            requested_lately=counted.requested_lately,
-            wal_bytes_lately=counted.wal_bytes_lately,
+            checkpoints_timed=totals.timed,
+            checkpoints_requested=totals.requested,
+            requested_lately=totals.requested_lately,
+            wal_bytes_lately=totals.wal_bytes_lately,
             max_wal_bytes=self._counters.max_wal_bytes,
             active_sessions=self._counters.active_sessions,
             all_visible=self._counters.all_visible,
@@ -241,10 +233,9 @@ class _View:
         )
 
     def _read_ledger(self) -> None:
-        noted = self._questions.ledger()
-        if noted is None:  # removed or locked in between: what was seen last still holds
+        state = self._queries.ledger_state()
+        if state is None:  # dropped or locked meanwhile: keep the last state
             return
-        self._has_months = noted.has_months
-        self._variables = noted.variables or len(VARIABLES)
-        if noted.has_months is not None:
-            self._told.add(time.monotonic(), noted.rows)
+        self._has_months = state.has_months
+        if state.has_months is not None:
+            self._reported_rows.add(time.monotonic(), state.rows)

@@ -1,1 +1,1 @@
-"""`era5 plan`: how much a load is, before anything starts."""
+"""`era5 plan`: months, requests, bytes and hours of a load, before anything starts."""

@@ -1,6 +1,6 @@
-"""What months take in bytes and seconds: as this warehouse's ledger has measured it, else as documented.
+"""Bytes and seconds that months take: from rates measured by this warehouse's ledger, else from documented ones.
 
-Here: the rates, and where each is from. Not here: which months, and what becomes of the figures (`plan`).
+Here: the rates, and where each comes from. Not here: which months are counted (`make_plan`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Rates:
-    """Documented bytes a value: of raw files (accumulations apart), Parquet, and the columnstore."""
+    """Documented bytes per value: in raw files (instantaneous and accumulated), Parquet, and the columnstore."""
 
     instant: float
     accumulated: float
@@ -31,17 +31,17 @@ class _Rates:
 
 
 # Real files of the CDS (float32, zlib 1, shuffle) hold a value in 1.8 to 2.4 bytes (temperature, wind) or 0.6 to 1.5
-# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): the most of each. Six variables then take 19
-# bytes a row of Parquet and 20.5 of the columnstore, as docs/operations.md and docs/choosing.md have it.
+# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): the maxima are taken. Six variables then take
+# 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/operations.md and docs/choosing.md.
 _ERA5 = _Rates(instant=2.4, accumulated=1.5, parquet=3.2, columnstore=3.0)
 # docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet; "layouts": 16 in the columnstore.
 _GENERATED = _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=2.25)
-# The store of the source arco, supposed to be compressed with LZ4: real fields took 2.3 to 2.7 and 1.1 to 1.9
-# bytes a value that way.
+# The store of the source arco, presumably compressed with LZ4: real fields took 2.3 to 2.7 and 1.1 to 1.9 bytes a
+# value when compressed that way.
 _STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
 # Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
 _BYTES_PER_FILE = 90_000
-# In the columnstore: times and places. A row of one real variable took up to 5.5 bytes (docs/performance.md).
+# In the columnstore: times and locations. A row of one real variable took up to 5.5 bytes (docs/performance.md).
 _COLUMNSTORE_BYTES_PER_ROW = 2.5
 
 # docs/performance.md: "A global month"; loads of each layout, "Against what the server can take".
@@ -57,13 +57,13 @@ _TWO_AT_ONCE_ROWS_PER_SECOND = {
     "columnstore": 1.42e6,
 }
 _SLOWEST_LAYOUT = "hypertable"
-# docs/performance.md, "Real files": most of the time of twelve months that were next to nothing.
+# docs/performance.md, "Real files": most of the time that twelve very small months took.
 _RECORD_SECONDS_PER_MONTH = 1.0
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Bytes or seconds, and where they are known from, in words. `value` None: they cannot be known."""
+    """Bytes or seconds, and where the figure comes from, in words. `value` is None if it is unknown."""
 
     value: float | None
     known_from: str
@@ -71,7 +71,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bytes:
-    """What comes through the network, lies below ERA5_HOME as raw files and as Parquet, and is in the table.
+    """Bytes downloaded, stored below ERA5_HOME as raw files and as Parquet, and stored in the table.
 
     `columnstore` is what the table takes, or would take, in TimescaleDB's columnstore, as documented.
     """
@@ -90,9 +90,10 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Seconds:
-    """What each stage takes, one month after another: `raw` with the queue, `record` Dagster's own part.
+    """Seconds of each stage, one month after another: `raw` includes the queue, `record` is Dagster's own part.
 
-    `at_once` is how many months go at a time at the most, 2 or less; `gain` what that gains of the other stages.
+    `at_once` is how many months are processed at a time, at most 2; `gain` is how much faster that makes the other
+    stages.
     """
 
     raw: Figure
@@ -105,43 +106,43 @@ class Seconds:
 
     @property
     def work(self) -> float:
-        """All that comes after the raw files, one month after another."""
+        """Seconds of all stages after the raw files, one month after another."""
         return sum(figure.value or 0.0 for figure in (self.flatten, self.load, self.compare, self.record))
 
     @property
     def work_at_once(self) -> float:
-        """All that comes after the raw files, two months at once on two cores."""
+        """Seconds of all stages after the raw files, two months at once on two cores."""
         return self.work / self.gain
 
     @property
     def one_after_another(self) -> float | None:
-        """All, as `era5 load` does it; None while the download is not known."""
+        """Seconds of the load by `era5 load`; None while the download is unknown."""
         return None if self.raw.value is None else self.raw.value + self.work
 
     @property
     def two_at_once(self) -> float | None:
-        """All, as a backfill does it: two months are fetched while two others are loaded."""
+        """Seconds of the load by a backfill, which downloads two months while it loads two others."""
         return None if self.raw.value is None else max(self.raw.value / self.at_once, self.work_at_once)
 
 
 def heap_bytes_per_row(variables: int) -> float:
-    """Bytes a row of the table takes outside the columnstore, with values of so many of the six variables."""
-    # PostgreSQL's page: 8192 bytes with a header of 24; a row is its pointer (4), a header of 23 with a bit a column if
-    # one of them is NULL, and the data: time, location_id, latitude, longitude, values; each part in eights.
+    """Return the bytes of a row of the table outside the columnstore, if so many of the six variables have values."""
+    # PostgreSQL's page: 8192 bytes with a header of 24. A row is its pointer (4), a header of 23 (plus a bit per column
+    # if one of them is NULL), and the data: time, location_id, latitude, longitude, values; each part a multiple of 8.
     header = 24 if variables == len(VARIABLES) else 32
     row = 4 + 8 * ceil((header + 20 + 4 * variables) / 8)
     return 8192 / ((8192 - 24) // row)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 month`, `1,020 months`."""
+    """Format a number with its noun: `1 month`, `1,020 months`."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _measured(
     pairs: Iterable[tuple[float | None, float]], amount: float, words: Callable[[float], str]
 ) -> Figure | None:
-    """What `amount` takes, by pairs of what each month took and how much it was; None where nothing was measured."""
+    """Scale measured months to `amount`, from pairs (bytes or seconds, amount); None if nothing was measured."""
     known = [(took, of) for took, of in pairs if took and of]
     if not known:
         return None
@@ -149,30 +150,32 @@ def _measured(
     return Figure(rate * amount, f"measured here on {counted(len(known), 'month')}: {words(rate)}")
 
 
-def bytes_of(load: Load, size: Size, kin: Sequence[LedgerEntry], layout: str | None, space: Space | None) -> Bytes:
-    """What `size` of the load takes, by the months `kin` of the ledger that tell of it, and the `space` they take."""
+def estimate_bytes(
+    load: Load, size: Size, comparable: Sequence[LedgerEntry], layout: str | None, space: Space | None
+) -> Bytes:
+    """Estimate the bytes of `size` from the ledger's `comparable` months and the `space` that they take."""
     rates = _GENERATED if load.kind.is_generated else _ERA5
     parquet = len(load.variables) * rates.parquet
-    raw = _raw_bytes(load, size, kin, rates)
+    raw = _raw_bytes(load, size, comparable, rates)
     columnstore = (_COLUMNSTORE_BYTES_PER_ROW + len(load.variables) * rates.columnstore) * size.rows
     return Bytes(
         download=_download_bytes(load, size, raw),
         raw=raw,
-        parquet=_measured(((e.flat_bytes, e.rows) for e in kin), size.rows, _bytes_per_row)
+        parquet=_measured(((e.flat_bytes, e.rows) for e in comparable), size.rows, _bytes_per_row)
         or Figure(parquet * size.rows, f"as documented: {_bytes_per_row(parquet)} ({rates.parquet:g} a value)"),
-        table=_measured(_table_bytes(kin, space), size.rows, _bytes_per_row)
+        table=_measured(_table_bytes(comparable, space), size.rows, _bytes_per_row)
         or _documented_table(load, size, layout, columnstore),
         columnstore=columnstore,
     )
 
 
-def _raw_bytes(load: Load, size: Size, kin: Sequence[LedgerEntry], rates: _Rates) -> Figure:
+def _raw_bytes(load: Load, size: Size, comparable: Sequence[LedgerEntry], rates: _Rates) -> Figure:
     if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
     value = _of_values(size, rates) + size.files * _BYTES_PER_FILE
     apart = "" if rates.instant == rates.accumulated else f"; {rates.accumulated:g} of rain and snow"
     return _measured(
-        ((e.raw_bytes, sum(facts.values for facts in e.columns)) for e in kin), size.values, _bytes_per_value
+        ((e.raw_bytes, sum(facts.values for facts in e.columns)) for e in comparable), size.values, _bytes_per_value
     ) or Figure(value, f"as documented: {_bytes_per_value(rates.instant)}{apart}")
 
 
@@ -182,20 +185,20 @@ def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
     if not load.kind.downloads_globe:
         return raw
     value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
-    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at the most")
+    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at most")
 
 
 def _of_values(size: Size, rates: _Rates) -> float:
     return size.instant_values * rates.instant + size.accumulated_values * rates.accumulated
 
 
-def _table_bytes(kin: Iterable[LedgerEntry], space: Space | None) -> Iterator[tuple[float | None, float]]:
+def _table_bytes(comparable: Iterable[LedgerEntry], space: Space | None) -> Iterator[tuple[float | None, float]]:
     if space is None:
         return
-    for entry in kin:
+    for entry in comparable:
         month = space.months.get(entry.month)
         if month is not None:
-            # Of months that share chunks, only the whole table has a size.
+            # If months share chunks, only the size of the whole table is known.
             shared = space.bytes_per_row if month.is_sharing else None
             yield (shared * month.rows if shared else month.bytes), month.rows
 
@@ -209,11 +212,13 @@ def _documented_table(load: Load, size: Size, layout: str | None, columnstore: f
     return Figure(per_row * size.rows, f"as documented: {_bytes_per_row(per_row)} {where}")
 
 
-def seconds_of(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry], layout: str | None) -> Seconds:
-    """What `size` of the load, so many months, takes, by the months `kin` of the ledger that tell of it."""
+def estimate_seconds(
+    load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry], layout: str | None
+) -> Seconds:
+    """Estimate the seconds of `size`, which is so many months, from the ledger's `comparable` months."""
 
     def stage(name: str, rows_per_second: float) -> Figure:
-        measured = _measured(((e.seconds.get(name), e.rows) for e in kin), size.rows, _rows_per_second)
+        measured = _measured(((e.seconds.get(name), e.rows) for e in comparable), size.rows, _rows_per_second)
         return measured or documented(rows_per_second)
 
     def documented(rows_per_second: float) -> Figure:
@@ -223,7 +228,7 @@ def seconds_of(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry], 
     load_rate = LOAD_ROWS_PER_SECOND[layout]
     one_after_another = 1 / (1 / _FLATTEN_ROWS_PER_SECOND + 1 / load_rate + 1 / _COMPARE_ROWS_PER_SECOND)
     return Seconds(
-        raw=_raw_seconds(load, size, months, kin),
+        raw=_raw_seconds(load, size, months, comparable),
         flatten=stage("flat", _FLATTEN_ROWS_PER_SECOND),
         load=stage("load", load_rate),
         compare=documented(_COMPARE_ROWS_PER_SECOND),
@@ -233,19 +238,19 @@ def seconds_of(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry], 
     )
 
 
-def _raw_seconds(load: Load, size: Size, months: int, kin: Sequence[LedgerEntry]) -> Figure:
+def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry]) -> Figure:
     if months == 0:
         return Figure(0.0, "nothing to load")
     if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
     if load.kind.is_generated:
-        return _measured(((e.seconds.get("raw"), e.rows) for e in kin), size.rows, _rows_per_second) or Figure(
+        return _measured(((e.seconds.get("raw"), e.rows) for e in comparable), size.rows, _rows_per_second) or Figure(
             size.rows / _GENERATE_ROWS_PER_SECOND, f"as documented: {_rows_per_second(1 / _GENERATE_ROWS_PER_SECOND)}"
         )
     queue = ", the queue included" if load.kind.is_queued else ""
     decides = "; the queue decides" if load.kind.is_queued else ""
     measured = _measured(
-        ((e.seconds.get("raw"), 1) for e in kin), months, lambda rate: f"{rate / 60:,.1f} minutes a month{queue}"
+        ((e.seconds.get("raw"), 1) for e in comparable), months, lambda rate: f"{rate / 60:,.1f} minutes a month{queue}"
     )
     return measured or Figure(None, f"not known before the first month{decides}")
 

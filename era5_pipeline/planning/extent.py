@@ -1,6 +1,6 @@
-"""How much of ERA5 a load is: its months, variables and area, as hours, requests, fields, rows and values.
+"""The extent of a load: its months, variables and area, counted as hours, requests, fields, rows and values.
 
-Here: counting, exactly. Not here: bytes and hours of work (`estimates`), or which of the months are there (`plan`).
+Here: exact counts. Not here: bytes and hours of work (`estimates`), or which of the months are loaded (`make_plan`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GLOBE = Area.parse("global")
 
 @dataclass(frozen=True)
 class Size:
-    """What a month is, or several together. `fields` are asked for; values are what ERA5 has of them."""
+    """The size of one month, or of several together. `fields` are requested; values are those that ERA5 has."""
 
     hours: int = 0
     requests: int = 0
@@ -50,10 +50,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Load:
-    """The load that is asked for.
+    """The requested load.
 
-    `hours_at_most`: only so many first hours of each month. `any_variables`, `any_area`: left to the files that are
-    there; the plan is then of what they hold at the most.
+    `hours_at_most`: only the first hours of each month. `any_variables`, `any_area`: whatever the files hold; the plan
+    is then an upper limit.
     """
 
     months: tuple[Month, ...]
@@ -66,10 +66,10 @@ class Load:
 
     @classmethod
     def of(cls, settings: Settings, months: Iterable[Month]) -> Load:
-        """What `era5 load` would do of these months with these settings.
+        """Return the load that `era5 load` would do for these months with these settings.
 
         Raises:
-            UsageError: if a variable is unknown, or the area no rectangle on Earth.
+            UsageError: if a variable is unknown, or the area is not a rectangle on Earth.
         """
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
         kind = source_kind(source)
@@ -100,11 +100,11 @@ class Load:
 
     @property
     def is_open(self) -> bool:
-        """Whether the files that are there may hold less."""
+        """Whether the files may hold less than the plan counts."""
         return self.any_variables or self.any_area
 
     def size_of(self, month: Month) -> Size:
-        """What the month is. Accumulations begin at 1940-01-01 07:00: the hours before are asked for, and empty."""
+        """Count the month. Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty."""
         asked = min(self.hours_at_most or month.hours, month.hours)
         hours = [max(0, asked - _hours_before(variable, month)) for variable in self.variables]
         accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type == "accum")
@@ -115,22 +115,22 @@ class Load:
             rows=max(hours) * self.locations,
             instant_values=(sum(hours) - accumulated) * self.locations,
             accumulated_values=accumulated * self.locations,
-            # One a day of the Zarr store, else one of each kind of variable.
+            # One a day from the Zarr store, else one for each step type.
             files=month.hours // 24 if self.kind.has_daily_files else len({v.step_type for v in self.variables}),
         )
 
 
 def default_area(source: SourceName) -> Area:
-    """The area of a load that names none."""
+    """Return the area of a load whose settings name none."""
     return Area.parse(source_kind(source).default_area)
 
 
 @cache
 def grid_indices(area: Area) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Indices of the area's latitudes and longitudes: the same for the same places, however the area is written."""
+    """Return the indices of the area's latitudes and longitudes: equal for equal sets of locations."""
     return tuple(area.latitude_indices().tolist()), tuple(area.longitude_indices().tolist())
 
 
 def _hours_before(variable: Variable, month: Month) -> int:
-    """Hours of the month before the variable begins."""
+    """Return the hours of the month before the variable begins."""
     return max(0, hour_of(variable.first_valid) - hour_of(month.start))

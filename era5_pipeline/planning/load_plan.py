@@ -1,6 +1,6 @@
 """The plan of a load: the state of each month, and the size, bytes and seconds of those that are to be loaded.
 
-Here: the plan as values and as JSON. Not here: working it out (`reckon`), or showing it (`cli/plan.py`).
+Here: the plan as values and as JSON. Not here: computing it (`make_plan`), or the display (`cli/plan.py`).
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.estimates import Bytes, Seconds
     from era5_pipeline.planning.extent import Load, Size
-    from era5_pipeline.planning.holdings import Disks, Held
 
-# What becomes of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with
-# other variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
+# The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
+# variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
 State = Literal["loaded", "incomplete", "other", "missing", "early", "future"]
 TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
 
-# What the download might take, while nothing was measured.
+# Guesses for the download, until a month was measured.
 _MINUTES_PER_REQUEST = (10, 30, 60)
 _MEGABYTES_PER_SECOND = (10, 50, 200)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a load is: the state of each month, and the size, bytes and seconds of those that are to be loaded.
+    """The state of each month of a load, and the size, bytes and seconds of those that are to be loaded.
 
     `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME. `preliminary` are loaded
-    months with hours that ECMWF will replace; `complete_from` says when a month can be complete; `warnings` are what
-    does not fit or cannot be loaded yet, each with what to do.
+    months with hours that ECMWF will replace; `complete_from` says when a month can be complete; `warnings` are
+    those of `plan_warnings`.
     """
 
     load: Load
-    held: Held
-    disks: Disks
+    contents: CurrentContents
+    disks: DiskSpace
     states: dict[Month, State]
     preliminary: tuple[Month, ...]
     complete_from: dict[Month, datetime]
@@ -57,12 +57,12 @@ class Plan:
 
     @property
     def to_load(self) -> tuple[Month, ...]:
-        """The months that a load would do."""
+        """The months that a load would load."""
         return self.months(*TO_LOAD)
 
     @property
     def guesses(self) -> tuple[dict[str, float], ...]:
-        """Hours of the download, under assumptions that are named; empty where they are known."""
+        """Hours of the download under named assumptions; empty if they are known."""
         if self.seconds.raw.value is not None:
             return ()
         if self.load.kind.is_queued:
@@ -72,10 +72,10 @@ class Plan:
         return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value, as `era5 plan --json` prints it; null is what is not known."""
-        return {**self._asked(), **self._months(), **self._sizes(), **self._hours(), **self._room()}
+        """Return the plan as a JSON value, as `era5 plan --json` prints it; null means unknown."""
+        return {**self._request(), **self._months(), **self._sizes(), **self._hours(), **self._disk_space()}
 
-    def _asked(self) -> dict[str, Any]:
+    def _request(self) -> dict[str, Any]:
         return {
             "from": str(self.load.months[0]),
             "to": str(self.load.months[-1]),
@@ -83,12 +83,12 @@ class Plan:
             "variables": [variable.column for variable in self.load.variables],
             "area": "global" if self.load.is_global else str(self.load.area),
             "locations": self.load.locations,
-            "layout": self.held.layout,
+            "layout": self.contents.layout,
         }
 
     def _months(self) -> dict[str, Any]:
         def held(count: int) -> int | None:
-            return None if self.held.entries is None else count
+            return None if self.contents.entries is None else count
 
         return {
             "months": len(self.states),
@@ -101,7 +101,7 @@ class Plan:
             "months_to_load": len(self.to_load),
             "first_to_load": str(self.to_load[0]) if self.to_load else None,
             "last_to_load": str(self.to_load[-1]) if self.to_load else None,
-            "loaded_not_known": self.held.reason if self.held.entries is None else None,
+            "loaded_not_known": self.contents.reason if self.contents.entries is None else None,
         }
 
     def _sizes(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Plan:
             },
         }
 
-    def _room(self) -> dict[str, Any]:
+    def _disk_space(self) -> dict[str, Any]:
         return {
             "home_needed_bytes": _rounded(self.bytes.home),
             "home_free_bytes": self.disks.home_free_bytes,

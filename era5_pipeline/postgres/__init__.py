@@ -1,1 +1,1 @@
-"""The server: connecting, database URLs, errors of the server; the embedded server; settings for bulk loads."""
+"""PostgreSQL: connections, database URLs, errors, the embedded server, and settings for bulk loads."""

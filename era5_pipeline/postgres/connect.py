@@ -1,7 +1,7 @@
-"""Which server, and connections to it: the embedded one by default, any other by its URL.
+"""Connections to the server: the embedded one by default, any other by its URL.
 
-Here: connecting, databases, what the server is. Not here: the table (`layouts`, `schema`), URLs (`urls`) or the
-embedded server itself.
+Here: connecting, creating databases, the server's version. Not here: the table (`warehouse`), URLs (`urls`) or running
+the embedded server (`embedded`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg import conninfo, pq, sql
 
 from era5_pipeline.model.errors import ServerUnreachableError, ServerUnsuitableError, TransientError
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.server_errors import server_errors, translated
+from era5_pipeline.postgres.server_errors import server_errors, translate_error
 from era5_pipeline.postgres.urls import database_of, normalized, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
@@ -26,19 +26,24 @@ if TYPE_CHECKING:
 
 DATABASE = "era5"
 DAGSTER_SUFFIX = "_dagster"
-# The oldest that is still maintained (14 ended in November 2026), and the oldest that was tried.
+# The oldest version that is still maintained (14 ended in November 2026), and the oldest that was tested.
 OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
 _PING_SECONDS = 2
-# When a network says nothing any more: libpq itself asks after two hours, and for data on their way never.
-_SILENCE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6, "tcp_user_timeout": 120_000}
-# libpq gives no SQLSTATE of a connection that failed, only the server's words.
+# When the connection goes silent: by default, libpq checks after two hours, and never while it waits for sent data.
+_DEAD_CONNECTION_LIMITS = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 120_000,
+}
+# libpq gives no SQLSTATE for a failed connection, only the server's message.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
 
 @dataclass(frozen=True)
 class Server:
-    """What the server is. `timescaledb` is the installed version, None without; `license` its edition."""
+    """The server's version. `timescaledb` is the version of the extension, None without it; `license` its edition."""
 
     version: int
     version_text: str
@@ -52,7 +57,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Warehouse:
-    """A database to load into and ask. The URL may hold a password and is kept out of `repr`."""
+    """The database that holds the weather. The URL may hold a password and is kept out of `repr`."""
 
     url: str
 
@@ -65,36 +70,36 @@ class Warehouse:
         return without_password(self.url)
 
     def connect(self) -> psycopg.Connection:
-        """A new connection, autocommit, in UTC.
+        """Open a connection, in autocommit mode and UTC.
 
         Raises:
-            UsageError: if the URL cannot be meant.
-            TransientError: if the server is just starting or stopping, or has no connection free.
-            ServerUnreachableError: if there is none to be had; names the server.
+            UsageError: if the URL is invalid.
+            TransientError: if the server is starting or stopping, or has no free connection.
+            ServerUnreachableError: if no server is reachable; names it.
             ServerUnsuitableError: if the server is too old.
         """
         given = url_parameters(self.url)
         own_options = given.get("options", "")
-        silence: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in given}
+        limits: dict[str, Any] = {name: value for name, value in _DEAD_CONNECTION_LIMITS.items() if name not in given}
         try:
             connection = psycopg.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="era5",
-                # Of a database without an encoding (SQL_ASCII), text would come as bytes.
+                # From a database without an encoding (SQL_ASCII), text would come as bytes.
                 client_encoding="UTF8",
-                # A session in local time would draw month borders elsewhere.
+                # In local time, months would begin and end at other instants.
                 options=f"{own_options} -c TimeZone=UTC".strip(),
-                **silence,
+                **limits,
             )
         except psycopg.OperationalError as error:
             raise _no_connection(self.url, error) from error
         try:
             require_supported(connection.info.server_version, self.shown)
             with server_errors(f"connecting to {self.shown}"):
-                # A user called era5 would, by the usual path, make the table weather in the ledger's schema, where
-                # nobody else looks for it.
+                # A user named era5 would, with the default search path, create the table weather in the ledger's
+                # schema, where nobody else looks for it.
                 connection.execute(
                     "SELECT set_config('search_path', 'public', false) WHERE current_schema() = 'era5' "
                     "OR (current_user = 'era5' AND current_setting('search_path') = '\"$user\", public')"
@@ -106,25 +111,25 @@ class Warehouse:
 
 
 def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
-    said = " ".join(str(error).split())
-    what = f"{without_password(url)}: {said}"
-    if any(words in said for words in _NONE_FREE):
+    message = " ".join(str(error).split())
+    what = f"{without_password(url)}: {message}"
+    if any(words in message for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
     ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
     if ping == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
     return ServerUnreachableError(
         what,
-        remedy="Is the server running, and ERA5_DATABASE_URL right (user, password, database)? "
-        "Unset it to use the embedded server.",
+        remedy="Check that the server is running and that ERA5_DATABASE_URL is right (user, password, database), or "
+        "unset it to use the embedded server.",
     )
 
 
 def require_supported(version: int, shown: str) -> None:
-    """Raise if a server of this version (as libpq gives it: 140012 is 14.12) is too old.
+    """Raise if the server's version (in libpq's form: 140012 is 14.12) is too old.
 
     Raises:
-        ServerUnsuitableError: naming the server as `shown`.
+        ServerUnsuitableError: if it is; names the server as `shown`.
     """
     if version // 10000 < OLDEST_VERSION:
         raise ServerUnsuitableError(
@@ -135,13 +140,13 @@ def require_supported(version: int, shown: str) -> None:
 
 
 def ensure_database(url: str) -> None:
-    """Create the database that the URL names, where it is missing.
+    """Create the database that the URL names, if it does not exist.
 
     Raises:
         TransientError, ServerUnreachableError: if the server cannot be reached.
-        ServerUnsuitableError: if it is missing and may not be created.
+        ServerUnsuitableError: if this user may not create it.
     """
-    # Asking for it first needs no privilege beyond the user's own database.
+    # Connecting to it first needs no privilege on any other database.
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
@@ -152,7 +157,7 @@ def ensure_database(url: str) -> None:
 
 
 def _is_missing(url: str) -> bool:
-    """Whether the server answers and lacks the database; for servers that speak other languages than English."""
+    """Whether the server answers and lacks the database; for servers whose messages are not English."""
     try:
         with psycopg.connect(with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
             found = maintenance.execute("SELECT FROM pg_database WHERE datname = %s", (database_of(url),)).fetchone()
@@ -169,26 +174,26 @@ def _create_database(url: str) -> None:
         ) as maintenance:
             maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-        return  # another process was quicker
-    except psycopg.errors.ObjectInUse as error:  # someone visits the database that new ones are copied from
-        raise translated(error, f"creating {without_password(url)}") from error
+        return  # another process created it first
+    except psycopg.errors.ObjectInUse as error:  # a session uses the template database
+        raise translate_error(error, f"creating {without_password(url)}") from error
     except psycopg.Error as error:
         raise ServerUnsuitableError(
             f"{without_password(url)}: the database does not exist and could not be created "
-            f"({translated(error, 'CREATE DATABASE').message})",
+            f"({translate_error(error, 'CREATE DATABASE').message})",
             remedy=f"Let an administrator run: CREATE DATABASE {name} OWNER <your user>;",
         ) from error
 
 
 @contextmanager
 def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
-    """The warehouse of the settings; the embedded server runs at least as long as this is open.
+    """Open the warehouse of the settings; the embedded server runs at least as long as this context.
 
-    `create` is for those who write: it makes the database where the server lacks it.
+    `create` is for commands that write: it creates the database if the server lacks it.
 
     Raises:
-        UsageError: if the URL is none.
-        WarehouseError: if there is no server to be had.
+        UsageError: if the URL is not a PostgreSQL URL.
+        WarehouseError: if no server is reachable.
     """
     if settings.database_url is not None:
         url = normalized(settings.database_url.get_secret_value())
@@ -204,7 +209,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
 
 
 def start_warehouse(settings: Settings) -> Warehouse:
-    """The warehouse of the settings; an embedded server is started and runs until it is told to stop."""
+    """Return the warehouse of the settings; the embedded server is started, and runs until it is stopped."""
     if settings.database_url is not None:
         return Warehouse(normalized(settings.database_url.get_secret_value()))
     server = EmbeddedServer(settings.home)
@@ -215,7 +220,7 @@ def start_warehouse(settings: Settings) -> Warehouse:
 
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
-    """The URL of Dagster's own database; it is created where it is missing."""
+    """Return the URL of Dagster's own database, which is created if it does not exist."""
     if settings.dagster_database_url is not None:
         url = normalized(settings.dagster_database_url.get_secret_value())
     else:
@@ -225,8 +230,8 @@ def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
 
 
 def describe_server(connection: psycopg.Connection) -> Server:
-    """What the connected server is."""
-    with server_errors("asking what the server is"):
+    """Return the version of the connected server."""
+    with server_errors("reading the server's version"):
         row = connection.execute(
             "SELECT split_part(current_setting('server_version'), ' ', 1), "
             "current_setting('timescaledb.license', true), "

@@ -1,4 +1,4 @@
-"""What the server says, as errors that a user can act on: transient or permanent, and the remedy."""
+"""Errors of the server, translated into errors that a user can act on: transient or permanent, and the remedy."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 @contextmanager
 def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
-    """Turn what psycopg raises within into an `Era5Error` that begins with `doing`.
+    """Translate psycopg's errors in this context into an `Era5Error` whose message begins with `doing`.
 
-    `afterwards` says what such an error leaves behind; the remedy begins with it.
+    `afterwards` says what state such an error leaves behind; the remedy begins with it.
 
     Raises:
-        TransientError: the connection was cut, the server restarts or has too many connections.
-        ServerUnsuitableError: a privilege is missing, the server is read-only.
-        MonthLockedError: a lock could not be had in time.
-        WarehouseError: anything else the server says.
+        TransientError: the connection was lost, the server restarts or has too many connections.
+        ServerUnsuitableError: a privilege is missing, or the server is read-only.
+        MonthLockedError: a lock was not granted in time.
+        WarehouseError: any other error of the server.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise translated(error, doing, afterwards=afterwards) from error
+        raise translate_error(error, doing, afterwards=afterwards) from error
 
 
-def translated(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
-    """The error to show for what psycopg raised."""
-    said = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
-    kind, remedy = _judged(error)
-    return kind(f"{doing}: {said[0]}", remedy=f"{afterwards} {remedy}".lstrip())
+def translate_error(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
+    """Return the error to raise in place of psycopg's."""
+    lines = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]
+    kind, remedy = _type_and_remedy(error)
+    return kind(f"{doing}: {lines[0]}", remedy=f"{afterwards} {remedy}".lstrip())
 
 
-def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
+def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:
     match error:
         case pg.DiskFull():
             return WarehouseError, "Free space on the database server's disk, then run it again."
@@ -54,7 +54,7 @@ def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
         case pg.ReadOnlySqlTransaction():
             return ServerUnsuitableError, "This server is read-only (a standby?): use the primary's URL."
         case pg.LockNotAvailable() | pg.DeadlockDetected():
-            return MonthLockedError, "Run it again when the other user of the table is done."
+            return MonthLockedError, "Run it again when the other session has finished with the table."
         case pg.TooManyConnections() | pg.CannotConnectNow():
             return TransientError, "Try again in a moment, or raise max_connections."
         case pg.ObjectInUse():
@@ -62,11 +62,11 @@ def _judged(error: psycopg.Error) -> tuple[type[Era5Error], str]:
         case _ if _is_lost(error):
             return TransientError, "The connection to the server was lost: run it again."
         case _:
-            return WarehouseError, "The server's log has more of this."
+            return WarehouseError, "See the server's log for details."
 
 
 def _is_lost(error: psycopg.Error) -> bool:
-    # Without a SQLSTATE it is the client library that speaks, of a connection that is gone.
+    # Without a SQLSTATE the error is the client library's: the connection is lost.
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return error.sqlstate.startswith(("08", "57P"))

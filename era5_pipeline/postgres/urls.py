@@ -1,4 +1,4 @@
-"""Database URLs: read as libpq reads them, spelled so that every client takes them, shown without their password."""
+"""Database URLs: parsed as libpq parses them, normalized for every client, and shown without their password."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ _ESCAPES = "In a password, write / as %2F, @ as %40, # as %23, ? as %3F, % as %2
 
 
 def url_parameters(url: str) -> dict[str, str]:
-    """What libpq understands by the URL.
+    """Parse the URL as libpq does.
 
     Raises:
-        UsageError: if it is none. It repeats nothing of it: a misread URL has its password anywhere.
+        UsageError: if it is invalid. The message repeats nothing of it: in a misread URL, the password may be anywhere.
     """
     try:
         parsed = conninfo.conninfo_to_dict(url)
-    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter of %E2 and the like, which are no character
+    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter for escapes that are no UTF-8, such as %E2
         raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=f"{_REMEDY} {_ESCAPES}") from None
     parameters = {key: str(value) for key, value in parsed.items() if value is not None}
     ports = parameters.get("port", "").split(",")
-    # As in user:pass/word@host/database, of which libpq makes a host `user` with a port `pass`.
+    # As in user:pass/word@host/database, where libpq reads a host `user` with a port `pass`.
     has_at = any("@" in parameters.get(name, "") for name in ("host", "dbname"))
     if has_at or not all(port == "" or port.isdecimal() for port in ports):
-        raise UsageError("ERA5_DATABASE_URL: its parts cannot be told apart", remedy=f"{_REMEDY} {_ESCAPES}")
+        raise UsageError(
+            "ERA5_DATABASE_URL is ambiguous: a special character is not escaped", remedy=f"{_REMEDY} {_ESCAPES}"
+        )
     return parameters
 
 
 def without_password(url: str) -> str:
-    """The URL with user, host, port and database alone."""
+    """Return the URL with only user, host, port and database."""
     parameters = url_parameters(url)
     user = f"{parameters['user']}@" if "user" in parameters else ""
     host = parameters.get("host", "localhost")
@@ -42,10 +44,10 @@ def without_password(url: str) -> str:
 
 
 def normalized(url: str) -> str:
-    """The URL as every client takes it.
+    """Return the URL in a form that libpq and SQLAlchemy both accept.
 
     Raises:
-        UsageError: if it is no PostgreSQL URL, or names no database.
+        UsageError: if it is not a PostgreSQL URL, or names no database.
     """
     url = url.strip()
     if not url.startswith(("postgresql://", "postgres://")):
@@ -57,7 +59,7 @@ def normalized(url: str) -> str:
 
 
 def with_database(url: str, database: str) -> str:
-    """The same server, another database."""
+    """Return the URL of another database on the same server."""
     rest = url_parameters(url)
     rest.pop("dbname", None)
     credentials = quote(rest.pop("user", ""), safe="")
@@ -66,7 +68,7 @@ def with_database(url: str, database: str) -> str:
     if credentials:
         credentials += "@"
     place = ""
-    # A socket's folder and several hosts have no place before the database: they stay parameters.
+    # A socket's folder or several hosts cannot stand before the database: they stay parameters.
     if "host" in rest and not set(rest["host"]) & set("/,"):
         host = rest.pop("host")
         place = f"[{host}]" if ":" in host else host
@@ -81,5 +83,5 @@ def with_database(url: str, database: str) -> str:
 
 
 def database_of(url: str) -> str:
-    """The database that the URL names."""
+    """Return the database that the URL names."""
     return url_parameters(url).get("dbname", "")

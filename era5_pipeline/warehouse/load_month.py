@@ -126,8 +126,8 @@ class _Load:
             heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
 
             def on_rows(rows: int) -> None:
-                counter.add(rows)
                 heartbeat.add(rows)
+                counter.add(rows)
 
             def finish(rows: int) -> None:
                 heartbeat.close()

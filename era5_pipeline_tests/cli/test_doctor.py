@@ -66,7 +66,7 @@ def test_names_are_whole_in_any_terminal(server_url: str, tmp_path: Path, column
     assert any(line.startswith("  max_parallel_workers_per_gather ") for line in table)
     assert all(len(line) <= columns for line in table)
     # The reason is beside the setting, or below.
-    reason = "What the planner takes to be cached"
+    reason = "The planner's estimate of what is cached"
     assert any(line.startswith("  effective_cache_size ") and reason in line for line in table) is (columns == 200)
     assert any(line.startswith(f"effective_cache_size: {reason}") for line in table) is (columns == 80)
 
@@ -75,20 +75,20 @@ def test_what_is_to_change_is_shown_with_its_sql(here: Here, database_url: str) 
     here.set(ERA5_DATABASE_URL=database_url)
     said = here.run("doctor", "--memory", "4000", "--profile", "bulk").out
     assert "memory 4000.0 GB (given)" in said
-    assert re.search(r"\n +effective_cache_size +\w+ +>= 2000GB +change +reload +What", said)
-    assert re.search(r"\n +synchronous_commit +on +off +change +reload +A study", said)
+    assert re.search(r"\n +effective_cache_size +\w+ +>= 2000GB +change +reload +The", said)
+    assert re.search(r"\n +synchronous_commit +on +off +change +reload +In a", said)
     tail = said[said.index("-- Profile bulk") :]
     assert "ALTER SYSTEM SET effective_cache_size = '2000GB';\n" in tail
     assert tail.count("SELECT pg_reload_conf();") == 2
     assert tail.endswith(
-        "\n-- Afterwards, to go back:\nALTER SYSTEM RESET synchronous_commit;\nSELECT pg_reload_conf();\n"
+        "\n-- After the load, to go back:\nALTER SYSTEM RESET synchronous_commit;\nSELECT pg_reload_conf();\n"
     )
 
 
 def test_the_profile_reckless_says_so(here: Here, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
     said = here.run("doctor", "--profile", "reckless").out
-    assert "warning: the profile reckless is what it says" in said
+    assert "warning: the profile reckless turns fsync off" in said
     assert "ALTER SYSTEM SET fsync = 'off';\n" in said
     assert "fsync" not in here.run("doctor", "--profile", "bulk").out
 
@@ -150,7 +150,7 @@ def test_what_alter_system_cannot_change_is_said(here: Here, wanting: str) -> No
     here.set(ERA5_DATABASE_URL=wanting)
     said = here.run("doctor").out
     assert re.search(r"\n +jit +on +off +elsewhere +", said)
-    assert "warning: jit = on is set by ALTER DATABASE ... SET, which wins over ALTER SYSTEM\n      Change it" in said
+    assert "warning: jit = on is set by ALTER DATABASE ... SET, which overrides ALTER SYSTEM\n      Change it" in said
     assert "ALTER SYSTEM SET" not in said
     assert "-- Left out (era5 doctor says why): jit" in said
 
@@ -188,7 +188,7 @@ def test_a_server_that_is_elsewhere(database_url: str, tmp_path: Path) -> None:
     assert (rows["shared_buffers"]["advised"], rows["jit"]["verdict"]) == (None, "ok")
     remedies = [finding["remedy"] for finding in found["findings"]]
     for option in ("--memory GB", "--cores N", "--disk GB"):
-        assert f"Say it: era5 doctor {option}" in remedies
+        assert f"Give it: era5 doctor {option}" in remedies
     shown = run("--cores", "2").stdout
     assert "its machine: memory unknown, cores 2 (given), free disk unknown" in shown
     assert re.search(r"\n +shared_buffers +\w+ +needs --memory +unknown +", shown)

@@ -168,7 +168,7 @@ def test_an_embedded_server_that_does_not_run_is_not_started() -> None:
         assert not home.server.is_running()
         assert {path: path.stat().st_mtime_ns for path in home.path.rglob("*")} == before
         assert (value["months_loaded"], value["months_to_load"], value["layout"]) == (None, 1, "partitions")
-        assert "does not run" in value["loaded_not_known"]
+        assert "is not running" in value["loaded_not_known"]
         home.run("db", "start")
         assert home.run("plan", "--from", "2024-01", "--json").json()["months_loaded"] == 0
 

@@ -1,4 +1,4 @@
-"""From waits to a verdict: which, that it names what a person can act on, and that servers know the waits' names."""
+"""From waits to the bottleneck: the right kind, an actionable text, and names of waits that real servers use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.monitor.activity import Report
-from era5_pipeline.monitor.bottleneck import Kind, find_bottleneck, group_of, shares
-from era5_pipeline.monitor.glances import CPU, HIDDEN, IDLE, Loader
+from era5_pipeline.monitor.bottleneck import Kind, find_bottleneck, kind_of_wait, wait_shares
+from era5_pipeline.monitor.session_samples import CPU, HIDDEN, IDLE, Loader
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
@@ -32,7 +32,6 @@ def loader(
         phase="COPY",
         rows=0,
         rows_per_second=0,
-        rows_estimated=False,
         bytes=0,
         bytes_per_second=0,
         waits=waits,
@@ -64,7 +63,7 @@ def report(*loaders: Loader, requested: int = 0, wal_bytes: int = 0) -> Report:
         ({"Client:ClientRead": 7, CPU: 3}, "loader", "for 70 % of the time the server waits for rows"),
         ({CPU: 6, "Client:ClientRead": 4}, "processor", "for 60 % of the time"),
         ({"LWLock:WALWrite": 3, "IO:WalSync": 2, "LWLock:WALInsert": 1, CPU: 4}, "wal", "60 % of the time (LWLock:WAL"),
-        # As PostgreSQL 15 and 16 call them.
+        # Names in PostgreSQL 15 and 16.
         ({"IO:WALWrite": 5, "IO:WALSync": 3}, "wal", "100 % of the time (IO:WALWrite)"),
         ({"IO:DataFileExtend": 4, "IO:DataFileWrite": 3, CPU: 3}, "disk", "70 % of the time (IO:DataFileExtend)"),
         ({"IO:AioIoCompletion": 9, CPU: 1}, "disk", "90 %"),
@@ -74,68 +73,68 @@ def report(*loaders: Loader, requested: int = 0, wal_bytes: int = 0) -> Report:
         ({"IPC:SyncRep": 6, CPU: 4}, "wal", "IPC:SyncRep"),
         ({"IPC:MessageQueueSend": 6, CPU: 4}, "other", "IPC:MessageQueueSend"),
         ({IDLE: 10}, "idle", "between two statements"),
-        # Idle sessions tell nothing of those that work: a load's first session, while others copy.
+        # Idle sessions say nothing about busy ones: a load's first session is idle while its workers copy.
         ({IDLE: 10, CPU: 1}, "processor", "100 %"),
         ({HIDDEN: 10}, "hidden", "GRANT pg_monitor"),
         ({HIDDEN: 6, CPU: 4}, "processor", "100 %"),
     ],
 )  # fmt: skip
-def test_verdict_by_what_is_waited_for(waits: dict[str, int], kind: Kind, words: str) -> None:
+def test_the_bottleneck_follows_from_the_waits(waits: dict[str, int], kind: Kind, words: str) -> None:
     found = find_bottleneck(report(loader(waits)))
     assert found.kind == kind
     assert words in found.text
 
 
-def test_nothing_loads() -> None:
+def test_without_loaders_nothing_is_loading() -> None:
     assert find_bottleneck(report()).kind == "nothing"
 
 
-def test_small_waits_of_a_kind_add_up() -> None:
+def test_waits_of_the_same_kind_add_up() -> None:
     waits = {"IO:WalSync": 2, "IO:WalWrite": 2, "LWLock:WALWrite": 1, CPU: 4}
     assert find_bottleneck(report(loader(waits))).kind == "wal"
 
 
-def test_sessions_that_work_are_counted_and_not_the_one_that_waits_for_them() -> None:
+def test_only_busy_sessions_count_as_using_a_core() -> None:
     found = find_bottleneck(report(loader({IDLE: 10}), loader({CPU: 9}, pid=8), loader({CPU: 9}, pid=9)))
     assert "2 sessions, one core each" in found.text
 
 
-def test_a_lock_goes_first_and_its_holder_is_named() -> None:
+def test_a_lock_takes_precedence_and_its_holder_is_named() -> None:
     blocked = loader({"Lock:relation": 6, CPU: 4}, month=Month(2023, 7), blocked_by=("session 9 of ana",))
     found = find_bottleneck(report(loader({CPU: 10}, pid=8), blocked))
     assert found.kind == "lock"
     assert "2023-07 (session 7) waits for session 9 of ana" in found.text
 
 
-def test_a_lock_that_was_given_in_time_is_no_bottleneck() -> None:
+def test_a_short_wait_for_a_lock_is_no_bottleneck() -> None:
     assert find_bottleneck(report(loader({"Lock:relation": 1, CPU: 9}))).kind == "processor"
-    given_by_now = find_bottleneck(report(loader({"Lock:relation": 9, CPU: 1})))
-    assert given_by_now.kind == "lock"
-    assert "which it has by now" in given_by_now.text
+    granted = find_bottleneck(report(loader({"Lock:relation": 9, CPU: 1})))
+    assert granted.kind == "lock"
+    assert "and has it now" in granted.text
 
 
-def test_a_lock_shows_where_waits_are_hidden() -> None:
+def test_a_lock_is_found_even_if_waits_are_hidden() -> None:
     found = find_bottleneck(report(loader({HIDDEN: 10}, blocked_by=("session 9",))))
     assert found.kind == "lock"
     assert "session 9" in found.text
 
 
-def test_checkpoints_for_want_of_log() -> None:
+def test_checkpoints_requested_by_a_full_log_are_the_bottleneck() -> None:
     writing = loader({"IO:WalSync": 8, CPU: 2})
     found = find_bottleneck(report(writing, requested=4, wal_bytes=2 * _GB))
     assert found.kind == "checkpoints"
-    assert "asked for 4 in the last minute" in found.text
+    assert "a full log requested 4 in the last minute" in found.text
     assert "max_wal_size (1.1 GB now)" in found.text
     assert "era5 doctor" in found.text
-    # Where the processor is what is short, they are told of beside it.
+    # If the processor is the bottleneck, they are mentioned after it.
     found = find_bottleneck(report(loader({CPU: 9}), requested=4, wal_bytes=2 * _GB))
     assert found.kind == "processor"
-    assert "asked for 4 in the last minute" in found.text
-    # Now and then one is as it should be.
+    assert "a full log requested 4 in the last minute" in found.text
+    # An occasional one is normal.
     assert find_bottleneck(report(writing, requested=1, wal_bytes=2 * _GB)).kind == "wal"
 
 
-def test_checkpoints_that_others_asked_for_are_not_for_want_of_log() -> None:
+def test_checkpoints_that_others_requested_are_not_blamed_on_a_full_log() -> None:
     found = find_bottleneck(report(loader({"IO:WalSync": 8, CPU: 2}), requested=9, wal_bytes=_GB // 10))
     assert found.kind == "wal"
     assert "Checkpoints" not in found.text
@@ -148,37 +147,37 @@ WAITS = st.dictionaries(
 
 
 @given(WAITS)
-def test_shares_add_up(waits: dict[str, int]) -> None:
-    found = shares(waits)
+def test_wait_shares_add_up_to_1(waits: dict[str, int]) -> None:
+    found = wait_shares(waits)
     assert sum(found.values()) == pytest.approx(1) or not found
     assert list(found.values()) == sorted(found.values(), reverse=True)
     assert not {IDLE, HIDDEN} & found.keys()
 
 
 @given(st.lists(WAITS, min_size=1), st.integers(0, 100), st.integers(0, 100 * _GB))
-def test_there_is_a_verdict_whatever_is_seen(seen: list[dict[str, int]], requested: int, wal_bytes: int) -> None:
-    loaders = [loader(waits, pid=n) for n, waits in enumerate(seen)]
+def test_any_sample_has_a_bottleneck(sampled: list[dict[str, int]], requested: int, wal_bytes: int) -> None:
+    loaders = [loader(waits, pid=n) for n, waits in enumerate(sampled)]
     found = find_bottleneck(report(*loaders, requested=requested, wal_bytes=wal_bytes))
-    kinds = {group_of(wait) for wait in sum(map(Counter, seen), Counter[str]())}
+    kinds = {kind_of_wait(wait) for wait in sum(map(Counter, sampled), Counter[str]())}
     assert found.kind in kinds | {"lock", "checkpoints", "idle", "hidden"}
     assert found.text
     assert "\n" not in found.text
 
 
-def test_one_more_loader_that_does_nothing_changes_nothing() -> None:
+def test_a_loader_without_waits_does_not_change_the_bottleneck() -> None:
     one = report(loader({"Client:ClientRead": 7, CPU: 3}))
     assert find_bottleneck(replace(one, loaders=(*one.loaders, loader({}, pid=8)))) == find_bottleneck(one)
 
 
-def test_the_server_knows_these_waits(shared_warehouse: Warehouse) -> None:
-    """The names that are judged by are those of the servers under test: a wait renamed would go unnoticed."""
+def test_the_classified_waits_exist_on_the_server(shared_warehouse: Warehouse) -> None:
+    """A wait that a new version of PostgreSQL renames must not go unnoticed."""
     with shared_warehouse.connect() as connection:
         if connection.info.server_version < 170000:
             pytest.skip("before PostgreSQL 17, servers do not say which waits they know")
         names = connection.execute("SELECT type || ':' || name FROM pg_wait_events").fetchall()
     groups: dict[Kind, set[str]] = {}
     for (name,) in names:
-        groups.setdefault(group_of(name), set()).add(name)
+        groups.setdefault(kind_of_wait(name), set()).add(name)
     assert groups["loader"] == {"Client:ClientRead"}
     assert groups["wal"] >= {"IO:WalWrite", "IO:WalSync", "IO:WalInitWrite", "LWLock:WALWrite", "LWLock:WALInsert"}
     assert groups["disk"] >= {"IO:DataFileRead", "IO:DataFileWrite", "IO:DataFileExtend", "IPC:BufferIo"}

@@ -1,4 +1,4 @@
-"""Which server, and what is said when there is none."""
+"""Connections to servers, and the errors of servers that are unreachable, unsuitable or busy."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def drop(server_url: str, *names: str) -> None:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-def test_a_session_is_in_utc_and_commits_by_itself(warehouse: Warehouse) -> None:
+def test_a_session_is_in_utc_and_autocommit(warehouse: Warehouse) -> None:
     with warehouse.connect() as connection:
         assert connection.autocommit
         assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
         assert connection.execute("SHOW application_name").fetchone() == ("era5",)
 
 
-def test_the_urls_own_options_stay(database_url: str) -> None:
+def test_options_in_the_url_are_kept(database_url: str) -> None:
     url = database_url + "&options=-c%20work_mem%3D5MB%20-c%20TimeZone%3DAsia/Jakarta"
     with Warehouse(url).connect() as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("5MB",)
         assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
 
 
-def test_what_the_server_is(warehouse: Warehouse, host: Host) -> None:
+def test_the_servers_version_and_extension(warehouse: Warehouse, host: Host) -> None:
     with warehouse.connect() as connection:
         plain = describe_server(connection)
         assert (plain.timescaledb, plain.license) == (None, None)
@@ -78,27 +78,27 @@ def test_what_the_server_is(warehouse: Warehouse, host: Host) -> None:
     assert (found.timescaledb, found.license) == (host.timescaledb, host.license)
 
 
-def test_servers_in_words() -> None:
+def test_a_server_as_text() -> None:
     assert str(Server(17, "17.11", None, None)) == "PostgreSQL 17.11"
     assert str(Server(17, "17.11", "2.29.2", "timescale")) == "PostgreSQL 17.11 + TimescaleDB 2.29.2 (timescale)"
 
 
 @pytest.mark.parametrize("version", [OLDEST_VERSION * 10000, 170011, 180004])
-def test_versions_that_will_do(version: int) -> None:
+def test_supported_versions_are_accepted(version: int) -> None:
     require_supported(version, "postgresql://h/d")
 
 
 @pytest.mark.parametrize(
     ("version", "named"), [(130014, "13"), (90624, "9"), (OLDEST_VERSION * 10000 - 1, str(OLDEST_VERSION - 1))]
 )
-def test_versions_that_are_too_old(version: int, named: str) -> None:
+def test_versions_that_are_too_old_are_rejected(version: int, named: str) -> None:
     with pytest.raises(
         ServerUnsuitableError, match=rf"^postgresql://h/d is PostgreSQL {named}\nPostgreSQL {OLDEST_VERSION} or later"
     ):
         require_supported(version, "postgresql://h/d")
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and not listening
         port = taken.getsockname()[1]
@@ -106,17 +106,17 @@ def test_a_server_that_is_not_there() -> None:
         for attempt in (Warehouse(url).connect, lambda: ensure_database(url)):
             with pytest.raises(ServerUnreachableError, match=f"postgresql://user@127.0.0.1:{port}/era5: ") as failed:
                 attempt()
-            assert "Is the server running, and ERA5_DATABASE_URL right" in failed.value.remedy
+            assert "Check that the server is running and that ERA5_DATABASE_URL is right" in failed.value.remedy
             assert SECRET not in str(failed.value)
 
 
-def test_a_name_that_is_none() -> None:
+def test_a_host_name_that_does_not_exist() -> None:
     with pytest.raises(ServerUnreachableError, match=r"no-such-host\.invalid"):
         Warehouse("postgresql://u@no-such-host.invalid/d").connect()
 
 
-def test_something_else_that_listens() -> None:
-    """It takes the connection and says nothing that PostgreSQL says."""
+def test_a_port_where_another_program_listens() -> None:
+    """It accepts the connection and answers in another protocol."""
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer() -> None:
@@ -136,7 +136,7 @@ def test_something_else_that_listens() -> None:
 
 @contextmanager
 def needing_passwords(embedded: EmbeddedServer, role: str) -> Iterator[None]:
-    """Within, the server asks the role for its password."""
+    """Make the server ask the role for its password in this context."""
     url, rules = embedded.url("postgres"), embedded.data_folder / "pg_hba.conf"
     before = rules.read_text()
     try:
@@ -150,7 +150,9 @@ def needing_passwords(embedded: EmbeddedServer, role: str) -> Iterator[None]:
         ask(url, "SELECT pg_reload_conf()")
 
 
-def test_a_wrong_password(embedded: EmbeddedServer, database_url: str, server_url: str) -> None:
+def test_a_wrong_password_is_rejected_and_not_repeated(
+    embedded: EmbeddedServer, database_url: str, server_url: str
+) -> None:
     with fresh_role(server_url, f"PASSWORD '{SECRET}'") as role, needing_passwords(embedded, role):
         right, wrong = as_role(database_url, role, SECRET), as_role(database_url, role, "hunter3")
         with Warehouse(right).connect() as connection:
@@ -163,7 +165,7 @@ def test_a_wrong_password(embedded: EmbeddedServer, database_url: str, server_ur
             Warehouse(as_role(database_url, role)).connect()
 
 
-def test_passwords_are_kept_out_of_everything(database_url: str) -> None:
+def test_no_text_or_error_contains_the_password(database_url: str) -> None:
     url = as_role(database_url, "postgres", SECRET)
     warehouse = Warehouse(url)
     for text in (repr(warehouse), str(warehouse), warehouse.shown, f"{warehouse}"):
@@ -175,17 +177,17 @@ def test_passwords_are_kept_out_of_everything(database_url: str) -> None:
     assert SECRET not in repr(refused.value)
 
 
-def test_a_url_that_cannot_be_meant() -> None:
+def test_an_ambiguous_url_is_rejected_without_its_password() -> None:
     warehouse = Warehouse(f"postgresql://u:{SECRET}/x@h/d")
     with pytest.raises(UsageError) as refused:
         warehouse.connect()
     assert SECRET not in str(refused.value)
 
 
-# Databases that are missing
+# Missing databases
 
 
-def test_a_missing_database_is_made(server_url: str) -> None:
+def test_a_missing_database_is_created(server_url: str) -> None:
     url = with_database(server_url, f"missing {os.getpid()} %")
     with pytest.raises(ServerUnreachableError, match="does not exist"):
         Warehouse(url).connect()
@@ -197,7 +199,7 @@ def test_a_missing_database_is_made(server_url: str) -> None:
         drop(server_url, database_of(url))
 
 
-def test_many_make_the_same_database_at_once(server_url: str) -> None:
+def test_threads_that_create_the_same_database_at_once_all_succeed(server_url: str) -> None:
     url = with_database(server_url, f"missing_{os.getpid()}")
     failed: list[BaseException] = []
 
@@ -219,7 +221,7 @@ def test_many_make_the_same_database_at_once(server_url: str) -> None:
         drop(server_url, database_of(url))
 
 
-def test_a_missing_database_that_may_not_be_made(server_url: str) -> None:
+def test_a_missing_database_that_the_user_may_not_create(server_url: str) -> None:
     with fresh_role(server_url) as role:
         url = as_role(with_database(server_url, "nowhere"), role)
         expected = (
@@ -230,15 +232,15 @@ def test_a_missing_database_that_may_not_be_made(server_url: str) -> None:
             ensure_database(url)
 
 
-def test_a_missing_user_is_not_taken_for_a_missing_database(server_url: str) -> None:
+def test_a_missing_user_is_not_mistaken_for_a_missing_database(server_url: str) -> None:
     with pytest.raises(ServerUnreachableError, match='role "nobody_of_that_name" does not exist'):
         ensure_database(as_role(server_url, "nobody_of_that_name"))
 
 
-# Servers that have no time just now
+# Busy servers
 
 
-def test_no_connection_free(database_url: str, server_url: str) -> None:
+def test_a_role_without_a_free_connection_is_a_transient_error(database_url: str, server_url: str) -> None:
     with fresh_role(server_url, "CONNECTION LIMIT 1") as role:
         url = as_role(database_url, role)
         with Warehouse(url).connect():
@@ -248,7 +250,7 @@ def test_no_connection_free(database_url: str, server_url: str) -> None:
                 ensure_database(url)
 
 
-def test_all_connections_taken(database_url: str) -> None:
+def test_a_server_without_a_free_connection_is_a_transient_error(database_url: str) -> None:
     with ExitStack() as taken:
         with suppress(psycopg.OperationalError):
             while True:
@@ -257,7 +259,7 @@ def test_all_connections_taken(database_url: str) -> None:
             Warehouse(database_url).connect()
 
 
-def test_a_server_that_is_stopping(embedded: EmbeddedServer, database_url: str) -> None:
+def test_a_server_that_is_stopping_is_a_transient_error(embedded: EmbeddedServer, database_url: str) -> None:
     postmaster = first_number(embedded.data_folder / "postmaster.pid")
     assert postmaster is not None
     with psycopg.connect(database_url):
@@ -273,17 +275,17 @@ def test_a_server_that_is_stopping(embedded: EmbeddedServer, database_url: str) 
         assert ask(database_url, "SELECT 1") == 1
 
 
-# What the settings choose
+# The server that the settings choose
 
 
-def test_a_server_of_ones_own(database_url: str) -> None:
+def test_the_server_of_the_url(database_url: str) -> None:
     settings = Settings(database_url=SecretStr(f" {database_url.replace('postgresql:', 'postgres:')}\n"))
     with open_warehouse(settings) as warehouse:
         assert warehouse == Warehouse(database_url)
     assert start_warehouse(settings) == Warehouse(database_url)
 
 
-def test_a_database_of_ones_own_is_made_for_those_who_write(server_url: str) -> None:
+def test_the_database_of_the_url_is_created_for_commands_that_write(server_url: str) -> None:
     url = with_database(server_url, f"written_{os.getpid()}")
     settings = Settings(database_url=SecretStr(url))
     try:
@@ -295,7 +297,7 @@ def test_a_database_of_ones_own_is_made_for_those_who_write(server_url: str) -> 
         drop(server_url, database_of(url))
 
 
-def test_the_embedded_server_by_default(embedded: EmbeddedServer, server_url: str) -> None:
+def test_the_embedded_server_is_the_default(embedded: EmbeddedServer, server_url: str) -> None:
     home = Path(embedded.data_folder).parent
     settings = Settings(home=home)
     try:

@@ -1,4 +1,4 @@
-"""What servers say, as errors that a user can act on: each of them said by a real server."""
+"""Translated errors of a real server: class, message and remedy."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def connection(server_url: str) -> Iterator[psycopg.Connection[Any]]:
         ("53100", WarehouseError, "Free space on the database server's disk"),
         ("42501", ServerUnsuitableError, "owns the database, or grant the privilege"),
         ("25006", ServerUnsuitableError, "read-only"),
-        ("55P03", MonthLockedError, "when the other user of the table is done"),
-        ("40P01", MonthLockedError, "when the other user of the table is done"),
+        ("55P03", MonthLockedError, "when the other session has finished with the table"),
+        ("40P01", MonthLockedError, "when the other session has finished with the table"),
         ("53300", TransientError, "max_connections"),
         ("57P03", TransientError, "Try again in a moment"),
         ("55006", TransientError, "Try again in a moment"),
@@ -47,18 +47,18 @@ def connection(server_url: str) -> Iterator[psycopg.Connection[Any]]:
         ("XX001", WarehouseError, "server's log"),
     ],
 )
-def test_each_state_has_its_class_and_remedy(
+def test_each_sqlstate_has_its_class_and_remedy(
     connection: psycopg.Connection[Any], state: str, kind: type[Era5Error], remedy: str
 ) -> None:
-    with pytest.raises(Era5Error) as failed, server_errors("loading 2023-07", afterwards="All is well."):
-        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION E'what it says\\nand more' USING ERRCODE = '{state}'; END $$")
+    with pytest.raises(Era5Error) as failed, server_errors("loading 2023-07", afterwards="No row was lost."):
+        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION E'its message\\nand more' USING ERRCODE = '{state}'; END $$")
     assert type(failed.value) is kind
-    assert failed.value.message == "loading 2023-07: what it says"
-    assert failed.value.remedy.startswith("All is well. ")
+    assert failed.value.message == "loading 2023-07: its message"
+    assert failed.value.remedy.startswith("No row was lost. ")
     assert remedy in failed.value.remedy
 
 
-def test_a_session_that_was_ended(connection: psycopg.Connection[Any], server_url: str) -> None:
+def test_a_terminated_session_is_a_transient_error(connection: psycopg.Connection[Any], server_url: str) -> None:
     assert ask(server_url, "SELECT pg_terminate_backend(%s, 5000)", connection.info.backend_pid)
     with pytest.raises(TransientError, match=r"^asking: terminating connection"), server_errors("asking"):
         connection.execute("SELECT 1")
@@ -66,13 +66,13 @@ def test_a_session_that_was_ended(connection: psycopg.Connection[Any], server_ur
         connection.execute("SELECT 1")
 
 
-def test_what_is_our_own_mistake_is_not_transient(connection: psycopg.Connection[Any]) -> None:
+def test_programming_errors_are_not_transient(connection: psycopg.Connection[Any]) -> None:
     with pytest.raises(WarehouseError, match=r"^asking: "), server_errors("asking"):
         connection.execute("SELECT %s", ())
     with pytest.raises(ZeroDivisionError), server_errors("asking"):
         print(1 / 0)  # noqa: T201
 
 
-def test_an_error_without_words(connection: psycopg.Connection[Any]) -> None:
+def test_an_error_without_a_message(connection: psycopg.Connection[Any]) -> None:
     with pytest.raises(WarehouseError, match=r"^asking: Error"), server_errors("asking"):
         raise psycopg.Error

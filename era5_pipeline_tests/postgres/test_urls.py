@@ -1,4 +1,4 @@
-"""Database URLs: read as libpq does, spelled for everyone, without their password where they are shown."""
+"""Database URLs: parsed as libpq does, normalized for every client, and shown without their password."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def quoted(text: str) -> str:
 
 
 @given(user=words, password=words, database=words.filter(lambda word: "@" not in word))
-def test_any_name_and_password(user: str, password: str, database: str) -> None:
+def test_any_user_password_and_database_survive_normalization(user: str, password: str, database: str) -> None:
     given_url = f"postgresql://{quoted(user)}:{quoted(password)}@host:5433/{quoted(database)}"
     url = normalized(given_url)
     assert conninfo_to_dict(url) == conninfo_to_dict(given_url)
@@ -48,12 +48,12 @@ def test_any_name_and_password(user: str, password: str, database: str) -> None:
         ("postgresql://postgres@/d?host=/run/pg&port=5432", "postgresql://postgres@/d?host=/run/pg&port=5432"),
         ("postgresql://u@a:1,b:2/d", "postgresql://u@/d?host=a,b&port=1,2"),
         ("postgresql://u@h/d?options=-c%20work_mem%3D1MB", "postgresql://u@h/d?options=-c%20work_mem%3D1MB"),
-        # libpq takes these characters of a password as they are; others cut the URL there.
+        # libpq accepts these characters in a password; other clients end the URL there.
         ("postgresql://u:a#b@h/d", "postgresql://u:a%23b@h/d"),
         ("postgresql://u:a?b@h/d", "postgresql://u:a%3Fb@h/d"),
     ],
 )
-def test_it_is_spelled_for_every_client(url: str, expected: str) -> None:
+def test_a_normalized_url_is_understood_by_every_client(url: str, expected: str) -> None:
     assert normalized(url) == expected
     assert conninfo_to_dict(expected) == conninfo_to_dict(url.strip())
     make_url(expected)
@@ -70,7 +70,7 @@ def test_it_is_spelled_for_every_client(url: str, expected: str) -> None:
         "postgresql://u:hunter2@h/d?nonsense=hunter2",
         "postgresql://u:hunter2%zz@h/d",
         "postgresql://u:hunter2%e2@h/d",
-        # The password of these has what should be escaped: all of it is elsewhere, for libpq.
+        # Unescaped characters in the password: libpq takes parts of it for host, port or database.
         "postgresql://u:hunter2/x@h/d",
         "postgresql://u:hunter/2@h:5432/d",
         "postgresql://u:2/hunter2@h/d",
@@ -79,7 +79,7 @@ def test_it_is_spelled_for_every_client(url: str, expected: str) -> None:
         "postgresql://u:x@hunter2@127.0.0.1:5432/d",
     ],
 )
-def test_what_is_none_is_refused_without_repeating_it(url: str) -> None:
+def test_an_invalid_url_is_rejected_without_being_repeated(url: str) -> None:
     with pytest.raises(UsageError, match=r"^ERA5_DATABASE_URL") as refused:
         normalized(url)
     assert "hunter" not in str(refused.value)
@@ -88,8 +88,7 @@ def test_what_is_none_is_refused_without_repeating_it(url: str) -> None:
 
 
 @given(password=st.text(st.sampled_from("hunter2@/:?#%[] "), min_size=6))
-def test_a_password_is_never_shown(password: str) -> None:
-    """Whether it is escaped or not."""
+def test_a_password_is_never_shown_escaped_or_not(password: str) -> None:
     secret = "hunter2" + password
     for spelled in (quoted(secret), secret):
         url = f"postgresql://user:{spelled}@host:5432/base"
@@ -100,7 +99,7 @@ def test_a_password_is_never_shown(password: str) -> None:
         assert "hunter2" not in shown
 
 
-def test_what_is_shown() -> None:
+def test_only_user_host_port_and_database_are_shown() -> None:
     assert without_password("postgresql://u:p@h:1/d?sslpassword=p") == "postgresql://u@h:1/d"
     assert without_password("postgresql:///d") == "postgresql://localhost/d"
     assert url_parameters("postgresql://u@h/d") == {"user": "u", "host": "h", "dbname": "d"}

@@ -1,1 +1,1 @@
-"""`era5 doctor`: a server examined, its settings compared with what bulk loads need."""
+"""`era5 doctor`: a server's settings compared with what bulk loads need, and other findings."""

@@ -1,7 +1,8 @@
-"""What a server's settings should be for loading months in bulk and reading series: values, and why; pure functions.
+"""Advised settings for loading months in bulk and reading series: values and reasons, as pure functions.
 
-Here: the advice, by the machine, from the studies of bulk loads and from what was measured here; and whether a value is
-good enough. Not here: any server (`inquiry`, `comparison`), or what is right for the embedded one alone (`tuning`).
+Here: the advice for a machine, from studies of bulk loads and this project's measurements; and whether a value is good
+enough. Not here: querying a server (`server_facts`), comparing (`comparison`), or settings of the embedded server alone
+(`embedded.tuning`).
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     from era5_pipeline.postgres.doctor.machine import Machine
 
-# Each contains the one before it. safe: nothing durable is given up. bulk: no committed month is lost, but there are
-# no replicas, no archive and no point-in-time recovery meanwhile. reckless: a power failure can cost the database.
+# Each contains the previous one. safe: no durability is given up. bulk: no committed month is lost, but there are no
+# replicas, no archive and no point-in-time recovery meanwhile. reckless: a power failure can destroy the database.
 Profile = Literal["safe", "bulk", "reckless"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-Fact = Literal["memory", "cores", "disk"]
+MachineFact = Literal["memory", "cores", "disk"]
 
-# What wal_level=minimal asks for: a server with one of these and not the others does not start.
+# wal_level=minimal and what it requires: a server that has only some of them does not start.
 MINIMAL_LOG = ("max_wal_senders", "archive_mode", "summarize_wal", "wal_level")
 
 _KB = 1 << 10
 _MB = 1 << 20
 _GB = 1 << 30
-# What a unit, of pg_settings or in a value, is of bytes or seconds.
+# Units of pg_settings and of values, in bytes or seconds.
 _UNITS = {"": 1.0, "B": 1.0, "kB": float(_KB), "MB": float(_MB), "GB": float(_GB), "TB": float(_GB << 10)} | {
     "us": 1e-6,
     "ms": 1e-3,
@@ -37,16 +38,16 @@ _UNITS = {"": 1.0, "B": 1.0, "kB": float(_KB), "MB": float(_MB), "GB": float(_GB
 _AMOUNT = re.compile(r"\s*(-?[0-9.]+)\s*([A-Za-z]*)\s*")
 _UNIT = re.compile(r"([0-9]*)([A-Za-z]*)")
 
-# Of an amount that follows from memory or disk: both move a little, and nobody should restart a server for that.
+# Share of an amount that follows from memory or disk: both vary a little, which is no reason to restart a server.
 _GOOD_ENOUGH = 0.75
 
 _TIMESCALEDB_WORKERS = 16
-_TIMESCALEDB_OWN = 3  # what timescaledb-tune adds: its launcher, and two to spare
+_TIMESCALEDB_OWN = 3  # as timescaledb-tune adds: the launcher, and two spare ones
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What one setting should be: `value`, in the words of postgresql.conf; None while the fact `needs` is not known.
+    """The advised `value` of a setting, as in postgresql.conf; None if the fact `needs` is unknown.
 
     `enough` says which other values are as good: larger ones, smaller ones, or only those in `also`.
     """
@@ -56,11 +57,11 @@ class Advice:
     why: str
     enough: Literal["at least", "at most", "exactly"] = "at least"
     profile: Profile = "safe"
-    needs: Fact | None = None
+    needs: MachineFact | None = None
     also: tuple[str, ...] = ()
 
     def is_met_by(self, setting: str, unit: str | None) -> bool:
-        """Whether the value of pg_settings, in its unit, is as advised or as good; False where nothing is known."""
+        """Whether the value of pg_settings, in its unit, is as good as the advised one; False if that is unknown."""
         if self.value is None:
             return False
         if self.enough == "exactly":
@@ -72,22 +73,22 @@ class Advice:
 
 
 def amount(value: str, unit: str | None = None) -> float:
-    """A value in bytes, seconds or pieces; `unit` is what a bare number is of, as pg_settings writes it ("8kB").
+    """Convert a value to bytes, seconds or a count; `unit` is that of a bare number, as in pg_settings ("8kB").
 
     Raises:
-        ValueError: if it is no number with a known unit.
+        ValueError: if it is not a number with a known unit.
     """
     found = _AMOUNT.fullmatch(value)
     if found is None:
-        raise ValueError(f"{value!r} is no amount")
+        raise ValueError(f"{value!r} is not an amount")
     number, own_unit = found.groups()
     return float(number) * _factor(own_unit or unit or "")
 
 
 def advise(profile: Profile, machine: Machine, *, timescaledb_workers: int | None = None) -> tuple[Advice, ...]:
-    """What the settings should be on the machine; `timescaledb_workers`: how many TimescaleDB may start, None without.
+    """Advise settings for the machine; `timescaledb_workers` is how many TimescaleDB may start, None without it.
 
-    A setting may not be there on every server (its version, its extensions), nor every value (how it was built).
+    Not every server has every setting (version, extensions) or supports every value (build options).
     """
     wanted = PROFILES[: PROFILES.index(profile) + 1]
     every = (*_memory(machine), *_log(machine), *_workers(machine.cores, timescaledb_workers), *_other(), *_less_safe())
@@ -101,29 +102,29 @@ def _memory(machine: Machine) -> tuple[Advice, ...]:
         value = None if memory is None else _size(max(least, min(memory // part, most)))
         return Advice(name, value, why, needs="memory")
 
-    endless = 1 << 62
+    unlimited = 1 << 62
     return (
         share(
             "shared_buffers",
             4,
             _MB,
             _GB,
-            "Indexes and what is asked again; a study went from 647 s with the default of 128MB to 595 s with 2GB. "
-            "Beyond 1GB memory is better left to the page cache: COPY passes by in a ring of 16MB.",
+            "Caches indexes and repeated reads; a study went from 647 s with the default of 128MB to 595 s with 2GB. "
+            "Beyond 1GB memory is better left to the page cache: COPY uses a ring of 16MB.",
         ),
         share(
             "effective_cache_size",
             2,
             _MB,
-            endless,
-            "What the planner takes to be cached; it reserves nothing. Too low, and it shuns indexes.",
+            unlimited,
+            "The planner's estimate of what is cached; it reserves nothing. If it is too low, indexes are not used.",
         ),
         share(
             "work_mem",
             256,
             4 * _MB,
             64 * _MB,
-            "Sorts of one query, of which an aggregate over many months has some in each parallel worker.",
+            "For one sort; a query over many months has several of them in each parallel worker.",
         ),
         share("maintenance_work_mem", 16, 64 * _MB, _GB, "Building indexes and vacuuming, one at a time."),
     )
@@ -135,15 +136,15 @@ def _log(machine: Machine) -> tuple[Advice, ...]:
         Advice(
             "max_wal_size",
             None if free is None else _size(max(_GB, min(free // 10, 8 * _GB))),
-            "2 million rows a second, of 77 bytes, fill the default of 1GB, and thereby start a checkpoint, every "
-            "seven seconds. Studies of bulk loads take 16GB and more; the log keeps the place, hence a tenth of the "
-            "free disk, and 8GB at most.",
+            "2 million rows a second, of 77 bytes, fill the default of 1GB, and so start a checkpoint, every seven "
+            "seconds. Studies of bulk loads use 16GB and more; the log keeps the disk space, so a tenth of the free "
+            "disk is advised, and 8GB at most.",
             needs="disk",
         ),
         Advice(
             "checkpoint_timeout",
             "15min",
-            "The first change of a page after a checkpoint logs it whole; the default is 5min.",
+            "The first change of a page after a checkpoint logs the whole page; the default is 5min.",
         ),
         Advice(
             "checkpoint_completion_target",
@@ -153,7 +154,7 @@ def _log(machine: Machine) -> tuple[Advice, ...]:
         Advice(
             "wal_compression",
             "lz4",
-            "Replacing a month by DELETE logs its old pages whole: 133 bytes a row, 92 with lz4 in the same time "
+            "Replacing a month by DELETE logs its old pages completely: 133 bytes a row, 92 with lz4 in the same time "
             "(pglz: three times as long).",
             enough="exactly",
             also=("zstd",),
@@ -183,7 +184,7 @@ def _workers(cores: int | None, timescaledb_workers: int | None) -> tuple[Advice
             "max_worker_processes",
             _number(processes),
             "Room for the parallel workers"
-            + (" and, beside them, TimescaleDB's, as timescaledb-tune counts them." if extension else "."),
+            + (" and those of TimescaleDB, as timescaledb-tune counts them." if extension else "."),
             needs="cores",
         ),
     ]
@@ -192,7 +193,7 @@ def _workers(cores: int | None, timescaledb_workers: int | None) -> tuple[Advice
             Advice(
                 "timescaledb.max_background_workers",
                 str(_TIMESCALEDB_WORKERS),
-                "One a database and one for each policy at work; timescaledb-tune takes 16.",
+                "One per database and one per running policy; timescaledb-tune sets 16.",
             )
         )
     return tuple(advised)
@@ -204,7 +205,7 @@ def _other() -> tuple[Advice, ...]:
             "max_locks_per_transaction",
             "512",
             "A query over all years locks each month's partition or chunk and its index, over 2,000; timescaledb-tune "
-            "takes 512, too.",
+            "sets 512, too.",
         ),
         Advice(
             "jit",
@@ -215,15 +216,15 @@ def _other() -> tuple[Advice, ...]:
         Advice(
             "autovacuum",
             "on",
-            "Gives room back where months were replaced, and keeps transaction numbers from running out; the studies "
-            "tune it and do not turn it off.",
+            "Frees the space of replaced months, and keeps transaction numbers from running out; the studies tune it, "
+            "none turns it off.",
             enough="exactly",
         ),
     )
 
 
 def _less_safe() -> tuple[Advice, ...]:
-    """What only bulk and reckless ask for; the parts of `MINIMAL_LOG` in the order in which they are safe to set."""
+    """Return what only bulk and reckless advise; `MINIMAL_LOG` is in the order in which its parts are safe to set."""
 
     def bulk(name: str, value: str, why: str) -> Advice:
         return Advice(name, value, why, "exactly", "bulk")
@@ -232,20 +233,20 @@ def _less_safe() -> tuple[Advice, ...]:
         return Advice(name, value, why, "exactly", "reckless")
 
     return (
-        bulk("max_wal_senders", "0", "wal_level=minimal demands it. No replicas and no base backups while it is 0."),
-        bulk("archive_mode", "off", "wal_level=minimal demands it. No point-in-time recovery while it is off."),
-        bulk("summarize_wal", "off", "wal_level=minimal demands it. No incremental backups while it is off."),
+        bulk("max_wal_senders", "0", "wal_level=minimal requires it. No replicas and no base backups while it is 0."),
+        bulk("archive_mode", "off", "wal_level=minimal requires it. No point-in-time recovery while it is off."),
+        bulk("summarize_wal", "off", "wal_level=minimal requires it. No incremental backups while it is off."),
         bulk(
             "wal_level",
             "minimal",
-            "What is loaded into a fresh partition is synced instead of logged: half the writing. Hypertables are "
-            "logged all the same.",
+            "Rows that are loaded into a new partition are synced instead of logged: half the writing. Hypertables are "
+            "logged in any case.",
         ),
         bulk(
             "synchronous_commit",
             "off",
-            "A study: commits that wait for the disk decide the rate of small ones (10 times and more), which Dagster "
-            "has many of. era5 load commits each month synchronously all the same.",
+            "In a study, small transactions were 10 times faster and more without waiting for the disk; Dagster has "
+            "many of them. era5 load still commits each month synchronously.",
         ),
         reckless(
             "fsync",
@@ -256,7 +257,7 @@ def _less_safe() -> tuple[Advice, ...]:
         reckless(
             "full_page_writes",
             "off",
-            "Pages may be left torn, and nothing mends them. Gains little: a study went from 595 s to 590 s.",
+            "Pages may be left half written, and nothing repairs them. Gains little: a study went from 595 s to 590 s.",
         ),
     )
 
@@ -264,7 +265,7 @@ def _less_safe() -> tuple[Advice, ...]:
 def _factor(unit: str) -> float:
     found = _UNIT.fullmatch(unit)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{unit!r} is no unit")
+        raise ValueError(f"{unit!r} is not a unit")
     return int(found[1] or 1) * _UNITS[found[2]]
 
 
@@ -273,6 +274,6 @@ def _number(count: int | None) -> str | None:
 
 
 def _size(count: int) -> str:
-    """Whole megabytes, written as the server writes them."""
+    """Format whole megabytes as the server does."""
     megabytes = count // _MB
     return f"{megabytes // 1024}GB" if megabytes % 1024 == 0 and megabytes else f"{megabytes}MB"

@@ -1,7 +1,7 @@
-"""Advice against what a server has: a row a setting, and the SQL that would change it, and put it back.
+"""Compare a server's settings with the advice, and write the SQL that changes them and changes them back.
 
-Here: verdicts and statements, as text; nothing here runs a statement. Not here: the advice (`advice`), asking
-(`inquiry`), or what is amiss besides single settings (`findings`).
+Here: verdicts, and statements as text; no statement is run. Not here: the advice (`advice`), querying (`server_facts`),
+or findings beyond single settings (`findings`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.postgres.doctor.advice import Advice
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry, Setting
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts, ServerSetting
 
-# ok: as advised or as good. change: the SQL sets it. restart: it is set, and waits for one. unknown: the advice needs
-# to know more of the machine. elsewhere: what sets it wins over ALTER SYSTEM. held back: it would end replication.
+# ok: as advised or as good. change: the SQL sets it. restart: it is set, and needs a restart. unknown: the advice
+# depends on an unknown fact of the machine. elsewhere: its source overrides ALTER SYSTEM. held back: it would end
+# replication.
 Verdict = Literal["ok", "change", "restart", "unknown", "elsewhere", "held back"]
 
 RELOAD = "SELECT pg_reload_conf();"
 
-# Sources in pg_settings that win over what ALTER SYSTEM writes, and where to change them.
+# Sources in pg_settings that override ALTER SYSTEM, and where to change them.
 STRONGER_SOURCES = {
     "command line": "the server's command line",
     "environment variable": "the server's environment",
@@ -38,16 +39,16 @@ STRONGER_SOURCES = {
     "client": "the URL's options or PGOPTIONS",
     "session": "the session",
 }
-# What ALTER SYSTEM writes to.
+# The file that ALTER SYSTEM writes.
 _AUTO = "postgresql.auto.conf"
 
 
 @dataclass(frozen=True)
-class Row:
-    """A setting of a server, and what is advised for it."""
+class ComparedSetting:
+    """A setting of a server, the advice for it, and the verdict."""
 
     advice: Advice
-    setting: Setting
+    setting: ServerSetting
     verdict: Verdict
 
     @property
@@ -57,21 +58,21 @@ class Row:
 
     @property
     def applied_by(self) -> Literal["reload", "restart"]:
-        """What it takes after ALTER SYSTEM."""
+        """What makes ALTER SYSTEM effective for this setting."""
         return "restart" if self.setting.context == "postmaster" else "reload"
 
 
-def compare(advised: Iterable[Advice], inquiry: Inquiry) -> tuple[Row, ...]:
-    """A row for each setting that the server has and that may take what is advised."""
+def compare(advised: Iterable[Advice], facts: ServerFacts) -> tuple[ComparedSetting, ...]:
+    """Compare each setting that the server has and whose advised value it supports."""
     rows = []
     for advice in advised:
-        setting = inquiry.settings.get(advice.name)
+        setting = facts.settings.get(advice.name)
         if setting is None or (setting.enumvals is not None and advice.value not in setting.enumvals):
             continue
-        rows.append(Row(advice, setting, _verdict(advice, setting)))
-    if _keeps_full_log(inquiry, rows):
+        rows.append(ComparedSetting(advice, setting, _verdict(advice, setting)))
+    if _keeps_full_log(facts, rows):
         return tuple(
-            Row(row.advice, row.setting, "held back")
+            ComparedSetting(row.advice, row.setting, "held back")
             if row.name in MINIMAL_LOG and row.verdict in ("change", "restart")
             else row
             for row in rows
@@ -79,41 +80,41 @@ def compare(advised: Iterable[Advice], inquiry: Inquiry) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _verdict(advice: Advice, setting: Setting) -> Verdict:
+def _verdict(advice: Advice, setting: ServerSetting) -> Verdict:
     if advice.value is None:
         return "unknown"
     if advice.is_met_by(setting.setting, setting.unit):
         return "ok"
     if setting.source in STRONGER_SOURCES:
         return "elsewhere"
-    # The very words of our statement: whoever ran it should not be told to run it again.
+    # Exactly the value that our statement sets: the user has run it, and need not run it again.
     return "restart" if setting.pending_restart and setting.in_file == advice.value else "change"
 
 
-def _keeps_full_log(inquiry: Inquiry, rows: Iterable[Row]) -> bool:
-    """Whether the log must not become minimal: that would end replication, or the server would not start again."""
+def _keeps_full_log(facts: ServerFacts, rows: Iterable[ComparedSetting]) -> bool:
+    """Whether wal_level must not become minimal: that would end replication, or keep the server from starting."""
     stuck = any(row.name in MINIMAL_LOG and row.verdict == "elsewhere" for row in rows)
-    return stuck or inquiry.is_standby or inquiry.replicas > 0 or bool(inquiry.slots)
+    return stuck or facts.is_standby or facts.replicas > 0 or bool(facts.slots)
 
 
-def changes(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """The statements that set what is to change, in an order that is safe to break off; for people to run."""
+def change_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Return the statements that make the changes, in an order that is safe to interrupt; for the user to run."""
     changed = [row for row in rows if row.verdict == "change"]
     statements = [_set(row.name, str(row.advice.value), connection) for row in changed]
     return (*statements, RELOAD) if statements else ()
 
 
-def reversal(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """The statements that end what goes beyond the profile safe, before or after `changes` were run.
+def undo_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Return the statements that go back to the profile safe, whether `change_statements` were run or not.
 
-    A value that ALTER SYSTEM set before is set again; anything else is what the configuration files say.
+    A value that ALTER SYSTEM had set before is set again; any other returns to the configuration files' value.
     """
-    # Last in, first out: the server would not start with senders and a minimal log.
+    # In reverse order: the server would not start with senders and a minimal log.
     statements = list(_reversals(reversed([row for row in rows if row.advice.profile != "safe"]), connection))
     return (*statements, RELOAD) if statements else ()
 
 
-def _reversals(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> Iterator[str]:
+def _reversals(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> Iterator[str]:
     for row in rows:
         by_us = row.setting.source == "configuration file" and (row.setting.sourcefile or _AUTO).endswith(_AUTO)
         if row.verdict == "change" and by_us and row.setting.sourcefile is not None:
@@ -123,5 +124,5 @@ def _reversals(rows: Iterable[Row], connection: psycopg.Connection[Any]) -> Iter
 
 
 def _set(name: str, value: str, connection: psycopg.Connection[Any]) -> str:
-    # The names are our own, and plain.
+    # The names are constants of this package, and need no quotes.
     return f"ALTER SYSTEM SET {name} = {sql.Literal(value).as_string(connection).strip()};"

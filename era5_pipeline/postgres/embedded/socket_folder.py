@@ -1,4 +1,4 @@
-"""Where the embedded server's Unix socket is: in the data folder, or in a private folder with a shorter path."""
+"""The folder of the embedded server's Unix socket: the data folder, or a private folder with a shorter path."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from era5_pipeline.model.errors import WarehouseError
 if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.server_account import Account
 
-PORT = 5432  # of the socket's name only: the server does not listen on the network
+PORT = 5432  # part of the socket's name; the server does not listen on the network
 
-# What a socket's address holds on macOS, less the final zero; Linux takes four bytes more.
+# The maximum length of a socket's path on macOS, without the final zero; on Linux it is four bytes longer.
 _SOCKET_PATH_BYTES = 103
-# Not $TMPDIR: every process has to come to the same folder, whatever its environment.
-_SHORT_FOLDER = Path("/tmp")  # noqa: S108  # the folder in it is made private, and refused if it is not
+# Not $TMPDIR: every process must find the same folder, whatever its environment.
+_SHORT_FOLDER = Path("/tmp")  # noqa: S108  # the folder in it is private, and rejected if it is not
 
 
 class SocketFolder:
-    """The folder of the socket of the server on `data_folder`."""
+    """The folder that contains the socket of the server on `data_folder`."""
 
     def __init__(self, data_folder: Path) -> None:
         self._data_folder = data_folder
         path = os.fsencode(data_folder / f".s.PGSQL.{PORT}")
-        # A comma separates hosts for libpq, a colon the port for SQLAlchemy, and not everyone who is handed
-        # the URL unescapes it: the socket's path has none of what would have to be escaped.
+        # libpq separates hosts by commas, SQLAlchemy the port by a colon, and not every client unescapes the URL: so
+        # the socket's path has no character that would have to be escaped.
         if len(path) <= _SOCKET_PATH_BYTES and quote(path) == os.fsdecode(path):
             self.path = data_folder
         else:
@@ -39,14 +39,14 @@ class SocketFolder:
 
     @property
     def lock(self) -> Path:
-        """The lock file that the server puts beside its socket."""
+        """The lock file that the server creates beside its socket."""
         return self.path / f".s.PGSQL.{PORT}.lock"
 
     def make(self, account: Account) -> None:
-        """Make the folder for the server of `account`.
+        """Create the folder for the server of `account`.
 
         Raises:
-            WarehouseError: if others could have put something there.
+            WarehouseError: if the folder exists and is not private.
         """
         if self.path == self._data_folder:
             return
@@ -55,20 +55,20 @@ class SocketFolder:
             os.chown(self.path, account.uid, account.gid)
         if not self.is_owned():
             raise WarehouseError(
-                f"{self.path}, for the server's socket, is no private folder of user number {account.uid}",
-                remedy="Remove it, or set ERA5_HOME to a folder with a short and plain path.",
+                f"{self.path}, for the server's socket, is not a private folder of user number {account.uid}",
+                remedy="Remove it, or set ERA5_HOME to a folder with a short path of plain characters.",
             )
 
     def remove(self) -> None:
-        """Remove the folder if it was made for the socket alone."""
+        """Remove the folder unless it is the data folder."""
         if self.path != self._data_folder:
             with suppress(OSError):
                 self.path.rmdir()
 
     def is_owned(self) -> bool:
-        """Whether it is the data folder, or belongs to its owner, and is private.
+        """Whether it is the data folder, or is private and has the same owner.
 
-        In one where others may write, they could put up a server of theirs; who may enter, ours lets in.
+        Users who may write to the folder could put a socket of their own there; users who may enter it could connect.
         """
         if self.path == self._data_folder:
             return True

@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL's settings, and where they are written.
+"""Settings of the embedded PostgreSQL, and writing them.
 
-Here: what is right because this server is ours alone, beside the advice for any server. Not here: that advice, and why
-(`advice`).
+Here: settings that are right because only this project uses the server. Not here: the advice for any server
+(`doctor.advice`).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.server_account import Account
 
 
-# The packaged build has no lz4, and its own pglz takes much more processor time.
+# The packaged build has no lz4, and PostgreSQL's own pglz takes much more processor time.
 _NOT_BUILT_IN = {"wal_compression"}
 
 
 def bulk_load_settings(machine: Machine) -> dict[str, str]:
-    """PostgreSQL's settings for loading months in bulk and reading series, at no cost to what is durable.
+    """Return the settings for loading months in bulk and reading series, without any loss of durability.
 
-    Of the profile bulk they have the minimal log. What they leave alone: fsync, full_page_writes and
-    synchronous_commit, of which the first two can cost the whole database in a power failure, and the third gains
-    nothing at one commit a month.
+    They are the profile safe plus the minimal log of the profile bulk. They do not set fsync, full_page_writes and
+    synchronous_commit: with one of the first two off, a power failure can destroy the whole database; turning the third
+    off gains nothing at one commit a month.
     """
     advised = {advice.name: advice.value for advice in advise("safe", machine) if advice.name not in _NOT_BUILT_IN}
     return {name: value for name, value in advised.items() if value is not None} | {
-        # Nobody replicates this server, so what is loaded into a table made in the same transaction is synced
-        # instead of logged: half the writing. `minimal` demands that there be no senders.
+        # This server has no replicas, so rows that are loaded into a table created in the same transaction are synced
+        # instead of logged: half the writing. `minimal` requires that there are no senders.
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "max_connections": "100",
-        # Hours are UTC here, whatever the machine's clock shows.
+        # Times are UTC, whatever the machine's time zone.
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_line_prefix": "%m [%p] %a ",
@@ -46,12 +46,14 @@ def bulk_load_settings(machine: Machine) -> dict[str, str]:
 
 
 def write_settings(settings: Mapping[str, str], data_folder: Path, account: Account) -> None:
-    """Write `era5.conf` into the data folder, and have `postgresql.conf` include it.
+    """Write `era5.conf` into the data folder, and include it in `postgresql.conf`.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
     """
-    lines = ["# Written anew at each start. Your own settings: in postgresql.conf, below what includes this."]
+    lines = [
+        "# Overwritten at each start. Your own settings: in postgresql.conf, below the line that includes this file."
+    ]
     lines += [f"{name} = {_quoted_value(value)}" for name, value in settings.items()]
     path = data_folder / "era5.conf"
     with replacing(path) as temporary:

@@ -1,4 +1,4 @@
-"""The advice: it grows with the machine, profiles contain each other, and what is good enough stays."""
+"""The advice grows with the machine, profiles contain each other, and values that are good enough are kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def value(name: str, machine: Machine, timescaledb_workers: int | None = None) -
 
 
 @given(machines, machines, workers)
-def test_a_larger_machine_never_gets_less(one: Machine, other: Machine, timescaledb_workers: int | None) -> None:
+def test_a_larger_machine_never_gets_smaller_values(
+    one: Machine, other: Machine, timescaledb_workers: int | None
+) -> None:
     larger = Machine(
         max(one.memory_bytes or 0, other.memory_bytes or 0),
         max(one.cores or 0, other.cores or 0),
@@ -49,7 +51,7 @@ def test_a_larger_machine_never_gets_less(one: Machine, other: Machine, timescal
 
 
 @given(machines)
-def test_something_is_left_for_others(machine: Machine) -> None:
+def test_memory_and_disk_are_left_for_other_uses(machine: Machine) -> None:
     memory = machine.memory_bytes or 0
     assert value("shared_buffers", machine) <= min(memory / 4, GB)
     assert value("shared_buffers", machine) + value("maintenance_work_mem", machine) <= memory / 2
@@ -59,7 +61,7 @@ def test_something_is_left_for_others(machine: Machine) -> None:
 
 
 @given(machines, st.integers(0, 100))
-def test_timescaledb_has_workers_beside_those_of_queries(machine: Machine, now: int) -> None:
+def test_timescaledb_gets_workers_in_addition_to_those_of_queries(machine: Machine, now: int) -> None:
     with_it = value("max_worker_processes", machine, now)
     assert with_it >= value("max_worker_processes", machine) + max(now, 16)
     assert value("timescaledb.max_background_workers", machine, now) == 16
@@ -67,7 +69,7 @@ def test_timescaledb_has_workers_beside_those_of_queries(machine: Machine, now: 
 
 
 @given(machines, workers)
-def test_profiles_contain_each_other(machine: Machine, timescaledb_workers: int | None) -> None:
+def test_each_profile_contains_the_previous_one(machine: Machine, timescaledb_workers: int | None) -> None:
     safe, bulk, reckless = (
         set(advise(profile, machine, timescaledb_workers=timescaledb_workers)) for profile in PROFILES
     )
@@ -77,12 +79,12 @@ def test_profiles_contain_each_other(machine: Machine, timescaledb_workers: int 
     assert not {advice.name for advice in safe} & BEYOND_SAFE
 
 
-def test_a_minimal_log_comes_after_what_it_demands() -> None:
+def test_wal_level_comes_after_the_settings_that_it_requires() -> None:
     names = [advice.name for advice in advise("bulk", UNKNOWN)]
     assert {*names[names.index("wal_level") :]} & {*MINIMAL_LOG} == {"wal_level"}
 
 
-def test_what_is_not_known_is_not_advised() -> None:
+def test_nothing_is_advised_from_unknown_facts() -> None:
     known = Machine(8 * GB, 4, 100 * GB)
     unknown = by_name("reckless", UNKNOWN, 16)
     needy = {name: advice.needs for name, advice in unknown.items() if advice.value is None}
@@ -112,9 +114,9 @@ def test_every_advice_has_a_reason() -> None:
         ("1048576", "kB", GB),
         ("1024", "MB", GB),
         ("1GB", None, GB),
-        ("1GB", "8kB", GB),  # a unit of its own wins
+        ("1GB", "8kB", GB),  # its own unit takes precedence
         ("2TB", None, 2048 * GB),
-        ("7", "16kB", 7 * 16 * 1024),  # of a server built with other blocks
+        ("7", "16kB", 7 * 16 * 1024),  # a server built with another block size
         ("512", "B", 512),
         ("900", "s", 900),
         ("15min", None, 900),
@@ -132,8 +134,8 @@ def test_amounts_in_base_units(text: str, unit: str | None, expected: float) -> 
 
 
 @pytest.mark.parametrize(("text", "unit"), [("on", None), ("", None), ("1 gallon", None), ("1", "gallon")])
-def test_what_is_no_amount(text: str, unit: str | None) -> None:
-    with pytest.raises(ValueError, match="is no"):
+def test_text_that_is_not_an_amount_is_an_error(text: str, unit: str | None) -> None:
+    with pytest.raises(ValueError, match=r"is not an? "):
         amount(text, unit)
 
 
@@ -154,18 +156,18 @@ def test_what_is_no_amount(text: str, unit: str | None) -> None:
         (Advice("a", "off", "", "exactly"), "off", None, True),
         (Advice("a", "lz4", "", "exactly", also=("zstd",)), "zstd", None, True),
         (Advice("a", "lz4", "", "exactly", also=("zstd",)), "pglz", None, False),
-        # Free disk and memory move: a server that started yesterday is still right.
+        # Free disk and memory vary: values that were right at the server's start still are.
         (Advice("a", "8GB", "", "at least", needs="disk"), "7000", "MB", True),
         (Advice("a", "8GB", "", "at least", needs="disk"), "4096", "MB", False),
         (Advice("a", "8GB", "", "at least", needs="memory"), "7000", "MB", True),
         (Advice("a", "8", "", "at least", needs="cores"), "7", None, False),
     ],
 )
-def test_what_is_good_enough(advice: Advice, setting: str, unit: str | None, met: bool) -> None:
+def test_values_that_are_good_enough(advice: Advice, setting: str, unit: str | None, met: bool) -> None:
     assert advice.is_met_by(setting, unit) is met
 
 
 @given(machines)
-def test_what_is_advised_is_good_enough(machine: Machine) -> None:
+def test_advised_values_are_good_enough(machine: Machine) -> None:
     for advice in advise("reckless", machine, timescaledb_workers=16):
         assert advice.is_met_by(str(advice.value), None)

@@ -1,4 +1,4 @@
-"""What is said of servers that no test can have: standbys, managed ones, TimescaleDB installed and not loaded."""
+"""Findings about servers that tests cannot run: standbys, managed ones, TimescaleDB installed and not loaded."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 
 from era5_pipeline.postgres.connect import Server
 from era5_pipeline.postgres.doctor.advice import Advice, Profile, advise
-from era5_pipeline.postgres.doctor.comparison import Row, compare
-from era5_pipeline.postgres.doctor.findings import Finding, find
-from era5_pipeline.postgres.doctor.inquiry import Checkpoints, Inquiry, Session, Setting
+from era5_pipeline.postgres.doctor.comparison import ComparedSetting, compare
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings
 from era5_pipeline.postgres.doctor.machine import Machine
+from era5_pipeline.postgres.doctor.server_facts import CheckpointCounts, OwnSession, ServerFacts, ServerSetting
 
 GB = 1 << 30
 MACHINE = Machine(16 * GB, 4, 100 * GB)
 PLAIN = Server(17, "17.2", None, None)
 
 
-def setting(name: str, value: str, **more: object) -> Setting:
-    of_default = Setting(
+def setting(name: str, value: str, **more: object) -> ServerSetting:
+    of_default = ServerSetting(
         name=name,
         setting=value,
         shown=value,
@@ -47,12 +47,12 @@ SETTINGS = (
     setting("fsync", "on", context="sighup"),
     setting("full_page_writes", "on", context="sighup"),
 )
-SERVER = Inquiry(
+SERVER = ServerFacts(
     server=PLAIN,
-    session=Session(1, "anna", "era5", None),
+    session=OwnSession(1, "anna", "era5", None),
     settings={setting.name: setting for setting in SETTINGS},
     pending_restart=(),
-    checkpoints=Checkpoints(50, 3, datetime(2026, 1, 1, tzinfo=UTC)),
+    checkpoints=CheckpointCounts(50, 3, datetime(2026, 1, 1, tzinfo=UTC)),
     data_folder=None,
     preloaded=(),
     timescaledb_offered=False,
@@ -64,27 +64,27 @@ SERVER = Inquiry(
 )
 
 
-def having(*changed: Setting) -> Inquiry:
+def having(*changed: ServerSetting) -> ServerFacts:
     return replace(SERVER, settings=SERVER.settings | {setting.name: setting for setting in changed})
 
 
-def rows_of(inquiry: Inquiry) -> tuple[Row, ...]:
-    return compare(advise("reckless", MACHINE), inquiry)
+def rows_of(facts: ServerFacts) -> tuple[ComparedSetting, ...]:
+    return compare(advise("reckless", MACHINE), facts)
 
 
-def findings(inquiry: Inquiry, profile: Profile = "safe") -> tuple[Finding, ...]:
-    return find(inquiry, rows_of(inquiry), profile)
+def findings(facts: ServerFacts, profile: Profile = "safe") -> tuple[Finding, ...]:
+    return list_findings(facts, rows_of(facts), profile)
 
 
-def warnings(inquiry: Inquiry, profile: Profile = "safe") -> list[Finding]:
-    return [finding for finding in findings(inquiry, profile) if finding.severity == "warning"]
+def warnings(facts: ServerFacts, profile: Profile = "safe") -> list[Finding]:
+    return [finding for finding in findings(facts, profile) if finding.severity == "warning"]
 
 
-def verdicts(inquiry: Inquiry) -> dict[str, str]:
-    return {row.name: row.verdict for row in rows_of(inquiry)}
+def verdicts(facts: ServerFacts) -> dict[str, str]:
+    return {row.name: row.verdict for row in rows_of(facts)}
 
 
-def test_a_server_that_is_well_gets_no_warning_but_learns_of_bulk() -> None:
+def test_a_well_configured_server_gets_only_a_note_about_bulk() -> None:
     assert warnings(SERVER) == []
     assert warnings(SERVER, "bulk") == []
     (note,) = findings(SERVER)
@@ -92,36 +92,36 @@ def test_a_server_that_is_well_gets_no_warning_but_learns_of_bulk() -> None:
     assert findings(SERVER, "bulk") == ()
 
 
-def test_a_standby() -> None:
+def test_a_standby_gets_a_warning_and_keeps_its_log() -> None:
     standby = replace(SERVER, is_standby=True)
     assert "standby" in warnings(standby)[0].text
     assert verdicts(standby)["wal_level"] == "held back"
 
 
 @pytest.mark.parametrize(
-    "inquiry", [replace(SERVER, replicas=2), replace(SERVER, slots=("east", "o_west"))], ids=["replicas", "slots"]
+    "facts", [replace(SERVER, replicas=2), replace(SERVER, slots=("east", "o_west"))], ids=["replicas", "slots"]
 )
-def test_replicas_keep_the_log_as_it_is(inquiry: Inquiry) -> None:
-    held = {name for name, verdict in verdicts(inquiry).items() if verdict == "held back"}
+def test_replicas_and_slots_hold_back_the_minimal_log(facts: ServerFacts) -> None:
+    held = {name for name, verdict in verdicts(facts).items() if verdict == "held back"}
     assert held == {"max_wal_senders", "wal_level"}
-    (warning,) = warnings(inquiry, "bulk")
+    (warning,) = warnings(facts, "bulk")
     assert "would end them" in warning.text
-    assert ("2 connected" if inquiry.replicas else "east, o_west") in warning.text
-    assert ("pg_drop_replication_slot('o_west')" in warning.remedy) is bool(inquiry.slots)
-    assert warnings(inquiry, "safe") == []
+    assert ("2 connected" if facts.replicas else "east, o_west") in warning.text
+    assert ("pg_drop_replication_slot('o_west')" in warning.remedy) is bool(facts.slots)
+    assert warnings(facts, "safe") == []
 
 
-def test_a_minimal_log_is_left_out_where_its_demands_cannot_be_met() -> None:
-    # As in a container that is given them as arguments: wal_level alone would keep the server from starting.
-    inquiry = having(setting("max_wal_senders", "10", source="command line"))
-    assert verdicts(inquiry)["max_wal_senders"] == "elsewhere"
-    assert verdicts(inquiry)["wal_level"] == "held back"
-    texts = " ".join(warning.text for warning in warnings(inquiry, "bulk"))
+def test_the_minimal_log_is_held_back_if_its_requirements_cannot_be_met() -> None:
+    # As in a container that gets settings as arguments: wal_level alone would keep the server from starting.
+    facts = having(setting("max_wal_senders", "10", source="command line"))
+    assert verdicts(facts)["max_wal_senders"] == "elsewhere"
+    assert verdicts(facts)["wal_level"] == "held back"
+    texts = " ".join(warning.text for warning in warnings(facts, "bulk"))
     assert "max_wal_senders = 10 is set by the server's command line" in texts
     assert "belong together" in texts
 
 
-def test_an_archive_would_end() -> None:
+def test_a_profile_that_would_end_the_archive_warns() -> None:
     archiving = having(setting("archive_mode", "always", enumvals=["always", "on", "off"]))
     assert warnings(archiving) == []
     (warning,) = warnings(archiving, "bulk")
@@ -130,28 +130,28 @@ def test_an_archive_would_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["autovacuum", "track_counts"])
-def test_no_autovacuum(name: str) -> None:
+def test_disabled_autovacuum_is_a_warning(name: str) -> None:
     (warning,) = warnings(having(setting(name, "off")))
     assert "autovacuum does not run" in warning.text
     assert f"ALTER SYSTEM SET {name} = on;" in warning.remedy
 
 
 @pytest.mark.parametrize("profile", ["safe", "bulk", "reckless"])
-def test_what_was_left_reckless_is_said_whatever_is_asked(profile: Profile) -> None:
+def test_reckless_settings_are_a_warning_in_every_profile(profile: Profile) -> None:
     left = having(setting("fsync", "off"), setting("full_page_writes", "off"))
     texts = [warning.text for warning in warnings(left, profile)]
     assert any(text.startswith("off: fsync, full_page_writes; a power failure") for text in texts)
 
 
-def test_the_profile_reckless_warns_of_itself() -> None:
+def test_the_profile_reckless_warns_about_itself() -> None:
     assert [w.text for w in warnings(SERVER, "reckless") if "destroy the whole database" in w.text]
 
 
 @pytest.mark.parametrize(
     ("timed", "requested", "warned"), [(50, 51, True), (50, 50, False), (0, 9, False), (0, 10, True)]
 )
-def test_checkpoints_that_a_full_log_starts(timed: int, requested: int, warned: bool) -> None:
-    found = warnings(replace(SERVER, checkpoints=Checkpoints(timed, requested, None)))
+def test_checkpoints_started_by_a_full_log_are_a_warning(timed: int, requested: int, warned: bool) -> None:
+    found = warnings(replace(SERVER, checkpoints=CheckpointCounts(timed, requested, None)))
     assert bool(found) is warned
     if warned:
         assert f"{requested} checkpoints were started by a full log" in found[0].text
@@ -159,40 +159,42 @@ def test_checkpoints_that_a_full_log_starts(timed: int, requested: int, warned: 
         assert "it is 1GB, advised 8GB" in found[0].remedy
 
 
-def test_checkpoints_where_the_log_is_as_advised() -> None:
+def test_frequent_checkpoints_with_the_advised_log_size() -> None:
     large = setting("max_wal_size", "65536", unit="MB", shown="64GB")
-    (warning,) = warnings(replace(having(large), checkpoints=Checkpoints(0, 100, datetime(2026, 1, 2, tzinfo=UTC))))
+    (warning,) = warnings(
+        replace(having(large), checkpoints=CheckpointCounts(0, 100, datetime(2026, 1, 2, tzinfo=UTC)))
+    )
     assert "since 2026-01-02" in warning.text
     assert "it is 64GB, and may be raised further" in warning.remedy
 
 
-def test_what_waits_for_a_restart() -> None:
+def test_settings_that_wait_for_a_restart_are_a_warning() -> None:
     (warning,) = warnings(replace(SERVER, pending_restart=("shared_buffers", "wal_level")))
     assert "restart of the server: shared_buffers, wal_level" in warning.text
 
 
 @pytest.mark.parametrize("source", ["user", "database", "command line", "client"])
-def test_what_wins_over_alter_system(source: str) -> None:
-    inquiry = having(setting("jit", "on", source=source))
-    assert verdicts(inquiry)["jit"] == "elsewhere"
-    (warning,) = warnings(inquiry)
+def test_settings_that_override_alter_system_are_named_with_their_source(source: str) -> None:
+    facts = having(setting("jit", "on", source=source))
+    assert verdicts(facts)["jit"] == "elsewhere"
+    (warning,) = warnings(facts)
     assert warning.text.startswith("jit = on is set by ")
     assert warning.remedy == "Change it there, to off."
-    # Where it is right, it may be set anywhere.
+    # A right value may be set anywhere.
     assert warnings(having(setting("jit", "off", source=source))) == []
 
 
-def test_a_managed_server() -> None:
+def test_a_server_that_does_not_allow_alter_system() -> None:
     refusing = replace(SERVER, alter_system_allowed=False)
     assert ["allow_alter_system is off" in warning.text for warning in warnings(refusing)] == [True]
     denying = having(setting("jit", "on", alterable=False))
     assert any(f.text == "the user anna may not change these: jit" for f in findings(denying))
 
 
-def test_the_embedded_server_on_a_machine_that_grew() -> None:
+def test_the_embedded_server_is_restarted_for_a_larger_machine() -> None:
     grown = having(setting("max_wal_size", "1024", unit="MB", sourcefile="/home/anna/.era5/postgres/era5.conf"))
-    assert any(finding.remedy.startswith("era5 db stop") for finding in findings(grown))
-    assert not any(finding.remedy.startswith("era5 db stop") for finding in findings(SERVER))
+    assert any(finding.remedy.startswith("Run era5 db stop") for finding in findings(grown))
+    assert not any(finding.remedy.startswith("Run era5 db stop") for finding in findings(SERVER))
 
 
 @pytest.mark.parametrize(
@@ -203,21 +205,23 @@ def test_the_embedded_server_on_a_machine_that_grew() -> None:
         (None, "Let an administrator add timescaledb to shared_preload_libraries"),
     ],
 )
-def test_timescaledb_installed_and_not_loaded(preloaded: tuple[str, ...] | None, remedy: str) -> None:
+def test_timescaledb_that_is_installed_and_not_loaded_is_a_warning(
+    preloaded: tuple[str, ...] | None, remedy: str
+) -> None:
     (warning,) = warnings(replace(SERVER, timescaledb_offered=True, preloaded=preloaded))
     assert "installed on the server and not loaded" in warning.text
     assert warning.remedy.startswith(remedy)
 
 
-def test_what_is_not_known_names_the_option() -> None:
+def test_an_unknown_fact_names_the_option_that_gives_it() -> None:
     unknown = compare(advise("safe", Machine(None, None, None)), SERVER)
-    texts = {finding.text: finding.remedy for finding in find(SERVER, unknown, "safe")}
+    texts = {finding.text: finding.remedy for finding in list_findings(SERVER, unknown, "safe")}
     assert texts == {
-        "the disk of the server's machine is not known, and decides max_wal_size": "Say it: era5 doctor --disk GB"
+        "the disk of the server's machine is unknown, and max_wal_size depends on it": "Give it: era5 doctor --disk GB"
     }
 
 
-def test_values_that_a_server_cannot_take_are_not_advised() -> None:
+def test_values_that_a_server_does_not_support_are_not_advised() -> None:
     without_lz4 = setting("wal_compression", "off", enumvals=["pglz", "on", "off"])
     assert "wal_compression" not in verdicts(having(without_lz4))
     assert verdicts(having(replace(without_lz4, enumvals=["pglz", "lz4", "on", "off"])))["wal_compression"] == "change"

@@ -1,4 +1,4 @@
-"""What a server may count on: this machine measured, and a session's process told from others."""
+"""Measuring this machine, and recognising the process of a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ended() -> int:
     return process.pid
 
 
-def test_this_machine(tmp_path: Path) -> None:
+def test_memory_cores_and_disk_of_this_machine(tmp_path: Path) -> None:
     machine = Machine.here(tmp_path)
     assert machine.memory_bytes is not None
     assert 1 << 26 < machine.memory_bytes <= psutil.virtual_memory().total
@@ -45,36 +45,38 @@ def test_this_machine(tmp_path: Path) -> None:
     assert machine.free_bytes == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
 
 
-def test_a_disk_that_nobody_can_look_at() -> None:
+def test_a_disk_that_is_inaccessible_is_unknown() -> None:
     machine = Machine.here(None)
     assert machine.free_bytes is None
     assert machine.memory_bytes
 
 
-def test_a_session_of_this_machine(session: psycopg.Connection[Any]) -> None:
+def test_a_session_on_this_machine_is_recognised(session: psycopg.Connection[Any]) -> None:
     pid = session.info.backend_pid
     assert is_session_here(pid, "postgres", "postgres", None)
-    # A process of that number is one of PostgreSQL, and serves someone else.
+    # The process with that number is PostgreSQL's, but serves another session.
     assert not is_session_here(pid, "postgres", "other", None)
     assert not is_session_here(pid, "other", "postgres", None)
     assert not is_session_here(pid, "postgres", "postgres", 5432)
 
 
-def test_processes_that_are_no_session(session: psycopg.Connection[Any], ended: int) -> None:
+def test_other_processes_are_no_session(session: psycopg.Connection[Any], ended: int) -> None:
     postmaster = psutil.Process(session.info.backend_pid).ppid()
     for pid in (os.getpid(), postmaster, ended):
         assert not is_session_here(pid, "postgres", "postgres", None)
 
 
-def test_the_logs_folder(session: psycopg.Connection[Any], embedded: EmbeddedServer) -> None:
+def test_the_folder_of_the_log_is_found_by_the_process(
+    session: psycopg.Connection[Any], embedded: EmbeddedServer
+) -> None:
     data = embedded.data_folder
-    found = [log_folder(session.info.backend_pid, told) for told in (None, str(data), "/nowhere")]
-    if sys.platform == "linux":  # the process tells, whatever the server calls its folder
+    found = [log_folder(session.info.backend_pid, reported) for reported in (None, str(data), "/nowhere")]
+    if sys.platform == "linux":  # /proc has it, whatever path the server reports
         assert all(folder is not None and folder.samefile(data / "pg_wal") for folder in found)
 
 
-def test_the_logs_folder_as_the_server_tells_it(ended: int, tmp_path: Path) -> None:
-    """Of another user's server, whose process does not tell."""
+def test_the_folder_of_the_log_is_found_by_the_servers_path(ended: int, tmp_path: Path) -> None:
+    """As for a server of another user, whose process cannot be inspected."""
     assert log_folder(ended, None) is None
     assert log_folder(ended, str(tmp_path / "elsewhere")) is None
     assert log_folder(ended, str(tmp_path)) == tmp_path

@@ -1,4 +1,4 @@
-"""The embedded server, for real: every test here starts and stops PostgreSQL under a folder of its own."""
+"""The embedded server: every test starts and stops a real PostgreSQL under a folder of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 psutil: Any = _psutil  # it comes without types
 
-# Takes a lease, says so, and keeps it until its input ends.
+# Takes a lease, prints the URL, and keeps the lease until its input ends.
 LEASE = """
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ with EmbeddedServer(Path(sys.argv[1])).lease() as url:
 """
 
 
-# As in a container whose first process waits for nobody: the killed server stays a zombie, its number in use.
+# As in a container whose first process reaps no children: the killed server stays a zombie, and keeps its number.
 ZOMBIE = """
 import ctypes, sys
 from pathlib import Path
@@ -72,7 +72,7 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def template(scratch: Path) -> Path:
-    """A home whose data folder is made, to be copied: making one takes longer than all else."""
+    """A home with a data folder, to be copied: creating one takes longer than anything else here."""
     home = scratch / "template"
     with EmbeddedServer(home).lease():
         pass
@@ -81,7 +81,7 @@ def template(scratch: Path) -> Path:
 
 @pytest.fixture
 def home(scratch: Path, template: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A home with a data folder that no server runs on, before and after."""
+    """A home with a data folder, on which no server runs before and after the test."""
     home = scratch / f"home-{abs(hash(request.node.name)):x}"
     copy(template, home)
     yield home
@@ -111,7 +111,7 @@ def postmaster(home: Path) -> int:
 
 
 def processes(home: Path) -> list[int]:
-    """Every process in the server's folder."""
+    """Every process whose working directory is the server's data folder."""
     ours = str(EmbeddedServer(home).data_folder)
     return [pid for pid in psutil.pids() if folder_of(pid) == ours]
 
@@ -129,7 +129,7 @@ def folder_of(pid: int) -> str | None:
 
 @contextmanager
 def leasing(home: Path, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds a lease within."""
+    """Let another process hold a lease in this context."""
     with subprocess.Popen(
         [sys.executable, "-c", LEASE, str(home)],
         stdin=subprocess.PIPE,
@@ -158,7 +158,7 @@ def test_a_lease_starts_the_server_and_stops_it(home: Path) -> None:
     assert not (home / "postgres/postmaster.pid").exists()
 
 
-def test_it_starts_tuned_and_durable(home: Path) -> None:
+def test_the_server_starts_tuned_and_durable(home: Path) -> None:
     with EmbeddedServer(home).lease() as url, psycopg.connect(url) as connection:
         rows = connection.execute("SELECT name, current_setting(name), source FROM pg_settings").fetchall()
         encoding = connection.execute("SELECT datlocprovider, datlocale FROM pg_database").fetchall()
@@ -176,7 +176,7 @@ def test_it_starts_tuned_and_durable(home: Path) -> None:
         "UTC",
     )
     assert actual["listen_addresses"] == ""
-    # Every one of our settings got through to the server.
+    # The server has read each of our settings.
     sources = {name.lower(): source for name, _, source in rows}
     wanted = bulk_load_settings(Machine.here(home))
     assert {sources[name] for name in wanted} <= {"configuration file"}
@@ -184,7 +184,7 @@ def test_it_starts_tuned_and_durable(home: Path) -> None:
     assert set(encoding) == {("b", "C.UTF-8")}
 
 
-def test_settings_of_ones_own_win_and_stay(home: Path) -> None:
+def test_settings_of_the_user_take_precedence_and_are_kept(home: Path) -> None:
     with EmbeddedServer(home).lease():
         pass
     with (home / "postgres/postgresql.conf").open("a") as file:
@@ -196,7 +196,7 @@ def test_settings_of_ones_own_win_and_stay(home: Path) -> None:
     assert (home / "postgres/postgresql.conf").read_text().count("era5.conf") == 1
 
 
-def test_started_it_stays_until_stopped(home: Path) -> None:
+def test_a_started_server_runs_until_it_is_stopped(home: Path) -> None:
     server = EmbeddedServer(home)
     url = server.start()
     with server.lease() as leased:
@@ -206,18 +206,18 @@ def test_started_it_stays_until_stopped(home: Path) -> None:
     assert not server.is_running()
     assert processes(home) == []
     assert not server.stop()
-    with server.lease():  # forgotten: it does not stay
+    with server.lease():  # `stop` has undone `start`
         pass
     assert not server.is_running()
 
 
-def test_nothing_to_stop_makes_no_folder(scratch: Path) -> None:
+def test_stopping_a_missing_server_creates_no_folder(scratch: Path) -> None:
     assert not EmbeddedServer(scratch / "nowhere").stop()
     assert not EmbeddedServer(scratch / "nowhere").is_running()
     assert not (scratch / "nowhere").exists()
 
 
-def test_stop_says_who_uses_it(home: Path) -> None:
+def test_stop_names_the_processes_that_use_the_server(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
     with leasing(home) as other:
@@ -226,10 +226,10 @@ def test_stop_says_who_uses_it(home: Path) -> None:
         if sys.platform == "linux":
             assert str(other.pid) in refused.value.message
         assert server.is_running()
-    assert not server.is_running()  # it was not asked to stay any more
+    assert not server.is_running()  # `stop` has undone `start`
 
 
-def test_forced_it_stops_under_its_users(home: Path) -> None:
+def test_a_forced_stop_ends_the_sessions_of_others(home: Path) -> None:
     server = EmbeddedServer(home)
     with leasing(home), psycopg.connect(server.url("postgres")) as connection:
         assert server.stop(force=True)
@@ -264,7 +264,7 @@ def test_threads_and_nested_leases_share_one_server(home: Path) -> None:
     assert processes(home) == []
 
 
-def test_many_at_once_on_a_new_home(scratch: Path) -> None:
+def test_processes_that_create_the_same_home_at_once_all_succeed(scratch: Path) -> None:
     home = scratch / "new" / "home"
     with ExitStack() as stack:
         started = [
@@ -276,12 +276,12 @@ def test_many_at_once_on_a_new_home(scratch: Path) -> None:
     assert (home / "postgres/PG_VERSION").exists()
 
 
-def test_after_kill_9_of_the_server_the_next_lease_works(home: Path) -> None:
+def test_after_kill_9_of_the_server_the_next_lease_restarts_it(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
     execute(server.url("postgres"), "CREATE TABLE kept AS SELECT 42 AS answer")
     with psycopg.connect(server.url("postgres"), autocommit=True) as busy:
-        # Works on without looking up, for longer than anyone waits: an orphan that has to be ended.
+        # A query that does not notice the death of the postmaster: an orphan that has to be killed.
         thread = threading.Thread(target=swallow_operational_error, args=(busy,))
         thread.start()
         while ask(server.url("postgres"), "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'") < 2:
@@ -290,7 +290,7 @@ def test_after_kill_9_of_the_server_the_next_lease_works(home: Path) -> None:
         with server.lease() as url:
             assert ask(url, "SELECT answer FROM kept") == 42
         thread.join()
-    assert server.is_running()  # it was told to stay
+    assert server.is_running()  # because of `start`
     server.stop()
 
 
@@ -299,7 +299,7 @@ def swallow_operational_error(connection: psycopg.Connection[Any]) -> None:
         connection.execute("SELECT count(*) FROM generate_series(1, 100_000_000_000)")
 
 
-def test_again_and_again_right_after_kill_9(home: Path) -> None:
+def test_repeated_leases_immediately_after_kill_9(home: Path) -> None:
     for _ in range(3):
         with EmbeddedServer(home).lease() as url:
             assert ask(url, "SELECT 1") == 1
@@ -309,7 +309,7 @@ def test_again_and_again_right_after_kill_9(home: Path) -> None:
     assert processes(home) == []
 
 
-def test_after_kill_9_of_its_user_the_next_lease_stops_it(home: Path) -> None:
+def test_after_kill_9_of_a_lease_holder_the_next_lease_stops_the_server(home: Path) -> None:
     with leasing(home) as user:
         user.kill()
         user.wait()
@@ -319,7 +319,7 @@ def test_after_kill_9_of_its_user_the_next_lease_stops_it(home: Path) -> None:
     assert processes(home) == []
 
 
-def test_after_kill_9_of_who_starts_it(home: Path) -> None:
+def test_after_kill_9_of_the_process_that_starts_the_server(home: Path) -> None:
     for delay in (0.2, 0.3):
         with subprocess.Popen([sys.executable, "-c", LEASE, str(home)], stdin=subprocess.PIPE) as starting:
             time.sleep(delay)
@@ -330,23 +330,23 @@ def test_after_kill_9_of_who_starts_it(home: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only on Linux a process can adopt the server")
-def test_a_killed_server_that_stays_a_zombie(home: Path) -> None:
+def test_a_killed_server_that_stays_a_zombie_is_restarted(home: Path) -> None:
     done = subprocess.run([sys.executable, "-c", ZOMBIE, str(home)], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "42\n"
     assert processes(home) == []
 
 
-def test_a_killed_servers_number_in_use_by_another_program(home: Path) -> None:
+def test_a_killed_server_whose_process_number_is_in_use_is_restarted(home: Path) -> None:
     with EmbeddedServer(home).lease():
         lines = (home / "postgres/postmaster.pid").read_text().splitlines()
-    # As after a power failure: the file is there, and its number is another process' by now (this one's).
+    # As after a power failure: the file exists, and another process (this one) has its number.
     lines[0] = str(os.getpid())
     (home / "postgres/postmaster.pid").write_text("\n".join(lines) + "\n")
     with EmbeddedServer(home).lease() as url:
         assert ask(url, "SELECT 1") == 1
 
 
-def test_after_kill_9_of_who_makes_the_data_folder(scratch: Path) -> None:
+def test_after_kill_9_of_the_process_that_creates_the_data_folder(scratch: Path) -> None:
     home = scratch / "half-made"
     half_made = 0
     while not (home / "postgres").exists() and half_made < 2:
@@ -356,7 +356,7 @@ def test_after_kill_9_of_who_makes_the_data_folder(scratch: Path) -> None:
             making.kill()
         half_made += 1
     assert not (home / "postgres").exists()
-    # Its initdb may still be at work: that must not disturb the next.
+    # Its initdb may still be running: that must not disturb the next one.
     with EmbeddedServer(home).lease() as url:
         assert ask(url, "SELECT 1") == 1
     assert list(home.glob(".postgres-new-*")) == []
@@ -372,7 +372,7 @@ def test_after_kill_9_of_who_makes_the_data_folder(scratch: Path) -> None:
     ],
     ids=["spaces", "shell", "unicode", "long"],
 )
-def test_any_path_will_do(scratch: Path, template: Path, name: str) -> None:
+def test_a_home_may_have_any_path(scratch: Path, template: Path, name: str) -> None:
     home = scratch / name
     copy(template, home)
     server = EmbeddedServer(home)
@@ -389,8 +389,8 @@ def test_any_path_will_do(scratch: Path, template: Path, name: str) -> None:
     assert not folder.exists()
 
 
-def test_other_libraries_understand_the_url(home: Path) -> None:
-    """What Dagster keeps its runs with."""
+def test_sqlalchemy_and_psycopg2_understand_the_url(home: Path) -> None:
+    """Dagster stores its runs with them."""
     with EmbeddedServer(home).lease() as url:
         with create_engine(url, poolclass=NullPool).connect() as connection:
             assert connection.execute(text("SELECT current_user")).scalar() == "postgres"
@@ -398,7 +398,7 @@ def test_other_libraries_understand_the_url(home: Path) -> None:
     assert socket_folder(home) == EmbeddedServer(home).data_folder
 
 
-def test_a_socket_that_others_could_have_made_is_not_trusted(scratch: Path, home: Path, template: Path) -> None:
+def test_a_socket_folder_that_others_may_write_to_is_rejected(scratch: Path, home: Path, template: Path) -> None:
     far = scratch / "squatted" / ("x" * 100)
     copy(template, far)
     server = EmbeddedServer(far)
@@ -410,54 +410,54 @@ def test_a_socket_that_others_could_have_made_is_not_trusted(scratch: Path, home
             (folder / ".s.PGSQL.5432").symlink_to(home / "postgres/.s.PGSQL.5432")
             assert ask(server.url("postgres"), "SELECT 1") == 1
             assert not server.is_running()
-            with pytest.raises(WarehouseError, match="no private folder"), server.lease():
+            with pytest.raises(WarehouseError, match="not a private folder"), server.lease():
                 pass
     finally:
         shutil.rmtree(folder)
 
 
-def test_the_users_environment_does_not_matter(home: Path) -> None:
+def test_postgresqls_environment_variables_are_ignored(home: Path) -> None:
     with leasing(home, PGPORT="1", PGDATA="/nowhere", PGOPTIONS="-c nonsense=1", LC_ALL="xx_XX", TMPDIR="/nowhere"):
         assert ask(EmbeddedServer(home).url("postgres"), "SELECT 1") == 1
 
 
-def test_only_its_user_gets_in(home: Path) -> None:
+def test_only_the_owner_can_access_data_and_socket(home: Path) -> None:
     with EmbeddedServer(home).lease():
         assert stat.S_IMODE((home / "postgres").stat().st_mode) & 0o077 == 0
         assert stat.S_IMODE((home / "postgres/.s.PGSQL.5432").stat().st_mode) & 0o077 == 0
 
 
-def test_another_versions_data_is_refused(home: Path) -> None:
+def test_the_data_folder_of_another_major_version_is_rejected(home: Path) -> None:
     (home / "postgres/PG_VERSION").write_text("16\n")
-    with pytest.raises(ServerUnsuitableError, match="made by PostgreSQL 16"), EmbeddedServer(home).lease():
+    with pytest.raises(ServerUnsuitableError, match="created by PostgreSQL 16"), EmbeddedServer(home).lease():
         pass
 
 
 def test_other_files_are_not_overwritten(scratch: Path) -> None:
     (scratch / "occupied/postgres").mkdir(parents=True)
     (scratch / "occupied/postgres/thesis.txt").write_text("mine")
-    with pytest.raises(WarehouseError, match="holds files"), EmbeddedServer(scratch / "occupied").lease():
+    with pytest.raises(WarehouseError, match="holds other files"), EmbeddedServer(scratch / "occupied").lease():
         pass
     assert (scratch / "occupied/postgres/thesis.txt").read_text() == "mine"
 
 
-def test_what_the_server_says_is_told(home: Path) -> None:
+def test_the_error_of_a_server_that_does_not_start_has_its_log(home: Path) -> None:
     with (home / "postgres/postgresql.conf").open("a") as file:
         file.write("nonsense = 1\n")
-    with pytest.raises(WarehouseError, match="cannot be started") as failed, EmbeddedServer(home).lease():
+    with pytest.raises(WarehouseError, match="did not start") as failed, EmbeddedServer(home).lease():
         pass
     assert 'unrecognized configuration parameter "nonsense"' in failed.value.message
     assert str(home / "postgres.log") in failed.value.remedy
 
 
-def test_the_bodys_error_is_the_one_that_counts(home: Path) -> None:
+def test_an_error_in_the_context_is_raised_unchanged(home: Path) -> None:
     server = EmbeddedServer(home)
     with pytest.raises(KeyError), server.lease():
         raise KeyError
     assert not server.is_running()
 
 
-def test_ctrl_c_within_a_lease_stops_the_server(home: Path) -> None:
+def test_ctrl_c_during_a_lease_stops_the_server(home: Path) -> None:
     with leasing(home) as user:
         user.send_signal(signal.SIGINT)
         user.wait()
@@ -465,7 +465,7 @@ def test_ctrl_c_within_a_lease_stops_the_server(home: Path) -> None:
     assert processes(home) == []
 
 
-def test_a_home_that_is_a_file(scratch: Path) -> None:
+def test_a_home_that_is_a_file_is_rejected(scratch: Path) -> None:
     (scratch / "file").write_text("")
     for home in (scratch / "file", scratch / "file/within"):
         with pytest.raises(UsageError, match="not a folder"), EmbeddedServer(home).lease():
@@ -473,16 +473,16 @@ def test_a_home_that_is_a_file(scratch: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_an_unwritable_home(scratch: Path) -> None:
+def test_an_unwritable_home_is_an_error_of_the_disk(scratch: Path) -> None:
     (scratch / "read-only").mkdir(mode=0o500)
     with pytest.raises(LocalDiskError), EmbeddedServer(scratch / "read-only/home").lease():
         pass
 
 
-def test_a_full_disk(scratch: Path) -> None:
+def test_a_full_disk_is_an_error_of_the_disk(scratch: Path) -> None:
     disk = scratch / "disk"
     disk.mkdir()
-    # In a mount namespace of its own, which goes with the process.
+    # In a separate mount namespace, which ends with the process.
     script = 'mount -t tmpfs -o size=30m tmpfs "$1" && exec "$2" -c "$3" "$1/home"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(disk), sys.executable, LEASE]
     try:

@@ -1,4 +1,4 @@
-"""The embedded server's settings: the advice for everyone, and what only a server of one's own may have."""
+"""The embedded server's settings: the advice for any server, and what is right for this one alone."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def test_settings_leave_memory_and_disk_for_others(gigabytes: float) -> None:
     assert 1 <= int(settings["max_parallel_workers_per_gather"]) <= int(settings["max_parallel_workers"])
 
 
-def test_it_follows_the_advice_for_everyone_and_stays_durable() -> None:
+def test_settings_follow_the_general_advice_and_stay_durable() -> None:
     machine = Machine(16 * GB, cores=12, free_bytes=500 * GB)
     settings = bulk_load_settings(machine)
     for advice in advise("safe", machine):
-        # What the packaged server was not built with would keep it from starting.
+        # A setting that the packaged server was not built with would keep it from starting.
         assert settings.get(advice.name) == (None if advice.name == "wal_compression" else advice.value)
     assert (settings["wal_level"], settings["max_wal_senders"]) == ("minimal", "0")
     assert not DURABLE & set(settings)
 
 
-def test_a_disk_that_cannot_be_measured_leaves_the_servers_own_default() -> None:
+def test_an_unknown_disk_leaves_the_servers_default() -> None:
     settings = bulk_load_settings(Machine(16 * GB, cores=12, free_bytes=None))
     assert "max_wal_size" not in settings
     assert settings["shared_buffers"] == "1GB"

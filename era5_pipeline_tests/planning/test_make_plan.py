@@ -1,4 +1,4 @@
-"""How much a load is: sums, states of months, what is measured and what is documented, and what does not fit."""
+"""Plans of loads: sums, states of months, measured and documented rates, and warnings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.variables import BY_SHORT_NAME, VARIABLES, in_table_order
 from era5_pipeline.planning import estimates
+from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
 from era5_pipeline.planning.extent import Load, Size
-from era5_pipeline.planning.holdings import Disks, Held
 from era5_pipeline.planning.load_plan import TO_LOAD
-from era5_pipeline.planning.reckon import reckon
+from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.ledger_entry import LedgerEntry
@@ -49,12 +49,14 @@ def load_of(first: str, last: str | None = None, source: SourceName = "cds", **m
     return Load(tuple(month_range(Month.parse(first), Month.parse(last or first))), source, **more)
 
 
-def plan_of(load: Load, *entries: LedgerEntry, disks: Disks | None = None, now: datetime = NOW, **held: Any) -> Plan:
-    return reckon(load, Held(entries, **held), disks or Disks(), now=now, available_after_days=6)
+def plan_of(
+    load: Load, *entries: LedgerEntry, disks: DiskSpace | None = None, now: datetime = NOW, **held: Any
+) -> Plan:
+    return make_plan(load, CurrentContents(entries, **held), disks or DiskSpace(), now=now, available_after_days=6)
 
 
 def entry_of(month: str, names: str = ALL, **more: Any) -> LedgerEntry:
-    """A month of Java in the ledger: loaded from the source cds, final."""
+    """A ledger entry of a month of Java, loaded from the source cds, final."""
     hours = Month.parse(month).hours
     values = hours * 121
     expver = {variable.column: {"0001": hours} for variable in variables_of(names)}
@@ -110,7 +112,7 @@ def loads(draw: st.DrawFn) -> Load:
     )
 
 
-def test_all_of_era5() -> None:
+def test_a_plan_of_all_of_era5() -> None:
     plan = plan_of(load_of("1940-01", "2024-12"), layout="columnstore")
     size = plan.size
     # 85 years of which 22 are leap years.
@@ -128,7 +130,7 @@ def test_all_of_era5() -> None:
     assert value["table_bytes"] == value["table_bytes_in_columnstore"]
     # Between the ZIP of smooth fields and values that do not compress at all.
     assert 5.7e9 / 772_450_560 < value["download_bytes"] / size.rows < 4 * 6
-    # As docs/performance.md reckons it.
+    # As in docs/performance.md.
     assert 4.5 * 24 < value["hours"]["load"] < 5 * 24
     assert value["hours"]["all"] is None
 
@@ -146,7 +148,7 @@ def test_a_plan_is_the_sum_of_its_months(load: Load) -> None:
 
 
 @given(loads())
-def test_counts_follow_from_hours_variables_and_places(load: Load) -> None:
+def test_counts_follow_from_hours_variables_and_locations(load: Load) -> None:
     for month in load.months:
         size = load.size_of(month)
         hours = min(load.hours_at_most or 744, month.hours)
@@ -160,7 +162,7 @@ def test_counts_follow_from_hours_variables_and_places(load: Load) -> None:
 
 
 @given(loads(), st.integers(0, 29))
-def test_fewer_months_are_less(load: Load, fewer: int) -> None:
+def test_fewer_months_take_less(load: Load, fewer: int) -> None:
     shorter = replace(load, months=load.months[: max(1, len(load.months) - fewer)])
     more, less = plan_of(load).to_json(), plan_of(shorter).to_json()
     for name in ("requests", "fields", "rows", "values", "download_bytes", "parquet_bytes", "table_bytes"):
@@ -175,11 +177,11 @@ def test_rows_and_bytes_grow_with_the_area(load: Load) -> None:
     assert plan_of(around).size.rows == pytest.approx(plan_of(load).size.rows * ratio)
     here, there = plan_of(load).bytes, plan_of(around).bytes
     assert there.table.value == pytest.approx((here.table.value or 0) * ratio)
-    if load.source == "arco":  # its store has whole fields
+    if load.source == "arco":  # which downloads whole fields
         assert there.download.value == pytest.approx(here.download.value)
 
 
-def test_the_first_hours_of_rain_are_not_there() -> None:
+def test_accumulations_lack_the_first_seven_hours_of_1940() -> None:
     assert load_of("1940-01", variables=variables_of("tp")).size_of(Month(1940, 1)).hours == 744 - 7
     assert load_of("1940-01", variables=variables_of("t2m,tp")).size_of(Month(1940, 1)).hours == 744
     assert load_of("1940-01", source="sample", hours_at_most=5, variables=variables_of("sf")).size_of(
@@ -187,7 +189,7 @@ def test_the_first_hours_of_rain_are_not_there() -> None:
     ) == Size(fields=5, files=1)
 
 
-def test_what_the_settings_leave_open() -> None:
+def test_settings_that_leave_variables_or_area_to_the_files() -> None:
     asked = (Month(2024, 1),)
     cds = Load.of(read_settings(source="cds"), asked)
     assert (cds.variables, cds.locations, cds.is_open) == (VARIABLES, N_LOCATIONS, False)
@@ -195,7 +197,7 @@ def test_what_the_settings_leave_open() -> None:
     assert (sample.locations, sample.size_of(asked[0]).hours, sample.is_open) == (121, 24, False)
     files = Load.of(read_settings(source="files", variables="t2m"), asked)
     assert (len(files.variables), files.any_variables, files.any_area) == (1, False, True)
-    assert any("the files are not looked at" in warning for warning in plan_of(files).warnings)
+    assert any("the files are not opened" in warning for warning in plan_of(files).warnings)
     both = read_settings(source="files", variables="t2m", area="10/0/0/10", sample_hours=24)
     assert not Load.of(both, asked).is_open
     assert Load.of(both, asked).size_of(asked[0]).hours == 744
@@ -212,7 +214,7 @@ def test_every_month_has_one_state() -> None:
         entry_of("2026-05", "t2m,tp"),
         entry_of("2026-06", area=None),
         entry_of("2026-07", rows=0, columns=(), source=None, area=None, state="failed"),
-        entry_of("2026-08", area="-4.9/105.9/-7.6/108.6"),  # the same places
+        entry_of("2026-08", area="-4.9/105.9/-7.6/108.6"),  # the same locations
         entry_of("2026-11", state="incomplete"),
     )
     assert {str(month): state for month, state in plan.states.items()} == {
@@ -243,7 +245,7 @@ def test_every_month_has_one_state() -> None:
 
 
 @given(loads(), st.lists(months, unique=True), st.datetimes(datetime(1950, 1, 1), datetime(2030, 1, 1)))  # noqa: DTZ001
-def test_states_add_up(load: Load, held: list[Month], now: datetime) -> None:
+def test_the_states_of_all_months_add_up(load: Load, held: list[Month], now: datetime) -> None:
     plan = plan_of(load, *(entry_of(str(month)) for month in held), now=now.replace(tzinfo=UTC))
     value = plan.to_json()
     parts = ("loaded", "not_complete_yet", "not_begun", "to_load")
@@ -256,20 +258,20 @@ def test_months_are_complete_some_days_after_their_end() -> None:
     for day, state in ((31, "early"), (6, "early"), (7, "missing")):
         now = datetime(2026, 10 if day == 31 else 11, day, tzinfo=UTC)
         assert plan_of(october, now=now).states == {Month(2026, 10): state}
-    # What is generated need not wait.
+    # Generated months are always complete.
     assert plan_of(replace(october, source="sample"), now=datetime(2026, 10, 2, tzinfo=UTC)).size.hours == 744
 
 
-def test_a_ledger_that_is_not_known() -> None:
-    plan = reckon(
-        load_of("2024-01", "2024-03"), Held(None, "no server"), Disks(), now=NOW, available_after_days=6
+def test_a_plan_with_an_unknown_ledger() -> None:
+    plan = make_plan(
+        load_of("2024-01", "2024-03"), CurrentContents(None, "no server"), DiskSpace(), now=NOW, available_after_days=6
     ).to_json()
     assert (plan["months_loaded"], plan["months_incomplete"], plan["loaded_not_known"]) == (None, None, "no server")
     assert (plan["months_to_load"], plan["layout"]) == (3, None)
     assert "the layout is not known" in plan["known_from"]["table_bytes"]
 
 
-def test_what_was_measured_comes_before_what_is_documented() -> None:
+def test_measured_rates_take_precedence_over_documented_ones() -> None:
     held = [entry_of("2024-01"), entry_of("2024-02"), entry_of("2024-03", flat_bytes=0)]
     space = Space(months={entry.month: MonthSpace(entry.rows, 1, entry.rows * 50) for entry in held})
     load = load_of("2024-01", "2024-12", area=JAVA)
@@ -303,7 +305,7 @@ def test_what_was_measured_comes_before_what_is_documented() -> None:
     ],
     ids=str,
 )
-def test_months_of_another_kind_tell_nothing(other: dict[str, Any]) -> None:
+def test_months_that_are_not_comparable_measure_nothing(other: dict[str, Any]) -> None:
     entry = entry_of("2024-01", **other)
     space = Space(months={entry.month: MonthSpace(entry.rows, 1, entry.rows * 50)})
     plan = plan_of(load_of("2024-02", "2024-03", area=JAVA), entry, layout="partitions", space=space).to_json()
@@ -312,16 +314,16 @@ def test_months_of_another_kind_tell_nothing(other: dict[str, Any]) -> None:
     assert plan["hours"]["raw"] is None
 
 
-def test_months_that_share_chunks_have_the_size_of_all() -> None:
+def test_months_that_share_chunks_use_the_rate_of_the_whole_table() -> None:
     entry = entry_of("2024-01")
     space = Space(chunks=1, bytes=8000, rows=100, months={entry.month: MonthSpace(entry.rows, 2, None)})
     plan = plan_of(load_of("2024-02", area=JAVA), entry, layout="hypertable", space=space)
     assert plan.bytes.table.value == pytest.approx(80 * plan.size.rows)
 
 
-def test_the_download_is_guessed_while_nothing_is_known() -> None:
+def test_the_download_is_guessed_until_it_was_measured() -> None:
     plan = plan_of(load_of("2024-01", "2024-05"))
-    # Five requests, two at once: three turns.
+    # Five requests, two at once: three rounds.
     assert plan.guesses == tuple({"minutes_per_request": n, "hours": 3 * n / 60} for n in (10, 30, 60))
     assert plan.seconds.raw.known_from == "not known before the first month; the queue decides"
     arco = plan_of(load_of("2024-01", source="arco"))
@@ -331,7 +333,7 @@ def test_the_download_is_guessed_while_nothing_is_known() -> None:
     assert plan_of(load_of("2024-01", source="files")).guesses == ()
 
 
-def test_two_at_once_take_less_but_not_half() -> None:
+def test_two_months_at_once_take_less_but_not_half() -> None:
     for layout in LAYOUTS:
         seconds = plan_of(load_of("2024-01", "2024-12", source="sample", area=JAVA), layout=layout).seconds
         assert seconds.work / 2 < seconds.work_at_once < seconds.work
@@ -342,25 +344,25 @@ def test_two_at_once_take_less_but_not_half() -> None:
     assert (one.work_at_once, one.two_at_once) == (one.work, max(one.raw.value or 0, one.work))
 
 
-def test_nothing_to_load_is_nothing() -> None:
-    plan = plan_of(load_of("2024-01", area=JAVA), entry_of("2024-01"), disks=Disks(0, 0, is_one=True))
+def test_a_plan_with_nothing_to_load_is_all_zero() -> None:
+    plan = plan_of(load_of("2024-01", area=JAVA), entry_of("2024-01"), disks=DiskSpace(0, 0, is_one=True))
     value = plan.to_json()
     assert (value["months_loaded"], value["months_to_load"], value["first_to_load"]) == (1, 0, None)
     assert {value[n] for n in ("requests", "fields", "rows", "download_bytes", "parquet_bytes", "table_bytes")} == {0}
     assert (value["hours"]["all"], value["download_guesses"], value["warnings"]) == (0, [], [])
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_a_load_that_does_not_fit_on_the_disks_gets_warnings() -> None:
     load = load_of("2024-01", "2024-12")
 
     def warnings(home: float, table: float, *, is_one: bool) -> str:
-        return "\n".join(plan_of(load, layout="partitions", disks=Disks(int(home), int(table), is_one)).warnings)
+        return "\n".join(plan_of(load, layout="partitions", disks=DiskSpace(int(home), int(table), is_one)).warnings)
 
     plan = plan_of(load, layout="partitions")
     home, table = plan.bytes.home, plan.bytes.table.value or 0.0
     assert warnings(home + 1, table + 1, is_one=False) == ""
     assert warnings(home + table + 1, home + table + 1, is_one=True) == ""
-    # Each would have its room alone.
+    # Each would fit alone.
     shared = warnings(home + table - 1e9, home + table - 1e9, is_one=True)
     assert "raw and Parquet files and the table take" in shared
     assert "embedded server" not in shared
@@ -369,20 +371,22 @@ def test_what_does_not_fit_is_said() -> None:
     assert "those of one month take 24.6 GB" in small
     assert "disk of the embedded server" in small
     assert small.count("--area") == small.count("--variables") == 2
-    assert plan_of(load, disks=Disks()).warnings == ()
+    assert plan_of(load, disks=DiskSpace()).warnings == ()
 
 
-def test_every_layout_has_its_rates() -> None:
+def test_every_layout_has_a_documented_rate() -> None:
     assert set(estimates.LOAD_ROWS_PER_SECOND) == set(LAYOUTS)
 
 
 @pytest.mark.parametrize("names", ["t2m", "t2m,tp", "t2m,u10,v10", "t2m,u10,v10,tcc,tp", ALL])
-def test_rows_of_a_heap_take_what_is_reckoned(names: str, database_url: str, flat_months: FlatMonths) -> None:
+def test_rows_outside_the_columnstore_take_the_estimated_bytes(
+    names: str, database_url: str, flat_months: FlatMonths
+) -> None:
     warehouse = Warehouse(database_url)
     load_month(warehouse, flat_months(points=(10, 20), names=tuple(names.split(","))))
     with warehouse.connect() as connection:
         measured = read_space(connection).bytes_per_row
-    # The server makes room for up to half a megabyte ahead: less than 4 bytes a row here.
+    # The server extends files by up to half a megabyte in advance: less than 4 bytes a row here.
     assert 0 <= (measured or 0) - estimates.heap_bytes_per_row(len(names.split(","))) < 5
 
 
@@ -394,11 +398,11 @@ def test_rows_of_a_heap_take_what_is_reckoned(names: str, database_url: str, fla
         ("telangana-2023-09/data_stream-oper_stepType-accum.nc", "accumulated"),
     ],
 )
-def test_real_files_are_not_larger_than_reckoned(name: str, kind: str, era5_samples: Path, tmp_path: Path) -> None:
+def test_real_files_are_not_larger_than_estimated(name: str, kind: str, era5_samples: Path, tmp_path: Path) -> None:
     (path,) = unpacked(era5_samples / name, tmp_path)
     with netCDF4.Dataset(path) as file:
         values = sum(variable.size for variable in file.variables.values() if variable.ndim == 3)
         files = math.ceil(file.dimensions["valid_time"].size / 744)
     size = Size(files=files, **{f"{kind}_values": values})
-    reckoned = estimates.bytes_of(load_of("2024-01"), size, (), None, None).raw.value or 0.0
-    assert path.stat().st_size <= reckoned <= 2 * path.stat().st_size
+    estimated = estimates.estimate_bytes(load_of("2024-01"), size, (), None, None).raw.value or 0.0
+    assert path.stat().st_size <= estimated <= 2 * path.stat().st_size

@@ -1,7 +1,7 @@
-"""What there is before a load: what the warehouse holds, and how much room its disks have.
+"""Current contents of the warehouse, and free disk space, before a load.
 
-Here: looking at both without changing either: a server that does not run is not started, a database that is not there
-is not made. Not here: what follows for a load (`plan`).
+Here: reading both without changing either: no server is started, no database created. Not here: what follows for a load
+(`make_plan`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What is known of the warehouse. `entries` are its ledger's; None: not known, for the `reason`.
+class CurrentContents:
+    """Contents of the warehouse. `entries` are its ledger's; None: unknown, for the `reason`.
 
-    `layout` is that of the table, or of the one that a first load would make; None: not known.
+    `layout` is that of the table, or of the one that a first load would create; None: unknown.
     """
 
     entries: tuple[LedgerEntry, ...] | None = ()
@@ -45,77 +45,77 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Disks:
-    """Free bytes below ERA5_HOME, and where the server keeps the table; None: not known. `is_one`: it is one disk."""
+class DiskSpace:
+    """Free bytes below ERA5_HOME, and where the server stores the table; None: unknown. `is_one`: they are one disk."""
 
     home_free_bytes: int | None = None
     table_free_bytes: int | None = None
     is_one: bool = False
 
 
-def held_by(settings: Settings) -> Held:
-    """What the warehouse has. A server that does not run is not started, a database that is not there not made.
+def read_current_contents(settings: Settings) -> CurrentContents:
+    """Read the contents of the warehouse, without starting a server or creating a database.
 
     Raises:
-        UsageError: if the URL is none.
+        UsageError: if the URL is not a PostgreSQL URL.
     """
     if settings.database_url is not None:
-        return _asked(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
+        return _read(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name
     if not (server.data_folder / "PG_VERSION").exists():
-        return Held(layout=layout)
+        return CurrentContents(layout=layout)
     if not server.is_running():
-        reason = "the embedded server does not run, and is not started for this (era5 db start does)"
-        return Held(entries=None, reason=reason, layout=layout)
-    return _asked(Warehouse(server.url(DATABASE)), layout=layout)
+        reason = "the embedded server is not running, and a plan does not start it (era5 db start does)"
+        return CurrentContents(entries=None, reason=reason, layout=layout)
+    return _read(Warehouse(server.url(DATABASE)), layout=layout)
 
 
-def _asked(warehouse: Warehouse, layout: str | None) -> Held:
+def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
     try:
         with warehouse.connect() as connection:
             entries = tuple(read_ledger(connection))
             layout = _layout(connection)
             try:
                 space = read_space(connection)
-            except Era5Error:  # the table is locked: its size can be done without
+            except Era5Error:  # the table is locked: plan without its size
                 space = None
     except UsageError:
         raise
     except Era5Error as error:
-        return Held(entries=None, reason=error.message, layout=layout)
-    return Held(entries=entries, layout=layout, space=space)
+        return CurrentContents(entries=None, reason=error.message, layout=layout)
+    return CurrentContents(entries=entries, layout=layout, space=space)
 
 
 def _layout(connection: psycopg.Connection[Any]) -> str | None:
-    """The layout of the table, or the one that a first load would make; None: it cannot be told."""
+    """Return the layout of the table, or the one that a first load would create; None: unknown."""
     if (layout := existing_layout(connection)) is not None:
         return layout.name
     server = describe_server(connection)
     if server.timescaledb is None:
-        with server_errors("asking what the server offers"):
+        with server_errors("reading the available extensions"):
             row = connection.execute(
                 "SELECT default_version, current_setting('timescaledb.license', true) FROM pg_available_extensions "
                 "WHERE name = 'timescaledb' AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
             ).fetchone()
         if row is not None:
-            # A load would create the extension. Before, only a server whose configuration names its edition tells it.
+            # A load would create the extension. Until then, the edition is known only if the configuration names it.
             if row[1] is None:
                 return None
             server = replace(server, timescaledb=row[0], license=row[1])
     return layout_for(server).name
 
 
-def disks_of(settings: Settings) -> Disks:
-    """The room below ERA5_HOME, and where the embedded server keeps the table; of other servers none can be told."""
+def read_disk_space(settings: Settings) -> DiskSpace:
+    """Read the free space below ERA5_HOME, and of the embedded server; that of other servers is unknown."""
     home, home_device = _free(settings.home)
     if settings.database_url is not None:
-        return Disks(home_free_bytes=home)
+        return DiskSpace(home_free_bytes=home)
     table, table_device = _free(EmbeddedServer(settings.home).data_folder)
-    return Disks(home_free_bytes=home, table_free_bytes=table, is_one=home_device == table_device)
+    return DiskSpace(home_free_bytes=home, table_free_bytes=table, is_one=home_device == table_device)
 
 
 def _free(folder: Path) -> tuple[int, int]:
-    """Free bytes of the disk that the folder is on, or would be made on; and the disk's number."""
+    """Return the free bytes of the disk that the folder is on, or would be created on; and the disk's number."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free, folder.stat().st_dev

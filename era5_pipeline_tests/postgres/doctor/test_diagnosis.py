@@ -1,4 +1,4 @@
-"""A server examined, for real: what is found, and that the SQL does what it says when a person runs it."""
+"""Diagnoses of real servers, and that the SQL has the promised effect when it is run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.doctor.advice import PROFILES, Advice, Profile
-from era5_pipeline.postgres.doctor.comparison import changes, compare, reversal
-from era5_pipeline.postgres.doctor.examine import Diagnosis, examine
-from era5_pipeline.postgres.doctor.inquiry import inquire
+from era5_pipeline.postgres.doctor.comparison import change_statements, compare, undo_statements
+from era5_pipeline.postgres.doctor.diagnosis import Diagnosis, diagnose
 from era5_pipeline.postgres.doctor.machine import Machine
+from era5_pipeline.postgres.doctor.server_facts import read_server_facts
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.embedded.server_account import binaries
 from era5_pipeline.postgres.urls import with_database
@@ -37,7 +37,7 @@ BEYOND_SAFE = {
     *("max_wal_senders", "archive_mode", "summarize_wal", "wal_level"),
     *("synchronous_commit", "fsync", "full_page_writes"),
 }
-# A server that nobody has tuned, badly treated in places.
+# An untuned server, with some bad settings.
 UNTUNED = """
 shared_buffers = 16MB
 work_mem = 1MB
@@ -62,7 +62,7 @@ summarize_wal = on
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server that a test may do anything to."""
+    """A server of the test's own, which it may change."""
 
     embedded: EmbeddedServer
 
@@ -75,7 +75,7 @@ class OwnServer:
         self.embedded.start()
 
     def psql(self, script: str) -> None:
-        """Run the script as a person would, whatever of it fails."""
+        """Run the script as a user would."""
         done = subprocess.run(
             [binaries() / "psql", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--quiet", "--file=-", self.url],
             input=script,
@@ -85,9 +85,9 @@ class OwnServer:
         )
         assert (done.returncode, done.stderr) == (0, "")
 
-    def examine(self, profile: Profile) -> Diagnosis:
+    def diagnose(self, profile: Profile) -> Diagnosis:
         with Warehouse(self.url).connect() as connection:
-            return examine(connection, profile, MACHINE)
+            return diagnose(connection, profile, MACHINE)
 
     def settings(self) -> dict[str, str]:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -104,7 +104,7 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def template(scratch: Path) -> Path:
-    """A home whose data folder is made, to be copied: making one takes longer than all else."""
+    """A home with a data folder, to be copied: creating one takes longer than anything else here."""
     home = scratch / "template"
     with EmbeddedServer(home).lease():
         pass
@@ -113,7 +113,7 @@ def template(scratch: Path) -> Path:
 
 @contextmanager
 def serving(template: Path, configuration: str) -> Iterator[OwnServer]:
-    """A server of its own, with this below its own settings."""
+    """Run a server with this configuration after its own settings."""
     home = Path(tempfile.mkdtemp(prefix="home-", dir=template.parent)) / "h"
     subprocess.run(["cp", "-a", template, home], check=True)  # with owners, which shutil does not keep
     with (home / "postgres/postgresql.conf").open("a") as file:
@@ -141,9 +141,9 @@ def texts(diagnosis: Diagnosis) -> str:
     return "\n".join(finding.text for finding in diagnosis.findings)
 
 
-def test_the_embedded_server_starts_tuned(embedded: EmbeddedServer) -> None:
+def test_the_embedded_server_has_the_advised_settings(embedded: EmbeddedServer) -> None:
     with Warehouse(embedded.url("postgres")).connect() as connection:
-        diagnosis = examine(connection, "safe")
+        diagnosis = diagnose(connection, "safe")
     assert diagnosis.origins == {"memory": "this machine", "cores": "this machine", "disk": "this machine"}
     assert diagnosis.machine.free_bytes == pytest.approx(shutil.disk_usage(embedded.data_folder).free, rel=0.2)
     assert {"shared_buffers", "max_wal_size", "jit", "autovacuum", "maintenance_work_mem"} <= set(verdicts(diagnosis))
@@ -153,19 +153,19 @@ def test_the_embedded_server_starts_tuned(embedded: EmbeddedServer) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, profile: Profile) -> None:
+def test_the_sql_sets_what_is_advised_and_the_undo_sql_goes_back(untuned: OwnServer, profile: Profile) -> None:
     before = untuned.settings()
-    first = untuned.examine(profile)
+    first = untuned.diagnose(profile)
     assert set(verdicts(first).values()) <= {"change", "ok"}
     assert {"shared_buffers", "jit", "autovacuum", "max_wal_size"} <= {
         name for name, verdict in verdicts(first).items() if verdict == "change"
     }
     assert not BEYOND_SAFE & set(verdicts(first)) or profile != "safe"
-    assert untuned.settings() == before  # being examined changes nothing
+    assert untuned.settings() == before  # the diagnosis changes nothing
 
     untuned.psql(first.file)
-    # What a reload does is done, the rest waits, and nobody is told to do it twice.
-    waiting = untuned.examine(profile)
+    # What a reload applies is applied, the rest waits for a restart, and no statement is given again.
+    waiting = untuned.diagnose(profile)
     for row in waiting.rows:
         changed = verdicts(first)[row.name] == "change"
         assert row.verdict == ("restart" if changed and row.applied_by == "restart" else "ok"), row.name
@@ -173,7 +173,7 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
     assert "waiting for a restart of the server: " in texts(waiting)
 
     untuned.restart()
-    done = untuned.examine(profile)
+    done = untuned.diagnose(profile)
     assert set(verdicts(done).values()) == {"ok"}
     after = untuned.settings()
     for row in first.rows:
@@ -186,7 +186,7 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
     if profile == "safe":
         assert {name: after[name] for name in BEYOND_SAFE} == {name: before[name] for name in BEYOND_SAFE}
 
-    # What is said at first, and what is said when the load is done, take back the same.
+    # The undo SQL is the same before and after the changes.
     assert first.undo == done.undo
     assert bool(done.undo) is (profile != "safe")
     if done.undo:
@@ -194,13 +194,13 @@ def test_the_sql_makes_the_server_as_advised_and_back_again(untuned: OwnServer, 
         untuned.restart()
         back = untuned.settings()
         assert {name: back[name] for name in BEYOND_SAFE} == {name: before[name] for name in BEYOND_SAFE}
-        assert set(verdicts(untuned.examine("safe")).values()) == {"ok"}
+        assert set(verdicts(untuned.diagnose("safe")).values()) == {"ok"}
 
 
-def test_what_alter_system_said_before_comes_back(template: Path) -> None:
+def test_undo_restores_values_that_alter_system_had_set_before(template: Path) -> None:
     with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
         server.psql("ALTER SYSTEM SET synchronous_commit = 'local'; SELECT pg_reload_conf() \\g /dev/null")
-        diagnosis = server.examine("bulk")
+        diagnosis = server.diagnose("bulk")
         server.psql(diagnosis.file)
         assert server.settings()["synchronous_commit"] == "off"
         server.psql(diagnosis.undo_script)
@@ -212,7 +212,7 @@ def test_what_alter_system_said_before_comes_back(template: Path) -> None:
 def test_with_a_replication_slot_the_server_starts_after_bulk(template: Path) -> None:
     with serving(template, UNTUNED) as server:
         server.psql("SELECT pg_create_physical_replication_slot('standby_1') \\g /dev/null")
-        diagnosis = server.examine("bulk")
+        diagnosis = server.diagnose("bulk")
         assert {name for name, verdict in verdicts(diagnosis).items() if verdict == "held back"} == {
             *("max_wal_senders", "archive_mode", "summarize_wal", "wal_level"),
         }
@@ -225,47 +225,47 @@ def test_with_a_replication_slot_the_server_starts_after_bulk(template: Path) ->
         assert settings["synchronous_commit"] == "off"
 
 
-def test_a_replica_that_is_connected(template: Path) -> None:
+def test_a_connected_replica_holds_back_the_minimal_log(template: Path) -> None:
     with serving(template, "wal_level = replica\nmax_wal_senders = 5\n") as server:
-        # As a replica begins; it is counted from then on.
+        # As a replica connects; it is counted from then on.
         with psycopg.connect(server.url + "&replication=true", autocommit=True):
-            diagnosis = server.examine("bulk")
+            diagnosis = server.diagnose("bulk")
         assert verdicts(diagnosis)["wal_level"] == "held back"
         assert "1 connected" in texts(diagnosis)
-        assert verdicts(server.examine("bulk"))["wal_level"] == "change"
+        assert verdicts(server.diagnose("bulk"))["wal_level"] == "change"
 
 
-def test_an_untuned_server_hears_what_is_amiss(untuned: OwnServer) -> None:
+def test_findings_about_an_untuned_server(untuned: OwnServer) -> None:
     untuned.psql("CHECKPOINT;" * 12)
-    said = texts(untuned.examine("safe"))
-    assert "autovacuum does not run (autovacuum off)" in said
-    assert "were started by a full log" in said
-    assert "would end the archive" not in said
-    assert "archive_mode is on: the profile bulk would end the archive" in texts(untuned.examine("bulk"))
+    found = texts(untuned.diagnose("safe"))
+    assert "autovacuum does not run (autovacuum off)" in found
+    assert "were started by a full log" in found
+    assert "would end the archive" not in found
+    assert "archive_mode is on: the profile bulk would end the archive" in texts(untuned.diagnose("bulk"))
 
 
 @pytest.mark.parametrize("value", ["it's", "back\\slash \\n", 'double "quotes" %m', "$$; DROP TABLE weather; --", "ä "])
 def test_odd_values_are_quoted(untuned: OwnServer, value: str) -> None:
     advice = Advice("log_line_prefix", value, "", "exactly", "bulk")
     with Warehouse(untuned.url).connect() as connection:
-        rows = compare([advice], inquire(connection, [advice.name]))
-        set_it = changes(rows, connection)
-    untuned.psql("\n".join(set_it))
+        rows = compare([advice], read_server_facts(connection, [advice.name]))
+        statements = change_statements(rows, connection)
+    untuned.psql("\n".join(statements))
     assert untuned.settings()[advice.name] == value
-    # As something that was set before, it is set again.
+    # A value that was set before is set again.
     with Warehouse(untuned.url).connect() as connection:
-        rows = compare([replace(advice, value="plain")], inquire(connection, [advice.name]))
-        put_back = reversal(rows, connection)
-    untuned.psql("\n".join((*(f"ALTER SYSTEM SET {advice.name} = 'plain';",), *put_back)))
+        rows = compare([replace(advice, value="plain")], read_server_facts(connection, [advice.name]))
+        undo = undo_statements(rows, connection)
+    untuned.psql("\n".join((*(f"ALTER SYSTEM SET {advice.name} = 'plain';",), *undo)))
     assert untuned.settings()[advice.name] == value
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_server_answers_and_stays_as_it_is(warehouse: Warehouse, host: Host, profile: Profile) -> None:
+def test_a_diagnosis_of_any_server_changes_nothing(warehouse: Warehouse, host: Host, profile: Profile) -> None:
     everything = "SELECT jsonb_agg(jsonb_build_array(name, setting, source, pending_restart)) FROM pg_settings"
     before = ask(warehouse.url, everything)
     with warehouse.connect() as connection:
-        diagnosis = examine(connection, profile, MACHINE)
+        diagnosis = diagnose(connection, profile, MACHINE)
     assert ask(warehouse.url, everything) == before
     assert diagnosis.server.version_text.startswith(host.version)
     assert diagnosis.machine == MACHINE
@@ -278,20 +278,20 @@ def test_every_server_answers_and_stays_as_it_is(warehouse: Warehouse, host: Hos
         assert (f"ALTER SYSTEM SET {row.name} = " in diagnosis.script) is (row.verdict == "change")
 
 
-def test_the_edition_and_what_it_costs(warehouse: Warehouse, host: Host) -> None:
+def test_findings_about_timescaledbs_edition(warehouse: Warehouse, host: Host) -> None:
     with warehouse.connect() as connection:
-        early = texts(examine(connection, "safe"))
+        before = texts(diagnose(connection, "safe"))
         ensure_schema(connection)
-        late = texts(examine(connection, "safe"))
-    assert ("TimescaleDB is loaded, and this database has no such extension yet" in early) is (host.license is not None)
-    assert "no such extension yet" not in late
-    assert ("a row takes 77 bytes" in late) is (host.license == "apache")
-    assert ("direct compress" in late) is (host.license == "timescale")
+        after = texts(diagnose(connection, "safe"))
+    assert ("TimescaleDB is loaded, but not yet created as an extension" in before) is (host.license is not None)
+    assert "not yet created as an extension" not in after
+    assert ("a row takes 77 bytes" in after) is (host.license == "apache")
+    assert ("direct compress" in after) is (host.license == "timescale")
 
 
-def test_a_user_without_privileges(warehouse: Warehouse, host_url: str) -> None:
+def test_a_diagnosis_by_a_user_without_privileges(warehouse: Warehouse, host_url: str) -> None:
     with fresh_role(host_url) as role, Warehouse(as_role(warehouse.url, role)).connect() as connection:
-        diagnosis = examine(connection, "bulk", replace(MACHINE, cores=2000))
+        diagnosis = diagnose(connection, "bulk", replace(MACHINE, cores=2000))
     assert verdicts(diagnosis)["max_worker_processes"] == "change"
     assert f"the user {role} may not change these: " in texts(diagnosis)
     assert diagnosis.statements
@@ -301,22 +301,22 @@ def as_role(url: str, role: str) -> str:
     return url.replace("//postgres@", f"//{role}@")
 
 
-def test_what_is_set_for_a_user_wins(server_url: str) -> None:
+def test_a_setting_of_a_role_overrides_alter_system(server_url: str) -> None:
     with fresh_role(server_url) as role:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(f"ALTER ROLE {role} SET jit = on".encode())
         with Warehouse(as_role(server_url, role)).connect() as connection:
-            diagnosis = examine(connection, "safe")
+            diagnosis = diagnose(connection, "safe")
         assert verdicts(diagnosis)["jit"] == "elsewhere"
-        assert "jit = on is set by ALTER ROLE ... SET, which wins over ALTER SYSTEM" in texts(diagnosis)
+        assert "jit = on is set by ALTER ROLE ... SET, which overrides ALTER SYSTEM" in texts(diagnosis)
         assert "jit =" not in diagnosis.script
         with Warehouse(server_url).connect() as connection:
-            assert verdicts(examine(connection, "safe"))["jit"] == "ok"
+            assert verdicts(diagnose(connection, "safe"))["jit"] == "ok"
 
 
-def test_what_is_told_wins_over_what_is_measured(server_url: str) -> None:
+def test_given_facts_override_measured_ones(server_url: str) -> None:
     with Warehouse(server_url).connect() as connection:
-        diagnosis = examine(connection, "safe", Machine(512 * GB, None, None))
+        diagnosis = diagnose(connection, "safe", Machine(512 * GB, None, None))
     assert diagnosis.origins == {"memory": "given", "cores": "this machine", "disk": "this machine"}
     assert diagnosis.machine.memory_bytes == 512 * GB
     advised = {row.name: row.advice.value for row in diagnosis.rows}
@@ -326,14 +326,14 @@ def test_what_is_told_wins_over_what_is_measured(server_url: str) -> None:
 
 
 def test_a_database_without_an_encoding(server_url: str) -> None:
-    """What initdb makes in the locale C."""
+    """As initdb creates in the locale C."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
             "CREATE DATABASE era5_test_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
         )
         try:
             with Warehouse(with_database(server_url, "era5_test_ascii")).connect() as ascii_connection:
-                diagnosis = examine(ascii_connection, "safe", MACHINE)
+                diagnosis = diagnose(ascii_connection, "safe", MACHINE)
         finally:
             connection.execute("DROP DATABASE era5_test_ascii WITH (FORCE)")
     assert str(diagnosis.server).startswith("PostgreSQL 18.")
@@ -341,9 +341,9 @@ def test_a_database_without_an_encoding(server_url: str) -> None:
     assert "ALTER SYSTEM SET effective_cache_size = '32GB';" in diagnosis.script
 
 
-def test_units_do_not_matter(template: Path) -> None:
-    """The same amounts, written otherwise."""
+def test_values_are_compared_across_units(template: Path) -> None:
+    """The same amounts in other units."""
     with serving(template, "shared_buffers = 131072\nmax_wal_size = 8388608kB\ncheckpoint_timeout = 900000ms\n") as own:
-        diagnosis: Any = own.examine("safe")
+        diagnosis: Any = own.diagnose("safe")
     rows = {row.name: row for row in diagnosis.rows}
     assert [rows[name].verdict for name in ("shared_buffers", "max_wal_size", "checkpoint_timeout")] == ["ok"] * 3

@@ -1,7 +1,7 @@
-"""Work out how much a load of months is, before anything starts: from what the ledger has measured, else as documented.
+"""Plan a load of months before anything starts, from rates that the ledger has measured, or documented ones.
 
-It asks no server, no network and no disk. Not here: what the warehouse and the disks have (`holdings`), or what does
-not fit (`cautions`).
+No server, network or disk is used. Not here: reading the warehouse and the disks (`current_contents`), or the warnings
+(`plan_warnings`).
 """
 
 from __future__ import annotations
@@ -11,51 +11,53 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import Area
-from era5_pipeline.planning.cautions import cautions
-from era5_pipeline.planning.estimates import bytes_of, seconds_of
+from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.planning.load_plan import TO_LOAD, Plan
+from era5_pipeline.planning.plan_warnings import plan_warnings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.extent import Load
-    from era5_pipeline.planning.holdings import Disks, Held
     from era5_pipeline.planning.load_plan import State
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# Months of a much smaller area tell how long it takes to begin and to end one, not how fast rows go.
+# A month of a much smaller area measures how long a month takes to begin and end, not how fast rows are processed.
 _COMPARABLE = 0.1
 
 
-def reckon(load: Load, held: Held, disks: Disks, *, now: datetime, available_after_days: int) -> Plan:
-    """The plan of the load into that warehouse, at the time `now` (aware).
+def make_plan(
+    load: Load, contents: CurrentContents, disks: DiskSpace, *, now: datetime, available_after_days: int
+) -> Plan:
+    """Plan the load into that warehouse, at the time `now` (aware).
 
-    Months count as complete so many days after their end; generated ones at any time.
+    A month counts as complete `available_after_days` after its end; a generated month, always.
     """
     after = timedelta(days=available_after_days)
-    entries = {entry.month: entry for entry in held.entries or ()}
+    entries = {entry.month: entry for entry in contents.entries or ()}
     complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
     size = sum(sizes, Size())
-    largest = max(sizes, key=lambda one: (one.fields, one.rows), default=Size())
-    kin = [entry for entry in entries.values() if _is_kin(load, entry)]
+    largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
+    comparable = [entry for entry in entries.values() if _is_comparable(load, entry)]
     plan = Plan(
         load=load,
-        held=held,
+        contents=contents,
         disks=disks,
         states=states,
         preliminary=tuple(m for m, state in states.items() if state == "loaded" and entries[m].is_preliminary),
         complete_from=complete_from,
         size=size,
         largest=largest,
-        largest_home_bytes=bytes_of(load, largest, kin, held.layout, held.space).home,
-        bytes=bytes_of(load, size, kin, held.layout, held.space),
-        seconds=seconds_of(load, size, len(sizes), kin, held.layout),
+        largest_home_bytes=estimate_bytes(load, largest, comparable, contents.layout, contents.space).home,
+        bytes=estimate_bytes(load, size, comparable, contents.layout, contents.space),
+        seconds=estimate_seconds(load, size, len(sizes), comparable, contents.layout),
     )
-    return replace(plan, warnings=cautions(plan))
+    return replace(plan, warnings=plan_warnings(plan))
 
 
 def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, complete_from: datetime) -> State:
@@ -72,7 +74,7 @@ def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, c
 
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
-    """Whether the month came from the same source, with the same variables."""
+    """Whether the month was loaded from the same source, with the same variables."""
     columns = {facts.column for facts in entry.columns}
     return entry.source == load.source and (load.any_variables or columns == {v.column for v in load.variables})
 
@@ -82,6 +84,6 @@ def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
     return grid_indices(area) == grid_indices(load.area)
 
 
-def _is_kin(load: Load, entry: LedgerEntry) -> bool:
-    """Whether what was measured of the month tells something of the months that are asked for."""
+def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
+    """Whether rates measured for the month apply to the requested months."""
     return entry.state == "loaded" and _is_alike(load, entry) and entry.locations >= _COMPARABLE * load.locations

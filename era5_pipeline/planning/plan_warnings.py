@@ -1,6 +1,6 @@
-"""What of a planned load does not fit, or cannot be loaded yet, each with what to do.
+"""Warnings about a planned load: what does not fit or cannot be loaded yet, and what to do.
 
-Not here: the figures themselves (`plan`).
+Not here: the figures themselves (`make_plan`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.load_plan import Plan
 
 
-def cautions(plan: Plan) -> tuple[str, ...]:
-    """A sentence each; empty where all is well."""
+def plan_warnings(plan: Plan) -> tuple[str, ...]:
+    """Return the warnings, one sentence each."""
     return (*_of_fields(plan), *_of_time(plan), *_of_disks(plan), *_of_files(plan))
 
 
@@ -59,21 +59,21 @@ def _of_disks(plan: Plan) -> Iterator[str]:
         what = "raw and Parquet files and the table take" if in_table else "raw and Parquet files take"
         yield (
             f"the disk of ERA5_HOME has {decimal(disks.home_free_bytes)} free, and {what} {decimal(round(needed))}: "
-            f"take another ERA5_HOME, {smaller}; or remove the files of months that are loaded (docs/operations.md, "
-            f'"Disk"): those of one month take {decimal(round(plan.largest_home_bytes))}'
+            f"set ERA5_HOME to another disk, or take {smaller}; or remove the files of months that are loaded "
+            f'(docs/operations.md, "Disk"): those of one month take {decimal(round(plan.largest_home_bytes))}'
         )
     if disks.table_free_bytes is not None and table > disks.table_free_bytes:
         columnstore = f"; TimescaleDB's columnstore would take {decimal(round(plan.bytes.columnstore))}"
         yield (
             f"the disk of the embedded server has {decimal(disks.table_free_bytes)} free, and the table takes "
-            f"{decimal(round(table))}: take another server (ERA5_DATABASE_URL), {smaller}"
-            + ("" if plan.held.layout == "columnstore" else columnstore)
+            f"{decimal(round(table))}: use another server (ERA5_DATABASE_URL), or take {smaller}"
+            + ("" if plan.contents.layout == "columnstore" else columnstore)
         )
 
 
 def _of_files(plan: Plan) -> Iterator[str]:
     if plan.load.is_open:
         yield (
-            "the files are not looked at, and may hold fewer months, variables and places: this is the most it can be; "
-            "--variables and --area make it less"
+            "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
+            "limits; --variables and --area lower them"
         )

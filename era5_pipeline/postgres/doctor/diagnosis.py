@@ -1,6 +1,6 @@
-"""A server examined: its settings against the advice for its machine, what else is amiss, and the SQL for a person.
+"""Diagnose a server: its settings against the advice for its machine, other findings, and the SQL to change it.
 
-Here: putting the parts together. Nothing here, nor in the parts, changes a server. Not here: how it is shown (`cli`).
+Here: putting the parts together. Neither this module nor its parts change a server. Not here: the display (`cli`).
 """
 
 from __future__ import annotations
@@ -8,11 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.postgres.doctor.advice import PROFILES, Fact, advise
-from era5_pipeline.postgres.doctor.comparison import Row, Verdict, changes, compare, reversal
-from era5_pipeline.postgres.doctor.findings import Finding, find
-from era5_pipeline.postgres.doctor.inquiry import inquire
+from era5_pipeline.postgres.doctor.advice import PROFILES, MachineFact, advise
+from era5_pipeline.postgres.doctor.comparison import (
+    ComparedSetting,
+    Verdict,
+    change_statements,
+    compare,
+    undo_statements,
+)
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings
 from era5_pipeline.postgres.doctor.machine import Machine, is_session_here, log_folder
+from era5_pipeline.postgres.doctor.server_facts import read_server_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,39 +27,43 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Server
     from era5_pipeline.postgres.doctor.advice import Profile
-    from era5_pipeline.postgres.doctor.inquiry import Inquiry
+    from era5_pipeline.postgres.doctor.server_facts import ServerFacts
 
 _UNKNOWN = Machine(None, None, None)
 _PROMISES: dict[Profile, str] = {
-    "safe": "nothing durable is given up.",
+    "safe": "no durability is given up.",
     "bulk": "for a one-off load. No committed month is lost; replicas, archive and base backups end meanwhile.",
     "reckless": "FOR DATA THAT CAN ALL BE LOADED AGAIN. A power failure or a crash of the machine can destroy the "
     "whole database.",
 }
-_FULL_LOG_AGAIN = "Then restart the server, and take a new base backup: older ones do not reach across a minimal log."
-_SYNC_AGAIN = "Then CHECKPOINT; in here, and sync on the server's machine: what was written so far may not be on disk."
+_FULL_LOG_AGAIN = (
+    "Then restart the server, and take a new base backup: older ones cannot be recovered across a minimal log."
+)
+_SYNC_AGAIN = (
+    "Then run CHECKPOINT; in this session, and sync on the server's machine: what was written may not be on disk yet."
+)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is to be said of a server for a profile.
+    """The diagnosis of a server for a profile.
 
-    `origins` says where each fact of the machine is from: "this machine", "given" or "unknown". `statements` make the
-    server as advised, `undo` ends what goes beyond the profile safe; both are for people to run, never for us.
+    `origins` says where each fact of the machine is from: "this machine", "given" or "unknown". `statements` set what
+    is advised, `undo` goes back to the profile safe; both are for the user to run, and never run by this package.
     """
 
     server: Server
     profile: Profile
     machine: Machine
-    origins: dict[Fact, str]
-    rows: tuple[Row, ...]
+    origins: dict[MachineFact, str]
+    rows: tuple[ComparedSetting, ...]
     findings: tuple[Finding, ...]
     statements: tuple[str, ...]
     undo: tuple[str, ...]
 
     @property
     def script(self) -> str:
-        """The statements, with what to know in comments."""
+        """The statements, with explanations as comments."""
         lines = [f"-- Profile {self.profile}: {_PROMISES[self.profile]}"]
         lines += [*self._named("Left out (era5 doctor says why)", "held back", "elsewhere")]
         lines += [*self._named("Left out, as the server's machine is not known well enough", "unknown")]
@@ -62,18 +72,22 @@ class Diagnosis:
 
     @property
     def undo_script(self) -> str:
-        """The statements that go back, for after the load; empty where there is nothing to go back from."""
+        """The statements that go back to the profile safe, for after the load; empty if there are none."""
         if not self.undo:
             return ""
         undone = " ".join(self.undo)
-        more = (("wal_level", _FULL_LOG_AGAIN), ("fsync", _SYNC_AGAIN))
+        notes = (("wal_level", _FULL_LOG_AGAIN), ("fsync", _SYNC_AGAIN))
         return _joined(
-            ["-- Afterwards, to go back:", *self.undo, *(f"-- {text}" for name, text in more if f" {name}" in undone)]
+            [
+                "-- After the load, to go back:",
+                *self.undo,
+                *(f"-- {text}" for name, text in notes if f" {name}" in undone),
+            ]
         )
 
     @property
     def file(self) -> str:
-        """Both, for psql: `script` to be run, and `undo_script` as comments."""
+        """Both scripts in one, for psql: `script` as statements, and `undo_script` as comments."""
         undo = self.undo_script.splitlines()
         return self.script + _joined([line if line.startswith("--") else f"--   {line}" for line in undo])
 
@@ -87,10 +101,10 @@ class Diagnosis:
             for row in self.rows
             if row.verdict == "restart" or (row.verdict == "change" and row.applied_by == "restart")
         ]
-        return [f"-- In force after a restart of the server: {', '.join(names)}"] if names else []
+        return [f"-- Effective after a restart of the server: {', '.join(names)}"] if names else []
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value, as `era5 doctor --json` prints it."""
+        """Return the diagnosis as a JSON value, as `era5 doctor --json` prints it."""
         return {
             "server": str(self.server),
             "profile": self.profile,
@@ -123,28 +137,28 @@ class Diagnosis:
         }
 
 
-def examine(connection: psycopg.Connection[Any], profile: Profile, told: Machine = _UNKNOWN) -> Diagnosis:
-    """Examine the connected server for the profile; what is `told` of its machine wins over what can be measured.
+def diagnose(connection: psycopg.Connection[Any], profile: Profile, given: Machine = _UNKNOWN) -> Diagnosis:
+    """Diagnose the connected server for the profile; the `given` facts of its machine override measured ones.
 
     Raises:
         TransientError, WarehouseError: if the server does not answer.
     """
     names = {advice.name for advice in advise("reckless", _UNKNOWN, timescaledb_workers=0)}
-    inquiry = inquire(connection, names | {"track_counts"})
-    machine, origins = _known_machine(inquiry, told)
-    workers = inquiry.settings.get("timescaledb.max_background_workers")
+    facts = read_server_facts(connection, names | {"track_counts"})
+    machine, origins = _known_machine(facts, given)
+    workers = facts.settings.get("timescaledb.max_background_workers")
     advised = advise("reckless", machine, timescaledb_workers=None if workers is None else int(workers.setting))
-    every = compare(advised, inquiry)
+    every = compare(advised, facts)
     rows = tuple(row for row in every if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1])
     return Diagnosis(
-        server=inquiry.server,
+        server=facts.server,
         profile=profile,
         machine=machine,
         origins=origins,
         rows=rows,
-        findings=find(inquiry, every, profile),
-        statements=changes(rows, connection),
-        undo=reversal(rows, connection),
+        findings=list_findings(facts, every, profile),
+        statements=change_statements(rows, connection),
+        undo=undo_statements(rows, connection),
     )
 
 
@@ -152,18 +166,18 @@ def _joined(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _known_machine(inquiry: Inquiry, told: Machine) -> tuple[Machine, dict[Fact, str]]:
-    session, measured = inquiry.session, _UNKNOWN
+def _known_machine(facts: ServerFacts, given: Machine) -> tuple[Machine, dict[MachineFact, str]]:
+    session, measured = facts.session, _UNKNOWN
     if is_session_here(session.pid, session.user, session.database, session.client_port):
-        measured = Machine.here(log_folder(session.pid, inquiry.data_folder))
+        measured = Machine.here(log_folder(session.pid, facts.data_folder))
     known: list[int | None] = []
-    origins: dict[Fact, str] = {}
-    facts: tuple[tuple[Fact, int | None, int | None], ...] = (
-        ("memory", told.memory_bytes, measured.memory_bytes),
-        ("cores", told.cores, measured.cores),
-        ("disk", told.free_bytes, measured.free_bytes),
+    origins: dict[MachineFact, str] = {}
+    of_machine: tuple[tuple[MachineFact, int | None, int | None], ...] = (
+        ("memory", given.memory_bytes, measured.memory_bytes),
+        ("cores", given.cores, measured.cores),
+        ("disk", given.free_bytes, measured.free_bytes),
     )
-    for fact, given, found in facts:
-        known.append(found if given is None else given)
-        origins[fact] = "given" if given is not None else "unknown" if found is None else "this machine"
+    for fact, option, found in of_machine:
+        known.append(found if option is None else option)
+        origins[fact] = "given" if option is not None else "unknown" if found is None else "this machine"
     return Machine(*known), origins

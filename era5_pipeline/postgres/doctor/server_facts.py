@@ -1,6 +1,6 @@
-"""What a server says of itself, for advice on its settings: asked once, changing nothing.
+"""Facts about a server that the advice on its settings depends on: read once, changing nothing.
 
-Here: the questions, which any user may ask; what this one is not told is None. Not here: what to make of the answers.
+Here: the queries, which any user may run; what this user may not see is None. Not here: what follows from the facts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Server
 
-_CHECKPOINTER_VERSION = 17  # since when checkpoints have a view of their own
+_CHECKPOINTER_VERSION = 17  # from here on, checkpoints have a view of their own
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A row of pg_settings: `setting` counts in `unit`, `shown` is as people write it.
+class ServerSetting:
+    """A row of pg_settings: `setting` is in `unit`, `shown` as in postgresql.conf.
 
-    `in_file` is what the configuration files say, `sourcefile` which of them; both None where this user is not told.
+    `in_file` is the value in the configuration files, `sourcefile` one of them; both None if hidden from this user.
     `alterable`: whether this user may change it with ALTER SYSTEM.
     """
 
@@ -46,8 +46,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
-    """How many checkpoints the clock started, and how many something else, since when."""
+class CheckpointCounts:
+    """How many checkpoints were started by checkpoint_timeout, how many by anything else, and since when."""
 
     timed: int
     requested: int
@@ -55,8 +55,8 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Session:
-    """How the server sees this session; `client_port` is None of a Unix socket."""
+class OwnSession:
+    """This session as the server sees it; `client_port` is None for a Unix socket."""
 
     pid: int
     user: str
@@ -65,18 +65,18 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Inquiry:
-    """What the server said.
+class ServerFacts:
+    """What `read_server_facts` has read.
 
-    `settings` are those that were asked for and exist; `pending_restart` is of all. `preloaded` are the libraries of
-    shared_preload_libraries. `data_folder` and `preloaded` are None where this user is not told.
+    `settings` are the requested ones that exist; `pending_restart` are of all settings. `preloaded` are the libraries
+    in shared_preload_libraries. `data_folder` and `preloaded` are None if hidden from this user.
     """
 
     server: Server
-    session: Session
-    settings: dict[str, Setting]
+    session: OwnSession
+    settings: dict[str, ServerSetting]
     pending_restart: tuple[str, ...]
-    checkpoints: Checkpoints
+    checkpoints: CheckpointCounts
     data_folder: str | None
     preloaded: tuple[str, ...] | None
     timescaledb_offered: bool
@@ -87,22 +87,22 @@ class Inquiry:
     alter_system_allowed: bool
 
 
-def inquire(connection: psycopg.Connection[Any], names: Collection[str]) -> Inquiry:
-    """Ask the server about itself and the settings of these names.
+def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
+    """Read the facts, and the settings of these names.
 
     Raises:
         TransientError, WarehouseError: if it does not answer.
     """
-    with server_errors("asking the server for its settings"), connection.transaction():
-        # Whatever a mistake in here would do: in such a transaction the server changes nothing.
+    with server_errors("reading the server's settings"), connection.transaction():
+        # In such a transaction, not even a mistake in these queries changes anything.
         connection.execute("SET TRANSACTION READ ONLY")
-        # Of a database without an encoding (SQL_ASCII) psycopg would give bytes, which are nothing's name.
+        # From a database without an encoding (SQL_ASCII), psycopg would return bytes instead of text.
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         server = describe_server(connection)
-        row = _facts(connection)
-        return Inquiry(
+        row = _read_row(connection)
+        return ServerFacts(
             server=server,
-            session=Session(row["pid"], row["session_user"], row["database"], row["client_port"]),
+            session=OwnSession(row["pid"], row["session_user"], row["database"], row["client_port"]),
             settings=_settings(connection, names),
             pending_restart=tuple(row["pending"]),
             checkpoints=_checkpoints(connection, server),
@@ -117,7 +117,7 @@ def inquire(connection: psycopg.Connection[Any], names: Collection[str]) -> Inqu
         )
 
 
-def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
+def _read_row(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     with connection.cursor(row_factory=dict_row) as cursor:
         # pg_settings leaves out what the user may not see, where current_setting would fail.
         cursor.execute(
@@ -141,15 +141,15 @@ def _facts(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     return row
 
 
-def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, Setting]:
-    told = connection.execute(
+def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> dict[str, ServerSetting]:
+    may_read_files = connection.execute(
         "SELECT has_table_privilege('pg_file_settings', 'SELECT') "
         "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
     ).fetchone() == (True,)
     in_files = dict(
-        # The last one wins.
+        # If a name is set several times, the last line is effective.
         connection.execute("SELECT lower(name), setting FROM pg_file_settings ORDER BY seqno").fetchall()
-        if told
+        if may_read_files
         else ()
     )
     with connection.cursor(row_factory=dict_row) as cursor:
@@ -159,11 +159,11 @@ def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> di
             "FROM pg_settings WHERE name = ANY(%s)",
             (list(names),),
         )
-        return {row["name"]: Setting(**row, in_file=in_files.get(row["name"].lower())) for row in cursor}
+        return {row["name"]: ServerSetting(**row, in_file=in_files.get(row["name"].lower())) for row in cursor}
 
 
-def _checkpoints(connection: psycopg.Connection[Any], server: Server) -> Checkpoints:
-    with connection.cursor(row_factory=class_row(Checkpoints)) as cursor:
+def _checkpoints(connection: psycopg.Connection[Any], server: Server) -> CheckpointCounts:
+    with connection.cursor(row_factory=class_row(CheckpointCounts)) as cursor:
         if server.version >= _CHECKPOINTER_VERSION:
             cursor.execute(
                 "SELECT num_timed AS timed, num_requested AS requested, stats_reset AS since FROM pg_stat_checkpointer"
