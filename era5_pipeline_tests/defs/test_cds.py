@@ -56,7 +56,7 @@ def log_of(pipeline: Pipeline, run: MonthRun) -> str:
 
 def test_a_month_comes_from_the_store_to_the_table(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("2020-02")
-    assert run.trouble == []
+    assert run.errors == ()
     assert pipeline.rows("2020-02") == 29 * 24 * 9
     entry = pipeline.entry("2020-02")
     assert entry is not None
@@ -68,7 +68,7 @@ def test_a_month_comes_from_the_store_to_the_table(pipeline: Pipeline, server: C
 def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server: CdsServer) -> None:
     server.faults.reject_jobs, server.faults.accepted_polls = 2, 3
     run = pipeline.run("2020-03")
-    assert run.trouble == []
+    assert run.errors == ()
     log = log_of(pipeline, run)
     assert log.count("temporarily limited") == 2
     assert "asking anew in 0 s (waited 0 s so far)" in log
@@ -80,9 +80,9 @@ def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server:
 def test_what_is_refused_is_not_repeated_by_anybody(pipeline: Pipeline, server: CdsServer, fault: str) -> None:
     setattr(server.faults, fault, True)
     run = pipeline.run("2020-04")
-    (trouble,) = run.trouble
-    assert trouble.exit_code == SourceError.exit_code
-    assert trouble.remedy
+    (error,) = run.errors
+    assert error.exit_code == SourceError.exit_code
+    assert error.remedy
     assert pipeline.attempts(run, "raw") == 1
     asked = [path for method, path, _ in server.requests if method == "POST"]
     assert len(asked) == 1
@@ -94,7 +94,7 @@ def test_what_is_refused_is_not_repeated_by_anybody(pipeline: Pipeline, server: 
 def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:
     server.today = datetime(2020, 5, 3, tzinfo=UTC)
     run = pipeline.run("2020-05")
-    assert run.trouble == []
+    assert run.errors == ()
     assert run.skipped is not None
     assert "2020-05 is not available yet: the latest hour there is 2020-04-28 00:00" in run.skipped
     record = pipeline.instance.get_run_record_by_id(run.run_id)
@@ -111,13 +111,13 @@ def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: Cd
 def test_a_short_month_is_refused_and_asked_for_anew(pipeline: Pipeline, server: CdsServer) -> None:
     server.today = datetime(2020, 6, 20, tzinfo=UTC)
     run = pipeline.run("2020-06")
-    (trouble,) = run.trouble
-    assert trouble.exit_code == RefusedError.exit_code
-    assert "337 of 720 hours" in trouble.message
-    assert "the latest hour there is 2020-06-15 00:00 UTC" in trouble.message
+    (error,) = run.errors
+    assert error.exit_code == RefusedError.exit_code
+    assert "337 of 720 hours" in error.message
+    assert "the latest hour there is 2020-06-15 00:00 UTC" in error.message
     assert pipeline.rows("2020-06") == 0
     server.today = TODAY
-    assert pipeline.run("2020-06").trouble == []
+    assert pipeline.run("2020-06").errors == ()
     assert pipeline.rows("2020-06") == 720 * 9
     # The second request asked for data made anew: the store keeps the short file.
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True]
@@ -130,17 +130,17 @@ def test_a_file_that_cannot_be_read_is_fetched_anew(
     """As it was announced, and damaged nevertheless: where its coordinates are, or in the middle of the values."""
     month, number = ("2020-09", 9) if where == "head" else ("2020-10", 10)
     only = {"variables": "temperature_2m", "area": "-5/106/-7/108"}
-    assert pipeline.run(month, **only).trouble == []
+    assert pipeline.run(month, **only).errors == ()
     (raw,) = (pipeline.home / "raw" / "cds").glob(f"2020-{number:02d}-*.nc")
     content = bytearray(raw.read_bytes())
     at = 4096 if where == "head" else len(content) // 2
     content[at : at + 4000] = bytes(4000)
     server.faults.answer_with = tmp_path / "damaged.nc"
     server.faults.answer_with.write_bytes(content)
-    (trouble,) = pipeline.run(month, **only, refetch=True).trouble
-    assert "fetched anew" in trouble.remedy
+    (error,) = pipeline.run(month, **only, refetch=True).errors
+    assert "fetched anew" in error.remedy
     server.faults.answer_with = None
-    assert pipeline.run(month, **only).trouble == []
+    assert pipeline.run(month, **only).errors == ()
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]
     entry = pipeline.entry(month)
     assert entry is not None
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_fetched_anew(
 
 def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("1940-01")
-    assert run.trouble == []
+    assert run.errors == ()
     entry = pipeline.entry("1940-01")
     assert entry is not None
     assert (entry.state, entry.rows, entry.hours) == ("loaded", 744 * 9, 744)
@@ -169,9 +169,9 @@ def test_real_files_in_a_zip_of_the_store(
     server.faults.answer_with = archive
     wanted = {"variables": "u10,v10,tp", "area": "20/77/15/82"}
     run = pipeline.run("2023-09", **wanted)
-    assert "168 of 720 hours" in run.trouble[0].message
+    assert "168 of 720 hours" in run.errors[0].message
     run = pipeline.run("2023-09", **wanted, allow_incomplete=True)
-    assert run.trouble == []
+    assert run.errors == ()
     entry = pipeline.entry("2023-09")
     assert entry is not None
     assert (entry.state, entry.rows) == ("incomplete", 168 * 21 * 21)

@@ -34,7 +34,7 @@ def dawdle(stage, done, total, unit):
         time.sleep(float(sys.argv[2]))
 with open_instance(read_settings().home) as instance, listening(dawdle):
     run = run_month(instance, Month.parse(sys.argv[1]), overrides={"source": "sample", "area": sys.argv[3]})
-    sys.exit(bool(run.trouble))
+    sys.exit(bool(run.errors))
 """
 
 
@@ -109,4 +109,4 @@ def test_a_killed_load_gives_its_place_back(pipeline: Pipeline) -> None:
     with open_instance(pipeline.home):
         info = pipeline.instance.event_log_storage.get_concurrency_info(pools.WAREHOUSE)
         assert info.active_slot_count == 0
-    assert pipeline.run("2020-02", **SMALL).trouble == []
+    assert pipeline.run("2020-02", **SMALL).errors == ()

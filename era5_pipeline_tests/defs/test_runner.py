@@ -44,7 +44,7 @@ def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_run_is_recorded_with_its_overrides(pipeline: Pipeline) -> None:
     run = pipeline.run("2020-02", **SMALL)
-    assert run.trouble == []
+    assert run.errors == ()
     record = pipeline.instance.get_run_record_by_id(run.run_id)
     assert record is not None
     recorded = record.dagster_run
@@ -71,7 +71,7 @@ def test_password_is_nowhere(pipeline: Pipeline) -> None:
         for (table,) in tables:
             held = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table))).fetchall()
             assert not any(SECRET in row[0] for row in held), table
-    assert SECRET not in repr(run.facts)
+    assert SECRET not in repr(run)
     assert SECRET not in str(pipeline.instance.get_ref().to_dict())
     for path in pipeline.home.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
@@ -84,8 +84,8 @@ def test_unknown_override_is_no_run(pipeline: Pipeline) -> None:
 
 def test_setting_that_cannot_be_meant_is_usage(pipeline: Pipeline) -> None:
     run = pipeline.run("2020-02", source="sample", area="1/2/3")
-    assert [trouble.exit_code for trouble in run.trouble] == [2]
-    assert "'1/2/3' is not an area" in run.trouble[0].message
+    assert [error.exit_code for error in run.errors] == [2]
+    assert "'1/2/3' is not an area" in run.errors[0].message
     assert pipeline.attempts(run, "raw") == 1
 
 
@@ -95,12 +95,12 @@ def test_defect_is_told_apart_and_not_tried_again(pipeline: Pipeline) -> None:
 
     with listening(listener):
         run = pipeline.run("2020-04", **SMALL)
-    (trouble,) = run.trouble
-    assert trouble.exit_code == 1
-    assert "ZeroDivisionError: one two" in trouble.message
-    assert trouble.message.startswith("2020-04: ")
-    assert "defect" in trouble.remedy
-    assert run.run_id in trouble.remedy
+    (error,) = run.errors
+    assert error.exit_code == 1
+    assert "ZeroDivisionError: one two" in error.message
+    assert error.message.startswith("2020-04: ")
+    assert "defect" in error.remedy
+    assert run.run_id in error.remedy
     assert pipeline.attempts(run, "raw") == 1
 
 
@@ -183,7 +183,7 @@ def test_transient_error_is_tried_again(
             run = pipeline.run("2020-02", **SMALL)
         finally:
             logger.removeHandler(release)
-        assert run.trouble == []
+        assert run.errors == ()
         assert [pipeline.attempts(run, stage) for stage in ("raw", "flat")] == [1, 1]
         # The server may take a moment to see that the connection is free again.
         assert pipeline.attempts(run, "weather") in (2, 3)
@@ -193,6 +193,6 @@ def test_transient_error_is_tried_again(
         # And where it stays so: as often as that, then the user is told.
         with psycopg.connect(users_url):
             run = pipeline.run("2020-03", **SMALL)
-        assert [trouble.exit_code for trouble in run.trouble] == [7]
-        assert "too many connections" in run.trouble[0].message
+        assert [error.exit_code for error in run.errors] == [7]
+        assert "too many connections" in run.errors[0].message
         assert pipeline.attempts(run, "weather") == 4
