@@ -20,7 +20,7 @@ from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.query.plots import preview_map
-from era5_pipeline.query.read import snapshot_of
+from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.arco.arco_source import ArcoSource
 from era5_pipeline.sources.cds.cds_source import CdsSource, Manners

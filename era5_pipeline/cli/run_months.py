@@ -199,9 +199,9 @@ def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[
         return {"month": str(month), "state": "unchanged" if month in unchanged else "not tried"}
     raw, flat, load = run.results.raw, run.results.flat, run.results.load
     seconds = {
-        "raw": raw and raw.seconds,
-        "flat": flat and flat.flat.seconds,
-        "weather": load and load.loaded.seconds,
+        "raw": raw.seconds if raw else None,
+        "flat": flat.flat.seconds if flat else None,
+        "weather": load.loaded.seconds if load else None,
     }
     return {
         "month": str(month),

@@ -65,7 +65,7 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.Ma
             return
         for warning in result.raw.warnings:
             context.log.warning(warning)
-        materialized = dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             asset_key=RAW,
             metadata=metadata.raw_metadata(result),
             check_results=metadata.check_results(RAW, result.outcomes),
@@ -89,7 +89,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     """Flatten the month's raw files."""
     with as_failures(context.retry_number):
         result = run_flat(era5.settings(), Month.parse(context.partition_key))
-        materialized = dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
         )
         current_results().flat = result
@@ -117,7 +117,7 @@ def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materia
             result = run_load(settings, warehouse, Month.parse(context.partition_key), say)
         for note in result.loaded.notes:
             say(note)
-        materialized = dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             metadata=metadata.weather_metadata(result), check_results=metadata.check_results(WEATHER, result.outcomes)
         )
         current_results().load = result

@@ -14,8 +14,8 @@ from era5_pipeline.model.errors import Era5Error, TransientError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. This is not the
-# `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
+# Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. It is not set
+# as `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
 RETRIES = dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is among the causes: cleaning up after one may raise another error, as an aborted COPY does."""
+    """Whether an interrupt is among the causes: cleaning up after it may raise again, as an aborted COPY does."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
             return True

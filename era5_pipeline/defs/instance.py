@@ -114,17 +114,19 @@ def _storage_errors() -> Iterator[None]:
         # Not `str(error)`, which contains the statement and its values.
         message = f"Dagster's database: {' '.join(str(root).split())}"
         if isinstance(root, psycopg2.OperationalError | psycopg2.InterfaceError):
-            raise TransientError(message, remedy="Run the command again: months that are already loaded are skipped.") from error
+            raise TransientError(
+                message, remedy="Run the command again: months that are already loaded are skipped."
+            ) from error
         raise WarehouseError(
             message,
-            remedy="Allow the user to create tables in Dagster's database, or set ERA5_DAGSTER_DATABASE_URL to another.",
+            remedy="Let its user create tables there, or set ERA5_DAGSTER_DATABASE_URL to another database.",
         ) from error
 
 
 def _fail_lost_runs(instance: dg.DagsterInstance, folder: Path) -> None:
-    """Mark runs of this machine as failed whose process ended without recording it (kill -9, out of memory, power cut).
+    """Mark runs of this machine as failed whose process was lost (kill -9, out of memory, power cut).
 
-    Dagster would show them as running for ever, and count them against `max_concurrent_runs` and the pools.
+    They would stay running for ever, and count against `max_concurrent_runs` and the pools.
     """
     own_socket = str(socket_path(folder))
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):

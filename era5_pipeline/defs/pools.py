@@ -1,4 +1,4 @@
-"""Pools limit how many steps of a kind run at once, over all runs. Limits are stored in the instance; the UI sets them."""
+"""Pools: limits on how many steps of a kind run at once, over all runs. They can be changed in the UI."""
 
 from __future__ import annotations
 

@@ -19,11 +19,17 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
     area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
     format: str | None = Field(default=None, description="Format of flat files: parquet or csv")
-    allow_incomplete: bool | None = Field(default=None, description="Load a month that lacks hours, variables or values")
+    allow_incomplete: bool | None = Field(
+        default=None, description="Load a month that lacks hours, variables or values"
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
-    refetch: bool | None = Field(default=None, description="Sources cds and arco: fetch the month again although its files exist")
+    refetch: bool | None = Field(
+        default=None, description="Sources cds and arco: fetch the month again although its files exist"
+    )
     workers: int | None = Field(default=None, description="Connections that load one month in parallel")
-    sample_hours: int | None = Field(default=None, description="Source sample: number of hours from the start of each month")
+    sample_hours: int | None = Field(
+        default=None, description="Source sample: number of hours from the start of each month"
+    )
 
     def settings(self) -> Settings:
         """The settings of this run, read now.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
+
 @dataclass(frozen=True)
 class ErrorReport:
     """Why a month was not loaded: message, remedy and exit code, as of an `Era5Error`."""
@@ -35,7 +36,7 @@ class ErrorReport:
 
 @dataclass(frozen=True)
 class MonthRun:
-    """What a run of a month did; `errors` is empty on success, and also where the source does not have the month yet."""
+    """What a run of a month did; `errors` is empty on success, and for a month that was skipped."""
 
     month: Month
     run_id: str
@@ -75,9 +76,7 @@ def run_month(
             tags=OWN_PROCESS,
             raise_on_error=False,
         )
-    errors = [
-        ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks
-    ]
+    errors = [ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks]
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.STEP_FAILURE:
             errors += _step_errors(event, month, result.run_id, results)

@@ -1,7 +1,7 @@
 """Dagster's own storage: dagster-postgres in a second database on the warehouse's server.
 
-`dagster.yaml` cannot start a server, and an `env:` in it makes every command fail if the variable is not set. This class
-finds the server like the rest of the pipeline, from ERA5_DATABASE_URL or as the embedded one, so that `dg launch`, the
+`dagster.yaml` cannot start a server, and an `env:` in it makes every command fail if the variable is not set. So this
+class finds the server like the rest of the pipeline, from ERA5_DATABASE_URL or as the embedded one: `dg launch`, the
 daemon and `era5` share one history without further settings. The instance's serialized form contains no URL, and so no
 password.
 """
