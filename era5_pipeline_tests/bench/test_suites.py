@@ -14,7 +14,7 @@ from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.copy_methods import PARALLEL_COPY, ParallelCopy
 from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.layout_suite import COMPRESSED_AFTERWARDS
-from era5_pipeline_tests.commands import Here
+from era5_pipeline_tests.commands import InProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +33,13 @@ OFFERED = {
 @pytest.fixture
 def here(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
-) -> Here:
-    here = Here(capsys, monkeypatch, tmp_path)
+) -> InProcess:
+    here = InProcess(capsys, monkeypatch, tmp_path)
     here.set(ERA5_DATABASE_URL=warehouse.url, ERA5_HOME=str(tmp_path / "home"))
     return here
 
 
-def run(here: Here, suite: str, folder: Path) -> dict[str, Any]:
+def run(here: InProcess, suite: str, folder: Path) -> dict[str, Any]:
     file = folder / "result.json"
     here.run("bench", "run", suite, "--rows", str(ROWS), "--repeats", "1", "--json", str(file))
     result: dict[str, Any] = json.loads(file.read_text())
@@ -59,7 +59,9 @@ def databases_left(warehouse: Warehouse) -> list[str]:
     return [name for (name,) in rows]
 
 
-def test_limit(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit(
+    here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     result = run(here, "limit", tmp_path)
     cells = {cell["name"]: cell for cell in result["cells"]}
@@ -77,7 +79,7 @@ def test_limit(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path, mon
     assert list((tmp_path / "home").glob("bench-*")) == []
 
 
-def test_layouts(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
+def test_layouts(here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
     result = run(here, "layouts", tmp_path)
     offered = OFFERED[host.layout]
     for cell in result["cells"]:
@@ -97,7 +99,7 @@ def test_layouts(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -
     assert databases_left(warehouse) == []
 
 
-def test_pipeline(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
+def test_pipeline(here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
     result = run(here, "pipeline", tmp_path)
     whole, flat = result["cells"]
     assert whole["rows"] == 2 * flat["rows"] >= 2 * ROWS * 0.9
@@ -109,7 +111,7 @@ def test_pipeline(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) 
     assert databases_left(warehouse) == []
 
 
-def test_unwritable_json_file_is_refused_before_measuring(here: Here) -> None:
+def test_unwritable_json_file_is_refused_before_measuring(here: InProcess) -> None:
     said = here.run("bench", "run", "limit", "--json", "nowhere/result.json", code=2).err
     assert "nowhere is not a folder" in said
 

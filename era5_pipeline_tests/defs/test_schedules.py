@@ -125,7 +125,9 @@ def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
     preliminary = world.temperature("2026-08")
 
     # From then on it is there, and too young to be asked for again.
-    assert world.tick("monthly_update", "2026-09-08T06:00").skipped == "the newest complete month is in the table"
+    assert (
+        world.tick("monthly_update", "2026-09-08T06:00").skipped == "the newest complete month is already in the table"
+    )
     assert "old enough" in str(world.tick("revise_preliminary", "2026-09-14T07:00").skipped)
     assert "old enough" in str(world.tick("revise_preliminary", "2026-11-23T07:00").skipped)
 
@@ -213,7 +215,7 @@ def test_a_month_on_its_way_is_not_asked_for_twice(world: World) -> None:
         tags={"dagster/partition": str(request.partition_key)},
     )
     skipped = world.tick("monthly_update", "2026-09-08T06:00")
-    assert skipped.skipped == "on their way already: 2026-08"
+    assert skipped.skipped == "already queued or running: 2026-08"
     world.pipeline.instance.delete_run(run.run_id)
 
 

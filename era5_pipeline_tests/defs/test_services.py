@@ -83,7 +83,7 @@ def test_only_one_at_a_time(tmp_path: Path) -> None:
     ) as other:
         assert other.stdout
         assert other.stdout.readline() == "has it\n"
-        with pytest.raises(UsageError, match="runs already in"), sole_services(tmp_path):
+        with pytest.raises(UsageError, match="already running in"), sole_services(tmp_path):
             pass
         other.kill()
     with sole_services(tmp_path):
