@@ -1,7 +1,7 @@
 """Results of a month's stages, handed to the caller of a run in the same process.
 
-Dagster records metadata of a stage, and no objects. The command line runs months in its own process, so it can have the
-objects themselves. In a run that nobody collects from (one of the daemon's), nothing is kept.
+Dagster records the metadata of a stage, but not its result object. The command line runs months in its own process, and
+so can use the objects. Runs without a collector, such as those of the daemon, keep nothing.
 """
 
 from __future__ import annotations
