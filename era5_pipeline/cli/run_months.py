@@ -175,7 +175,7 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     if area is None and settings.source_name in ("cds", "arco"):
         where = "the globe"
     elif area is None and settings.source_name == "files":
-        where = "all that the files contain"
+        where = "all that the files hold"
     return f"from {settings.source_name} ({named}, {where})"
 
 
@@ -227,7 +227,7 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
     strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
     for problem in strays:
-        verb = "ignored" if problem.kind == "nothing" else "cannot be used, for any month"
+        verb = "ignored" if problem.kind == "nothing" else "cannot be used, and may be of any month"
         typer.echo(f"era5: {problem} ({verb})\n      {problem.remedy}", err=True)
     if not_tried:
         typer.echo(f"era5: not tried: {spans(not_tried)}", err=True)
