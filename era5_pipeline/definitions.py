@@ -1,4 +1,4 @@
-"""The code location: what `workspace.yaml` and `dg` load (see `defs.code_location`)."""
+"""The code location that `workspace.yaml` and `dg` load (see `defs.code_location`)."""
 
 from era5_pipeline.defs.code_location import defs
 

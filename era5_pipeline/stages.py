@@ -21,7 +21,7 @@ from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.query.plots import preview_map
-from era5_pipeline.query.read import snapshot_of
+from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.source import FolderSource, QueuedSource, RawMonth, Request, Source
 from era5_pipeline.warehouse.ledger import read_ledger

@@ -1,4 +1,4 @@
-"""The command `era5`: in processes of its own, in homes of their own; or in this process, where that is as good."""
+"""Run the command `era5` in a subprocess with its own home, or in this process."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -48,7 +48,7 @@ class Said:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """This process' environment with the settings of a person who has set nothing but the home, and `more`."""
+    """This process' environment with no settings other than the home and `more`."""
     ours = ("ERA5_", "DAGSTER_", "PG", "COLUMNS", "FORCE_COLOR")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {"ERA5_HOME": str(home)} | more
@@ -56,7 +56,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Home:
-    """A folder for ERA5_HOME, with the commands that are run in it."""
+    """A folder for ERA5_HOME, and commands that run in it."""
 
     path: Path
 
@@ -65,7 +65,7 @@ class Home:
         return EmbeddedServer(self.path)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        """The command `era5`, running."""
+        """Start the command `era5`."""
         return subprocess.Popen(
             [ERA5, *arguments],
             env=environment(self.path, **env),
@@ -74,29 +74,29 @@ class Home:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # What runs the tests may ignore it, and a program inherits that.
+            # The test runner may ignore SIGINT, and child processes inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
-    def run(self, *arguments: str, code: int = 0, **env: str) -> Said:
-        """The command `era5`, which ends with this exit code."""
-        said = ended(self.start(*arguments, **env))
-        assert said.code == code, said
-        assert "Traceback" not in said.err
-        return said
+    def run(self, *arguments: str, code: int = 0, **env: str) -> CommandResult:
+        """Run the command `era5`, and require this exit code."""
+        printed = ended(self.start(*arguments, **env))
+        assert printed.code == code, printed
+        assert "Traceback" not in printed.err
+        return printed
 
     def ask(self, database: str, query: str) -> Any:
-        """The first value of the first row; the server runs."""
+        """The first value of the first row; the embedded server must be running."""
         with psycopg.connect(self.server.url(database), autocommit=True) as connection:
             row = connection.execute(query.encode()).fetchone()
             return row[0] if row else None
 
     def months(self) -> dict[str, dict[str, Any]]:
-        """What `era5 status --json` says, by month."""
+        """The entries of `era5 status --json`, by month."""
         return {entry["month"]: entry for entry in self.run("status", "--json").json()}
 
     def processes(self) -> list[str]:
-        """Command lines of the processes that mention the home or work in it."""
+        """Command lines of processes that mention the home, or have it as working folder."""
         found = []
         for process in psutil.process_iter(["cmdline", "cwd", "status"]):
             words = " ".join(process.info["cmdline"] or ())
@@ -106,18 +106,18 @@ class Home:
         return found
 
 
-def ended(process: subprocess.Popen[str], seconds: float = _SECONDS) -> Said:
-    """What the process said until it ended."""
+def ended(process: subprocess.Popen[str], seconds: float = _SECONDS) -> CommandResult:
+    """Wait for the process to end; return its result."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    return Said(process.returncode, out, err)
+    return CommandResult(process.returncode, out, err)
 
 
 def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
-    """What the command `era5` shows in a terminal of so many columns, without colours."""
+    """Output of the command `era5` in a terminal with this number of columns, without colours."""
     command = f"stty cols {columns}; {shlex.join([ERA5, *arguments])}"
     try:
         done = subprocess.run(
@@ -137,7 +137,7 @@ def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
 
 @contextmanager
 def new_home() -> Iterator[Home]:
-    """A home with a path short enough for a socket; nothing of it is left."""
+    """A temporary home with a path short enough for a socket; removed afterwards, with its server."""
     home = Home(Path(tempfile.mkdtemp(prefix="e5-", dir="/tmp")))
     try:
         yield home
@@ -146,8 +146,8 @@ def new_home() -> Iterator[Home]:
         shutil.rmtree(home.path)
 
 
-class Here:
-    """The command `era5` in this process, as for a person who has set nothing but the home."""
+class InProcess:
+    """The command `era5` in this process, with no settings other than the home."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         self._capsys = capsys
@@ -162,7 +162,7 @@ class Here:
         for name, value in env.items():
             self._monkeypatch.setenv(name, value)
 
-    def run(self, *arguments: str, code: int = 0) -> Said:
+    def run(self, *arguments: str, code: int = 0) -> CommandResult:
         self._monkeypatch.setattr(sys, "argv", ["era5", *arguments])
         self._capsys.readouterr()
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -176,16 +176,16 @@ class Here:
                 signal.signal(number, handler)
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-        said = Said(int(end.value.code or 0), *self._capsys.readouterr())
-        assert said.code == code, said
-        assert "Traceback" not in said.err
-        return said
+        printed = CommandResult(int(end.value.code or 0), *self._capsys.readouterr())
+        assert printed.code == code, printed
+        assert "Traceback" not in printed.err
+        return printed
 
 
-def assert_explained(said: Said, what: str, remedy: str = "") -> None:
-    """Two lines: what failed, and below it what to do."""
-    lines = said.err.splitlines()
+def assert_explained(printed: CommandResult, what: str, remedy: str = "") -> None:
+    """Require an error message that contains `what`, with `remedy` in the line below."""
+    lines = printed.err.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("era5: "))
-    assert what in lines[first], said.err
-    assert lines[first + 1].startswith("      "), said.err
-    assert remedy in lines[first + 1], said.err
+    assert what in lines[first], printed.err
+    assert lines[first + 1].startswith("      "), printed.err
+    assert remedy in lines[first + 1], printed.err

@@ -16,7 +16,7 @@ from era5_pipeline.planning.current_contents import read_current_contents, read_
 from era5_pipeline.planning.extent import Load
 from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.query.read import SAMPLE_CREDIT, credit
+from era5_pipeline.query.credit import SAMPLE_CREDIT, read_credit
 from era5_pipeline.stages import request_ahead, run_flat, run_load, run_raw, stray_problems, unchanged_months
 from era5_pipeline.updates import require_updatable_source
 from era5_pipeline_tests.flat_months import assert_holds
@@ -97,7 +97,7 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
     assert unchanged_months(settings, warehouse, (JULY,)) == {JULY}
     assert stray_problems(settings) == ()
     with warehouse.connect() as connection:
-        assert credit(connection, None, None) == SAMPLE_CREDIT
+        assert read_credit(connection, None, None) == SAMPLE_CREDIT
     plan = make_plan(
         Load.of(settings, [JULY]),
         read_current_contents(settings),

@@ -64,7 +64,8 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import find_variable
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.query import read
+from era5_pipeline.query.series import read_series
+from era5_pipeline.query.snapshots import read_snapshot
 from era5_pipeline.query.plots import plot_map, plot_series
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
@@ -82,8 +83,8 @@ assert not flat.reused
 loaded = run_load(settings, Warehouse(url), july)
 assert all(one.passed for one in loaded.outcomes), loaded.outcomes
 with Warehouse(url).connect() as connection:
-    rows = read.series(connection, nearest_location(10, 20.25), (sp,), None, None)
-    snapshot = read.snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), sp)
+    rows = read_series(connection, nearest_location(10, 20.25), (sp,), None, None)
+    snapshot = read_snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), sp)
 plot_series(rows, sp, nearest_location(10, 20.25), home / "series.png")
 plot_map(snapshot, home / "map.png")
 facts = {one.column: one for one in flat.flat.columns}["surface_pressure"]

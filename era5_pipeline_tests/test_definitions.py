@@ -1,4 +1,4 @@
-"""What Dagster sees, as a whole: keys, groups, checks, jobs, partitions; and who may know of Dagster at all."""
+"""The Dagster definitions: keys, groups, checks, jobs, partitions; and which modules may import what."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
-# By asset: what it is made of, group, kinds, and its checks with whether they block.
+# By asset: upstream assets, group, kinds, and checks with whether they block.
 ASSETS = {
     "era5/raw": (
         set(),
@@ -83,13 +83,13 @@ def test_partitions_are_the_months_of_era5() -> None:
         assert node.partitions_def == partitions
 
 
-def test_assets_try_nothing_again_by_themselves() -> None:
-    """Under a retry policy Dagster repeats defects, and steps that were told to stop."""
+def test_assets_have_no_retry_policy() -> None:
+    """With a retry policy, Dagster would also retry defects and interrupted steps."""
     for op in defs.resolve_job_def("load_month").nodes:
         assert op.definition.retry_policy is None  # type: ignore[attr-defined]
 
 
-def test_column_schema_is_that_of_the_table() -> None:
+def test_column_schema_is_the_same_as_in_the_table() -> None:
     ddl = weather_table(SQL("")).as_string().replace('"', "")
     body = ddl[ddl.index("(") + 1 : ddl.rindex(")")]
     wanted = re.findall(r"^\s*(\w+)\s+(\w+)( NOT NULL)?,?$", body, flags=re.MULTILINE)
@@ -108,7 +108,7 @@ def test_column_schema_is_that_of_the_table() -> None:
 
 
 def imports_of(path: Path) -> set[str]:
-    """Every module that the file imports, wherever in it."""
+    """All modules that the file imports, at any level."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -129,25 +129,25 @@ def is_below(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-# Who may not import what.
+# Imports that are not allowed.
 BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
-    "Dagster stays in defs": (
+    "only defs imports Dagster": (
         lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
         ("dagster", "dagster_postgres", "dagster_webserver", "dagster_docker", "dagster_graphql"),
     ),
-    "the work does not know who calls it": (
+    "only cli imports defs or cli": (
         lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
         ("era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
     ),
-    "Dagster's part does not know the command line": (
+    "defs does not import the command line": (
         lambda module: is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
         ("era5_pipeline.cli", "typer", "rich"),
     ),
-    "files do not know the database": (
+    "reading files does not import the database": (
         lambda module: is_below(module, "era5_pipeline.netcdf", "era5_pipeline.sources", "era5_pipeline.flat.flatten"),
         ("era5_pipeline.warehouse", "psycopg"),
     ),
-    "the database does not know netCDF": (
+    "the warehouse does not import netCDF": (
         lambda module: is_below(module, "era5_pipeline.warehouse"),
         ("era5_pipeline.netcdf", "era5_pipeline.flat.flatten", "xarray", "netCDF4"),
     ),
@@ -155,7 +155,7 @@ BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_modules_keep_their_bounds(bound: str) -> None:
+def test_modules_do_not_import_what_is_not_allowed(bound: str) -> None:
     concerns, forbidden = BOUNDS[bound]
     concerned = [module for module in MODULES if concerns(module)]
     assert concerned
@@ -170,7 +170,7 @@ def home() -> Iterator[Home]:
 
 
 def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The project's files in a folder of their own, for what Dagster leaves where it is called."""
+    """A copy of the project's files, because Dagster writes to the current folder."""
     project = home.path / "project"
     project.mkdir(exist_ok=True)
     for name in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
@@ -189,7 +189,7 @@ def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_dg_finds_nothing_to_say(home: Home) -> None:
+def test_dg_check_passes(home: Home) -> None:
     checked = dg_command(home, "check", "defs")
     assert checked.returncode == 0, checked
     said = checked.stdout + checked.stderr
@@ -206,6 +206,6 @@ def test_dg_launches_a_month(home: Home) -> None:
     entry = home.months()["2023-07"]
     assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 744 * 121)
     assert not home.server.is_running()
-    # Found as any other run, without any setting but the home.
+    # Recorded like any other run, with no settings other than the home.
     with home.server.lease():
         assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'SUCCESS'") == 1

@@ -1,5 +1,5 @@
-"""Measurements of loading, as ratios within one run: what docs/performance.md shows, and how to repeat it.
+"""Benchmarks of loading, as ratios within one run; docs/performance.md shows the results and how to repeat them.
 
-Every result counts the rows it finds afterwards. What is compared takes turns, three times, and medians are given: the
-machine's own moods then fall on both sides.
+Every measurement counts the rows in the table afterwards. Compared items run in turns, three times by default, and
+results are medians, so that variations of the machine's speed affect all items.
 """

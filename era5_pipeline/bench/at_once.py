@@ -1,4 +1,4 @@
-"""Several processes that begin at the same moment, as Dagster's runs are: how long until the last is done."""
+"""Run several processes at the same time, as Dagster does with runs, and measure until the last one ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.bench.cells import CannotRunError, Numbers
-from era5_pipeline.bench.copy_methods import own
+from era5_pipeline.bench.copy_methods import pipeline_copy
 from era5_pipeline.bench.target import Target, count_rows
 
 if TYPE_CHECKING:
@@ -24,54 +24,52 @@ _START_SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a process says at its end; `error` is empty where all went well."""
+class ProcessResult:
+    """Memory used by a process, and its error; `error` is empty on success."""
 
     peak_rss_bytes: int
     error: str = ""
 
 
-def run_at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[Outcome]]:
-    """Run `work` once for each of the arguments, each in a process of its own; gives seconds and outcomes.
+def run_at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[ProcessResult]]:
+    """Run `work` once for each tuple of arguments, each in its own process; return seconds and results.
 
-    The clock starts when all processes have imported what they need.
+    The clock starts once all processes have finished their imports.
 
     Raises:
         CannotRunError: if one of them failed.
     """
     context = multiprocessing.get_context("spawn")
-    barrier, outcomes = context.Barrier(len(arguments) + 1), context.Queue()
-    processes = [
-        context.Process(target=_run, args=(work, of_one, barrier, outcomes), daemon=True) for of_one in arguments
-    ]
+    barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
+    processes = [context.Process(target=_run, args=(work, of_one, barrier, queue), daemon=True) for of_one in arguments]
     for process in processes:
         process.start()
     try:
         barrier.wait(_START_SECONDS)
         started = time.monotonic()
-        said: list[Outcome] = [outcomes.get() for _ in processes]
+        results: list[ProcessResult] = [queue.get() for _ in processes]
         seconds = time.monotonic() - started
     finally:
         for process in processes:
             process.join(_START_SECONDS)
-    errors = [outcome.error for outcome in said if outcome.error]
+    errors = [result.error for result in results if result.error]
     if errors:
         raise CannotRunError(errors[0])
-    return seconds, said
+    return seconds, results
 
 
-def _run(work: Callable[..., None], arguments: tuple[Any, ...], barrier: Barrier, outcomes: Queue[Outcome]) -> None:
+def _run(work: Callable[..., None], arguments: tuple[Any, ...], barrier: Barrier, queue: Queue[ProcessResult]) -> None:
     error = ""
     barrier.wait(_START_SECONDS)
     try:
         work(*arguments)
-    except Exception as problem:  # noqa: BLE001  # told to who asked
+    except Exception as problem:  # noqa: BLE001  # reported to the parent process
         error = " ".join(f"{type(problem).__name__}: {problem}".split())
-    outcomes.put(Outcome(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, error))
+    queue.put(ProcessResult(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, error))
 
 
 def load_at_once(target: Target, layout: Layout, months: Sequence[FlatMonth]) -> tuple[int, Numbers]:
-    """Load each month by a process of its own into a new table of the layout; gives rows found and seconds."""
+    """Load each month in its own process into a new table of the layout; return the rows found and the seconds."""
     target.make_table(layout)
     seconds, _ = run_at_once(_load, [(target, layout, month) for month in months])
     with target.connect() as connection:
@@ -82,5 +80,5 @@ def load_at_once(target: Target, layout: Layout, months: Sequence[FlatMonth]) ->
 
 
 def _load(target: Target, layout: Layout, month: FlatMonth) -> None:
-    with own(month) as copy:
+    with pipeline_copy(month) as copy:
         target.replace(layout, month.month, copy)

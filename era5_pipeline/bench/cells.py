@@ -1,4 +1,4 @@
-"""One thing measured several times: seconds, rows, and what else there is to say; or why it could not be."""
+"""One item of a benchmark, measured several times: seconds, rows and other figures, or why it cannot be measured."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Numbers = dict[str, float]
 
 @dataclass
 class Cell:
-    """`rows` are those found in the table after each repeat; `figures` whatever else was measured, per repeat.
+    """Measurements of one item.
 
-    `reason` says why there is nothing: then `seconds` is empty.
+    `rows` are found in the table after each repeat; `seconds` and `figures` have one value per repeat. If the item
+    cannot be measured, `reason` says why, and `seconds` is empty.
     """
 
     name: str
@@ -31,17 +32,17 @@ class Cell:
         return self.rows / median(self.seconds) if self.seconds else None
 
     def rate_of(self, figure: str) -> float | None:
-        """The median rate by a figure in seconds."""
+        """The median rate, calculated with a figure in seconds; None without a measurement."""
         values = self.figures.get(figure)
         return self.rows / median(values) if values else None
 
     def figure(self, name: str) -> float | None:
-        """The median of a figure."""
+        """The median of a figure; None without a measurement."""
         values = self.figures.get(name)
         return median(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value: medians first, then each repeat."""
+        """A JSON value with the median rate, and the values of each repeat."""
         return {
             "name": self.name,
             "rows": self.rows,
@@ -53,20 +54,21 @@ class Cell:
 
 
 class CannotRunError(Exception):
-    """Why something cannot be measured here, in words."""
+    """An item cannot be measured here; the message says why."""
 
 
 def take_turns(
-    ways: dict[str, Callable[[], tuple[int, Numbers]]], repeats: int, say: Callable[[str], None]
+    measures: dict[str, Callable[[], tuple[int, Numbers]]], repeats: int, say: Callable[[str], None]
 ) -> dict[str, Cell]:
-    """Measure each way once, then each again, and so on; a way gives rows found and figures, `seconds` among them.
+    """Measure all items once, then all again, `repeats` times; each returns rows found, and figures with `seconds`.
 
-    Each turn begins with another one, so that none always comes after the same. One that cannot run is asked once.
+    Each round starts with another item, so that none always follows the same one. Items that cannot run are tried once.
     """
-    cells = {name: Cell(name) for name in ways}
+    cells = {name: Cell(name) for name in measures}
     for repeat in range(repeats):
-        first = repeat % len(ways)
-        for name, measure in [*list(ways.items())[first:], *list(ways.items())[:first]]:
+        items = list(measures.items())
+        first = repeat % len(items)
+        for name, measure in [*items[first:], *items[:first]]:
             cell = cells[name]
             if cell.reason is not None:
                 continue
@@ -83,7 +85,7 @@ def take_turns(
 
 
 def ratio(above: float | None, below: float | None) -> float | None:
-    """The quotient; None where one is missing."""
+    """The quotient, rounded to 0.001; None if one of the values is missing."""
     return None if above is None or not below else round(above / below, 3)
 
 

@@ -1,4 +1,4 @@
-"""Ways to copy a month into a table: the project's own, and those it is compared with."""
+"""Methods to copy a month into a table: the pipeline's own, and those to compare it with."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ if TYPE_CHECKING:
 
 _COLUMNS = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 PARALLEL_COPY = "timescaledb-parallel-copy"
-# In memory first; a file in the page cache is as quick to read.
-_SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders of the server
+# In memory if possible; otherwise a file in the page cache is as fast to read.
+_SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders on the server's machine
 _PARALLEL_COPY_SECONDS = 1800
 
 
 @contextmanager
-def own(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
-    """The project's: Parquet, encoded to binary COPY."""
+def pipeline_copy(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
+    """The pipeline's method: Parquet, encoded as binary COPY."""
     with closing(FlatCopy(flat, spans)) as copy:
         yield copy
 
 
-def nothing(
+def no_copy(
     connection: psycopg.Connection[Any],
     table: sql.Identifier,
     *,
     freeze: bool,
     span: LocationSpan = EVERYWHERE,
 ) -> int:
-    """Copy no rows: the month's place is made all the same."""
+    """Copy no rows, so that only the month's empty chunk or partition is created."""
     del connection, table, freeze, span
     return 0
 
 
 @dataclass
 class ServerFile:
-    """The limit: the server copies the same rows from a binary file of its own, and no client is in the way."""
+    """The upper limit: the server copies the same rows from a binary file of its own, without a client."""
 
     path: str
 
     @classmethod
     def of_table(cls, connection: psycopg.Connection[Any]) -> ServerFile:
-        """Let the server write the table's rows into a file where it can read them fastest.
+        """Let the server write the table's rows into a file that it can read fast.
 
         Raises:
-            CannotRunError: if it may write nowhere.
+            CannotRunError: if it cannot write in any of the folders.
         """
         reasons = []
         for folder in _SERVER_FOLDERS:
@@ -74,7 +74,7 @@ class ServerFile:
                 reasons.append(" ".join(str(error).split()))
             else:
                 return cls(path)
-        raise CannotRunError(f"the server cannot write a file for itself: {reasons[-1]}")
+        raise CannotRunError(f"the server cannot write a file: {reasons[-1]}")
 
     def __call__(
         self,
@@ -85,22 +85,22 @@ class ServerFile:
         span: LocationSpan = EVERYWHERE,
     ) -> int:
         """Copy the file."""
-        del span  # it is the whole month
+        del span  # the file holds the complete month
         options = "FORMAT binary, FREEZE true" if freeze else "FORMAT binary"
         return connection.execute(
             sql.SQL("COPY {} ({}) FROM {} ({})").format(table, _COLUMNS, sql.Literal(self.path), sql.SQL(options))
         ).rowcount
 
     def remove(self, connection: psycopg.Connection[Any]) -> None:
-        """Leave nothing of it but an empty file: SQL cannot remove it."""
+        """Truncate the file; SQL cannot delete it."""
         connection.execute(sql.SQL("COPY (SELECT WHERE false) TO {} (FORMAT text)").format(sql.Literal(self.path)))
 
 
 @dataclass
 class RowByRow:
-    """The original study's best: psycopg's `copy.write_row` over tuples, made of the same Parquet file.
+    """The best method of the original study: psycopg's `copy.write_row`, with tuples made from the same Parquet file.
 
-    `write_seconds` are those of writing alone, without reading the file and making tuples.
+    `write_seconds` is the time for writing only, without reading the file and making tuples.
     """
 
     flat: FlatMonth
@@ -125,13 +125,13 @@ class RowByRow:
         with pq.ParquetFile(self.flat.path) as file, connection.cursor() as cursor:
             with cursor.copy(statement) as copy:
                 for batch in file.iter_batches(batch_size=50_000, columns=list(COLUMNS)):
-                    few = batch.slice(0, self.most_rows - self.rows)
-                    tuples = list(zip(*(column.to_pylist() for column in few.columns), strict=True))
+                    part = batch.slice(0, self.most_rows - self.rows)
+                    tuples = list(zip(*(column.to_pylist() for column in part.columns), strict=True))
                     started = time.monotonic()
                     for row in tuples:
                         copy.write_row(row)
                     self.write_seconds += time.monotonic() - started
-                    self.rows += few.num_rows
+                    self.rows += part.num_rows
                     if self.rows >= self.most_rows:
                         break
             return cursor.rowcount
@@ -139,17 +139,17 @@ class RowByRow:
 
 @dataclass
 class ParallelCopy:
-    """timescaledb-parallel-copy with its CSV ready, where the program is on PATH."""
+    """timescaledb-parallel-copy, if the program is on PATH, with a CSV file written before."""
 
     csv: Path
     workers: int
     program: str = field(default_factory=lambda: shutil.which(PARALLEL_COPY) or "")
 
     def run(self, url: str) -> float:
-        """Load the CSV into `weather` of the database; gives the seconds that the program took.
+        """Load the CSV file into `weather` of the database; return the program's run time in seconds.
 
         Raises:
-            CannotRunError: if it is not on PATH, or fails.
+            CannotRunError: if the program is not on PATH, or fails.
         """
         if not self.program:
             raise CannotRunError(f"{PARALLEL_COPY} is not on PATH")
@@ -158,11 +158,11 @@ class ParallelCopy:
             *("--columns", ",".join(COLUMNS), "--workers", str(self.workers)),
         ]
         started = time.monotonic()
-        done = subprocess.run(  # noqa: S603  # the command is ours
+        done = subprocess.run(  # noqa: S603  # arguments are not from users
             command, capture_output=True, text=True, check=False, timeout=_PARALLEL_COPY_SECONDS
         )
         seconds = time.monotonic() - started
         if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise CannotRunError(f"{PARALLEL_COPY} failed: {said[-1] if said else done.returncode}")
+            output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise CannotRunError(f"{PARALLEL_COPY} failed: {output[-1] if output else done.returncode}")
         return seconds

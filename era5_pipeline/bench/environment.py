@@ -1,4 +1,4 @@
-"""What a measurement was made on: the machine, the server with the settings that matter, the versions."""
+"""The environment of a measurement: machine, server with its relevant settings, software versions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _SETTINGS = (
 )
 
 
-def facts(connection: psycopg.Connection[Any], folder: Path) -> dict[str, Any]:
-    """Facts as a JSON value; `folder` is where files are written."""
+def describe_environment(connection: psycopg.Connection[Any], folder: Path) -> dict[str, Any]:
+    """Machine, server and software versions as a JSON value; `folder` is where files are written."""
     machine = Machine.here(folder)
     rows = connection.execute(
         "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s) ORDER BY name", (list(_SETTINGS),)
@@ -47,7 +47,7 @@ def facts(connection: psycopg.Connection[Any], folder: Path) -> dict[str, Any]:
             "system": platform.platform(),
         },
         "server": {"version": str(describe_server(connection)), "settings": dict(rows)},
-        "versions": {
+        "software_versions": {
             "era5-pipeline": __version__,
             "python": sys.version.split()[0],
             **{name: version(name) for name in _LIBRARIES},

@@ -1,4 +1,4 @@
-"""The months that are loaded: generated ones, through the pipeline's own stages, of as many rows as wanted."""
+"""Generated months of a given size, made by the pipeline's own stages, for the benchmarks to load."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.sources.source import RawMonth
 
-# Of 744 hours each.
+# Months of 744 hours.
 _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
-# Land and sea, coasts and mountains.
+# The corner of an area with land and sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
 _STEP = 0.25
 
 
 @dataclass(frozen=True)
-class Months:
-    """Generated months of about `rows` rows each, in `folder`."""
+class GeneratedMonths:
+    """Months of about `rows` rows each, in `folder`."""
 
     folder: Path
     rows: int
@@ -38,7 +38,7 @@ class Months:
     def raw(self, count: int) -> list[RawMonth]:
         """The first `count` months, as netCDF."""
         source = SampleSource(self.folder / "raw", Request(area=self._area()))
-        return [source.fetch(_month(number)) for number in range(count)]
+        return [source.fetch(month) for month in _MONTHS[:count]]
 
     def flat(self, count: int) -> list[FlatMonth]:
         """The first `count` months, as Parquet."""
@@ -47,19 +47,15 @@ class Months:
         ]
 
     def _area(self) -> Area:
-        """A rectangle of about as many places, twice as wide as high."""
-        places = max(1, round(self.rows / _MONTHS[0].hours))
-        high = min(math.ceil(math.sqrt(places / 2)), 480)
-        wide = min(math.ceil(places / high), 1440)
-        return Area(_NORTH, _WEST, _NORTH - _STEP * (high - 1), _WEST + _STEP * (wide - 1))
+        """A rectangle with about `rows` / 744 locations, twice as wide as high in grid points."""
+        locations = max(1, round(self.rows / _MONTHS[0].hours))
+        height = min(math.ceil(math.sqrt(locations / 2)), 480)
+        width = min(math.ceil(locations / height), 1440)
+        return Area(_NORTH, _WEST, _NORTH - _STEP * (height - 1), _WEST + _STEP * (width - 1))
 
 
 def write_csv(flat: FlatMonth, path: Path) -> None:
-    """The flat month once more, as CSV with a header."""
+    """Write the flat month as CSV with a header."""
     with pq.ParquetFile(flat.path) as file, open_sink(path, "csv") as sink:
         for group in range(file.num_row_groups):
             sink.write(file.read_row_group(group))
-
-
-def _month(number: int) -> Month:
-    return _MONTHS[number]

@@ -1,4 +1,4 @@
-"""What each layout costs and gives: rates of loading, bytes a row, and how quick one location's month is found."""
+"""Compare the layouts: rate of loading, bytes per row, and time to read one month of a location."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.bench.cells import Cell, Numbers, ratio, take_turns
-from era5_pipeline.bench.copy_methods import own
-from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.copy_methods import pipeline_copy
+from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.reader import Reader
 from era5_pipeline.bench.target import Target, require_rows
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
@@ -33,14 +33,14 @@ _LOCATIONS = 50
 
 
 def run_layouts(target: Target, folder: Path, *, rows: int, repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """The suite: cells, ratios, figures, as JSON values. What the server does not offer is null, with the reason."""
-    say("making a month")
-    (flat,) = Months(folder, rows).flat(1)
+    """Run the suite; return cells, ratios and figures as JSON values. Layouts that the server lacks are null."""
+    say("generating a month")
+    (flat,) = GeneratedMonths(folder, rows).flat(1)
     layouts: dict[str, Layout] = LAYOUTS | {COMPRESSED_AFTERWARDS: Columnstore(direct=False)}
-    ways: dict[str, Callable[[], tuple[int, Numbers]]] = {
+    measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
         name: partial(_load, target, layout, flat) for name, layout in layouts.items()
     }
-    cells = take_turns(ways, repeats, say)
+    cells = take_turns(measures, repeats, say)
 
     def rate(name: str) -> float | None:
         return cells[name].rows_per_second
@@ -65,7 +65,7 @@ def _of_each(cells: dict[str, Cell], figure: str) -> dict[str, float | None]:
 
 
 def _load(target: Target, layout: Layout, flat: FlatMonth) -> tuple[int, Numbers]:
-    rows, numbers = target.fill(layout, flat.month, own(flat))
+    rows, numbers = target.fill(layout, flat.month, pipeline_copy(flat))
     require_rows(rows, flat)
     with target.connect() as connection:
         numbers["bytes_per_row"] = read_space(connection).bytes / rows
@@ -75,23 +75,23 @@ def _load(target: Target, layout: Layout, flat: FlatMonth) -> tuple[int, Numbers
 
 
 def _reader_longest_wait_ms(target: Target, layout: Layout, flat: FlatMonth) -> float:
-    """How long a reader of one location waits at most, while its month is replaced by the same one and settled."""
+    """The longest wait of a reader of one location while the month is replaced by the same one and settled."""
     with target.connect() as connection:
         ((location,),) = connection.execute("SELECT location_id FROM weather LIMIT 1").fetchall()
-    with Reader(target.warehouse, flat, location) as reader, own(flat) as copy:
+    with Reader(target.warehouse, flat, location) as reader, pipeline_copy(flat) as copy:
         target.replace(layout, flat.month, copy, replaced=True)
     return reader.longest_ms
 
 
 def _location_month_ms(connection: psycopg.Connection[Any], flat: FlatMonth) -> float:
-    """The median over some locations of reading all columns of one location's month, with a warm cache."""
-    every = [row[0] for row in connection.execute("SELECT DISTINCT location_id FROM weather ORDER BY 1").fetchall()]
-    some = random.Random(1).sample(every, min(_LOCATIONS, len(every)))  # noqa: S311  # the same ones each time
+    """Median time to read all columns of one location's month, over 50 locations, with a warm cache."""
+    locations = [row[0] for row in connection.execute("SELECT DISTINCT location_id FROM weather ORDER BY 1").fetchall()]
+    sampled = random.Random(1).sample(locations, min(_LOCATIONS, len(locations)))  # noqa: S311  # the same in each run
     query = sql.SQL("SELECT * FROM {} WHERE location_id = {} AND {}")
     taken = []
-    for location in some:
+    for location in sampled:
         statement = query.format(WEATHER, sql.Literal(location), month_where(flat.month))
-        for _ in range(2):  # the first reads it into the cache
+        for _ in range(2):  # the first one fills the cache
             started = time.monotonic()
             found = len(connection.execute(statement, binary=True).fetchall())
             seconds = time.monotonic() - started

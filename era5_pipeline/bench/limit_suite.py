@@ -1,4 +1,4 @@
-"""How near the loader is to what the server can take, and how far ahead of what else there is."""
+"""Compare the loader with the fastest possible COPY of the server, and with other tools."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.bench.at_once import load_at_once
 from era5_pipeline.bench.cells import CannotRunError, Numbers, ratio, take_turns
-from era5_pipeline.bench.copy_methods import ParallelCopy, RowByRow, ServerFile, nothing, own
-from era5_pipeline.bench.generated_months import Months, write_csv
+from era5_pipeline.bench.copy_methods import ParallelCopy, RowByRow, ServerFile, no_copy, pipeline_copy
+from era5_pipeline.bench.generated_months import GeneratedMonths, write_csv
 from era5_pipeline.bench.target import Target, count_rows, require_rows
 from era5_pipeline.warehouse.copy import location_spans
 from era5_pipeline.warehouse.layouts import LAYOUTS
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.warehouse.layouts import Layout
 
-# At 0.2 million rows/s, more would only take longer.
+# Enough at 0.2 million rows/s; more would only take longer.
 _ROWS_BY_ROW = 1_000_000
 
 
 def run_limit(
     target: Target, folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The suite: cells, ratios, figures, as JSON values."""
-    say("making months")
-    months = Months(folder, rows).flat(max(2, workers))
+    """Run the suite; return cells, ratios and figures as JSON values."""
+    say("generating months")
+    months = GeneratedMonths(folder, rows).flat(max(2, workers))
     csv = folder / "month.csv"
     write_csv(months[0], csv)
     layout = LAYOUTS[target.offered[0]]
     with ExitStack() as stack:
         suite = _Limit(target, layout, tuple(months), ParallelCopy(csv, workers), workers)
         server_file = suite.server_file(stack)
-        ways: dict[str, Callable[[], tuple[int, Numbers]]] = {
+        measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
             "loader": suite.loader,
             "server-side binary COPY": partial(suite.server_side, server_file),
             "psycopg rows": suite.row_by_row,
             f"{workers} workers": suite.several,
             f"timescaledb-parallel-copy, {workers} workers": suite.parallel_copy,
         }
-        cells = take_turns(ways, repeats, say)
+        cells = take_turns(measures, repeats, say)
     loader, limit, by_row, several, parallel = cells.values()
     return {
         "cells": [cell.to_json() for cell in cells.values()],
         "ratios": {
-            # The COPY itself, from Parquet or the server's file to its last row, on both sides: what follows (index,
-            # ANALYZE, exchange) is the same, and would flatter.
+            # Only the COPY itself, from Parquet or the server's file to the last row: the steps after it (index,
+            # ANALYZE, exchange) are the same for both, and would make the ratio look better.
             "loader_to_limit": ratio(loader.rate_of("copy_seconds"), limit.rate_of("copy_seconds")),
             "loader_to_psycopg_rows": ratio(loader.rate_of("copy_seconds"), by_row.rate_of("copy_seconds")),
             "loader_to_parallel_copy": ratio(several.rows_per_second, parallel.rows_per_second),
@@ -83,7 +83,7 @@ class _Limit:
         self._workers = workers
 
     def server_file(self, stack: ExitStack) -> ServerFile | str:
-        """The rows as the server's own file, for as long as `stack` is open; or why there is none."""
+        """The rows as a file of the server, as long as `stack` is open; or the reason why there is none."""
         self.loader()
         with self._target.connect() as connection:
             try:
@@ -98,7 +98,7 @@ class _Limit:
             file.remove(connection)
 
     def loader(self) -> tuple[int, Numbers]:
-        rows, numbers = self._target.fill(self._layout, self._month.month, own(self._month))
+        rows, numbers = self._target.fill(self._layout, self._month.month, pipeline_copy(self._month))
         require_rows(rows, self._month)
         return rows, numbers
 
@@ -117,22 +117,24 @@ class _Limit:
         return rows, numbers | {"write_seconds": copy.write_seconds}
 
     def several(self) -> tuple[int, Numbers]:
-        """One month by several connections; where the layout has it not, several months at once by one each."""
+        """One month by several connections; if the layout does not support it, several months at once."""
         if not self._layout.shares_months:
             return load_at_once(self._target, self._layout, self._months[: self._workers])
         spans = location_spans(self._month, self._workers)
-        rows, numbers = self._target.fill(self._layout, self._month.month, own(self._month, spans), spans=spans)
+        rows, numbers = self._target.fill(
+            self._layout, self._month.month, pipeline_copy(self._month, spans), spans=spans
+        )
         require_rows(rows, self._month)
         return rows, numbers
 
     def parallel_copy(self) -> tuple[int, Numbers]:
-        """Into a table whose chunk or partition is there: making it is not its business."""
-        self._target.fill(self._layout, self._month.month, nullcontext(nothing))
+        """Load into an existing chunk or partition, because the tool does not create it."""
+        self._target.fill(self._layout, self._month.month, nullcontext(no_copy))
         seconds = self._parallel_copy.run(self._target.warehouse.url)
         with self._target.connect() as connection:
             rows = count_rows(connection)
             require_rows(rows, self._month)
-            # To the same state as a load leaves: readers need not look which rows are visible, planners know them.
+            # The same final state as after a load: visibility map and planner statistics are up to date.
             started = time.monotonic()
             connection.execute("VACUUM (ANALYZE) weather")
             settled = time.monotonic() - started

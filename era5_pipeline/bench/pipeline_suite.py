@@ -1,4 +1,4 @@
-"""From netCDF to queryable rows, all stages, in as many processes as there are workers; and flattening alone."""
+"""Measure all stages, from netCDF to queryable rows, with one process per worker; and flattening alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.bench.at_once import run_at_once
 from era5_pipeline.bench.cells import CannotRunError, Numbers, take_turns
-from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.target import Target, count_rows
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.settings import Settings
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def run_pipeline(
     target: Target, folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The suite: cells, ratios, figures, as JSON values.
+    """Run the suite; return cells, ratios and figures as JSON values.
 
-    Each worker takes a month of about `rows` rows: raw (inventory and digests; the files are there), flat, load, and
+    Each worker processes a month of about `rows` rows: raw (inventory and digests of existing files), flat, load, and
     the comparison of table and file.
     """
-    say("making months")
-    raws = Months(folder / "source", rows).raw(workers)
-    ways: dict[str, Callable[[], tuple[int, Numbers]]] = {
+    say("generating months")
+    raws = GeneratedMonths(folder / "source", rows).raw(workers)
+    measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
         f"netCDF to rows, {workers} months at once": partial(_all_stages, target, folder, raws),
         "flatten alone": partial(_flatten, folder, raws[0]),
     }
-    whole, flat = take_turns(ways, repeats, say).values()
+    whole, flat = take_turns(measures, repeats, say).values()
     return {
         "cells": [whole.to_json(), flat.to_json()],
         "ratios": {},
@@ -61,16 +61,16 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
     for home in homes:
         shutil.rmtree(home, ignore_errors=True)
     files = folder / "source" / "raw"
-    seconds, outcomes = run_at_once(
+    seconds, results = run_at_once(
         _stages, [(target.warehouse, home, files, raw.month) for home, raw in zip(homes, raws, strict=True)]
     )
     with target.connect() as connection:
         rows = count_rows(connection)
-    return rows, {"seconds": seconds, "peak_rss_bytes": max(outcome.peak_rss_bytes for outcome in outcomes)}
+    return rows, {"seconds": seconds, "peak_rss_bytes": max(result.peak_rss_bytes for result in results)}
 
 
 def _stages(warehouse: Warehouse, home: Path, files: Path, month: Month) -> None:
-    """One month through the stages; what the person who measures has set for other loads is left aside."""
+    """Run one month through the stages, with default settings instead of the user's."""
     settings = Settings(_env_file=None, home=home, source="files", files_dir=str(files), workers=1)
     raw = run_raw(settings, month)
     flat = run_flat(settings, month)

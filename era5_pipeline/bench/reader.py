@@ -1,4 +1,4 @@
-"""A reader who asks every 20 ms for one location's month, and notes how long it waited."""
+"""A reader that queries one location's month every 20 ms, and records its longest wait."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PAUSE_SECONDS = 0.02
 
 
 class Reader:
-    """Asks from entering to leaving; `longest_ms` is the longest wait.
+    """Queries in a thread while the context is open; `longest_ms` is the longest wait.
 
     Raises:
-        CannotRunError: on leaving, if it was refused an answer or ever saw a part of the month.
+        CannotRunError: on exit, if a query failed or returned only a part of the month.
     """
 
     def __init__(self, warehouse: Warehouse, flat: FlatMonth, location: int) -> None:
@@ -33,7 +33,7 @@ class Reader:
             WEATHER, sql.Literal(location), month_where(flat.month)
         )
         self._stop = threading.Event()
-        self._trouble = ""
+        self._error = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -43,8 +43,8 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        if self._trouble:
-            raise CannotRunError(f"a reader: {self._trouble}")
+        if self._error:
+            raise CannotRunError(f"a reader: {self._error}")
 
     def _run(self) -> None:
         try:
@@ -54,6 +54,6 @@ class Reader:
                     row = connection.execute(self._query).fetchone()
                     self.longest_ms = max(self.longest_ms, (time.monotonic() - started) * 1000)
                     if row != (self._hours,):
-                        self._trouble = f"saw {row} hours of {self._hours}"
-        except Exception as error:  # noqa: BLE001  # told by who started it
-            self._trouble = str(error)
+                        self._error = f"saw {row} hours of {self._hours}"
+        except Exception as error:  # noqa: BLE001  # raised on exit
+            self._error = str(error)

@@ -1,4 +1,4 @@
-"""A database of its own to load into, with the table in one of the layouts that the server offers."""
+"""A temporary database to load into, with the table in one of the layouts that the server offers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("col
 
 @dataclass(frozen=True)
 class Target:
-    """The database; `offered` are its server's layouts, the one of a new table first."""
+    """The database; `offered` are the layouts of its server, starting with the default one."""
 
     warehouse: Warehouse
     offered: tuple[str, ...]
 
     @contextmanager
     def connect(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection, whose errors are the user's."""
+        """A connection; server errors are raised as `Era5Error`."""
         with server_errors("measuring"), self.warehouse.connect() as connection:
             yield connection
 
     def make_table(self, layout: Layout) -> None:
-        """Make `weather` anew, empty, in this layout.
+        """Create `weather` again, empty, in this layout.
 
         Raises:
             CannotRunError: if the server does not offer it.
@@ -58,22 +58,22 @@ class Target:
         self,
         layout: Layout,
         month: Month,
-        way: AbstractContextManager[CopyInto],
+        method: AbstractContextManager[CopyInto],
         *,
         spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
     ) -> tuple[int, Numbers]:
-        """Load the month in some way into a new table of the layout, just as a load does, without the ledger.
+        """Load the month with a copy method into a new table of the layout, like a normal load but without the ledger.
 
-        Gives the rows found afterwards, and seconds: all until the rows are there and settled (`seconds`), of that the
-        COPY itself (`copy_seconds`; the longest, of several connections).
+        Returns the rows found afterwards, and two times: until the rows are visible and settled (`seconds`), and of the
+        COPY alone (`copy_seconds`; the longest one of several connections).
         """
         self.make_table(layout)
         with self.connect() as connection:
-            # What was written before is not this one's to wait for; the second counts where the server is here.
+            # So that earlier writes are not waited for; `sync` is for a server on this machine.
             connection.execute("CHECKPOINT")
             os.sync()
         started = time.monotonic()
-        with way as copy:
+        with method as copy:
             timed = _Timed(copy)
             self.replace(layout, month, timed, spans=spans)
         seconds = time.monotonic() - started
@@ -89,7 +89,7 @@ class Target:
         spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
         replaced: bool = False,
     ) -> None:
-        """Load the month by `copy` into the table as it is, and settle it; `replaced`: it held the month before."""
+        """Load the month with `copy` into the existing table, and settle it; `replaced`: the table held the month."""
         shares = Shares(spans, connect=lambda _: self.warehouse.connect()) if len(spans) > 1 else None
         replacement = Replacement(month, copy, shares=shares)
         with self.connect() as connection:
@@ -98,7 +98,7 @@ class Target:
 
 
 class _Timed:
-    """A way of copying that keeps how long it took."""
+    """A copy method that records its run time."""
 
     def __init__(self, copy: CopyInto) -> None:
         self._copy = copy
@@ -127,29 +127,29 @@ def new_target(warehouse: Warehouse) -> Iterator[Target]:
         ServerUnsuitableError: if it may not be created.
     """
     name = f"era5_bench_{os.getpid()}"
-    own = Warehouse(with_database(warehouse.url, name))
-    ensure_database(own.url)
+    temporary = Warehouse(with_database(warehouse.url, name))
+    ensure_database(temporary.url)
     try:
-        with server_errors("measuring"), own.connect() as connection:
-            ensure_schema(connection)  # makes the extension, and the ledger's schema
+        with server_errors("measuring"), temporary.connect() as connection:
+            ensure_schema(connection)  # creates the extension, and the ledger's schema
             license_name = describe_server(connection).license
-        yield Target(own, _OFFERED[license_name])
+        yield Target(temporary, _OFFERED[license_name])
     finally:
         with server_errors("measuring"), warehouse.connect() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def count_rows(connection: psycopg.Connection[Any]) -> int:
-    """The rows that a reader finds: a fast load that is not visible is not a load."""
+    """The number of rows that a reader finds in the table."""
     row = connection.execute("SELECT count(*) FROM weather").fetchone()
     return int(row[0]) if row else 0
 
 
 def require_rows(found: int, flat: FlatMonth) -> None:
-    """Raise if not every row is there.
+    """Require that all rows of the month are in the table.
 
     Raises:
-        CannotRunError: naming both numbers.
+        CannotRunError: with both numbers, if they are not.
     """
     if found != flat.rows:
         raise CannotRunError(f"{found:,} rows are in the table, of {flat.rows:,}")

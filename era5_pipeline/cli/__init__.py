@@ -1,4 +1,4 @@
-"""The command `era5`: one module a command, and how errors reach a person."""
+"""The command `era5`: one module per command, and the reporting of errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="ERA5, month by month, from netCDF to a queryable PostgreSQL/TimescaleDB table, through Dagster.",
     epilog="Settings come from ERA5_... in the environment or .env: see .env.example. "
-    "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again, "
-    "8 the service that months come from, 9 a month at which it fails.",
+    "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again later, "
+    "8 the data service refused, 9 the data service failed for a month.",
 )
 app.command("load")(load)
 app.command("plan")(plan)
@@ -64,8 +64,8 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a user's error is two lines and an exit code, never a traceback."""
-    # However it is asked to stop, a command cleans up as after Ctrl-C.
+    """Run the command line; an expected error prints message and remedy, and sets the exit code."""
+    # SIGTERM and SIGHUP clean up in the same way as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, signal.default_int_handler)
@@ -75,17 +75,17 @@ def main() -> None:
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing more to say, also not at exit.
+        # The reader (head, less) has closed the pipe: print nothing more, not even at exit.
         discard_output()
         sys.exit(141)
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
             discard_output()
             typer.echo(
-                f"era5: what it printed could not be written: {error.strerror}\n      Free space there.", err=True
+                f"era5: standard output cannot be written: {error.strerror}\n      Free space on that disk.", err=True
             )
             sys.exit(LocalDiskError.exit_code)
         if error.filename is None:
             raise
-        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Is that path right?", err=True)
+        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Check the path.", err=True)
         sys.exit(LocalDiskError.exit_code)

@@ -1,4 +1,4 @@
-"""Progress bars for a person who waits: rate and time left of each stage, on stderr; nothing where none looks."""
+"""Progress bars on stderr with rate and remaining time of each stage; none if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES: dict[progress.Stage, str] = {
 
 
 class _Rate(ProgressColumn):
-    """Done of total, and how fast."""
+    """Amount done, total, and rate."""
 
     def render(self, task: Task) -> Text:
         unit = str(task.fields["unit"])
@@ -37,7 +37,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def stage_bars(console: Console, title: str) -> Iterator[None]:
-    """Show a bar for each stage that reports within; of the first, how long it takes until it does."""
+    """Show a bar for each stage that reports progress; until the first report, show the elapsed time."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -46,7 +46,7 @@ def stage_bars(console: Console, title: str) -> Iterator[None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        # Until bytes come, a queue may be waited in for days: that it is, and for how long.
+        # A request may wait in a queue for days before it reports any bytes.
         tasks: dict[progress.Stage, TaskID] = {"raw": bars.add_task(f"{title} {_NAMES['raw']}", total=None, unit="")}
 
         def show(stage: progress.Stage, done: int, total: int, unit: str) -> None:

@@ -1,4 +1,4 @@
-"""`era5 bench`: measure loading on this machine and server, as docs/performance.md does."""
+"""`era5 bench`: the measurements of docs/performance.md, on this machine and server."""
 
 import json
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from era5_pipeline.model.errors import UsageError
 if TYPE_CHECKING:
     from era5_pipeline.bench.target import Target
 
-bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, as ratios within one run.")
+bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, with ratios measured in the same run.")
 
-# What is wanted of each ratio and figure, for the table that is printed; `most` means no more than that.
-_WANTED = {
+# The target (at least this much) of each ratio and figure, for the printed table.
+_TARGETS = {
     "loader_to_limit": 0.95,
     "loader_to_psycopg_rows": 10,
     "loader_to_parallel_copy": 2,
@@ -29,26 +29,31 @@ _WANTED = {
 
 @bench.callback()
 def _group() -> None:
-    """Keep `run` a command of its own, though it is the only one."""
+    """Keep `run` a subcommand although it is the only one."""
 
 
 @bench.command("run")
 def run(
     suite: Annotated[
         Literal["limit", "layouts", "pipeline"],
-        typer.Argument(help="limit: against what the server can take; layouts: rates, space, reading; pipeline: all."),
+        typer.Argument(
+            help="limit: compared with the fastest possible COPY; layouts: rate, space and read time of each; "
+            "pipeline: all stages."
+        ),
     ],
     *,
-    rows: Annotated[int, typer.Option("--rows", min=744, help="Rows of a month, about.")] = 3_000_000,
-    workers: Annotated[int, typer.Option("--workers", min=2, max=6, help="Connections, or months at once.")] = 2,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often each thing is measured.")] = 3,
+    rows: Annotated[int, typer.Option("--rows", min=744, help="Approximate number of rows per month.")] = 3_000_000,
+    workers: Annotated[
+        int, typer.Option("--workers", min=2, max=6, help="Connections per month, or months at once.")
+    ] = 2,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How many times to measure each item.")] = 3,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write everything that was measured.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")
     ] = None,
 ) -> None:
-    """Measure, in a database of its own that is dropped afterwards, on generated months.
+    """Measure loads of generated months in a new database, which is dropped afterwards.
 
-    The server is that of ERA5_DATABASE_URL, or the embedded one. What cannot run there is null, with the reason.
+    The server is the one of ERA5_DATABASE_URL, or the embedded one. Items that it cannot run are null, with the reason.
 
     \b
     Examples:
@@ -58,14 +63,16 @@ def run(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
 
-    from era5_pipeline.bench.environment import facts
+    from era5_pipeline.bench.environment import describe_environment
     from era5_pipeline.bench.target import new_target
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.runtime.scratch_folders import temporary_folder
 
     if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise UsageError(f"--json: {json_file.parent} is no folder", remedy="Make it first, or name another file.")
+        raise UsageError(
+            f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
+        )
     settings = read_settings()
     console = Console(stderr=True)
     with (
@@ -81,9 +88,9 @@ def run(
                 typer.echo(text, err=True)
 
         with target.connect() as connection:
-            about = facts(connection, folder)
+            environment = describe_environment(connection, folder)
         measured = _run(suite, target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
-    result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **about}
+    result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     _print(result)
@@ -112,7 +119,7 @@ def _print(result: dict[str, Any]) -> None:
     cells = Table("measured", box=SIMPLE)
     for name in ("rows", "rows/s", "seconds"):
         cells.add_column(name, justify="right")
-    cells.add_column("not measured, because")
+    cells.add_column("why not measured")
     for cell in result["cells"]:
         rate = cell["rows_per_second"]
         seconds = ", ".join(f"{value:.2f}" for value in cell["seconds"])
@@ -124,18 +131,18 @@ def _print(result: dict[str, Any]) -> None:
             cell["reason"] or "",
         )
     console.print(cells)
-    outcome = Table("ratio or figure", box=SIMPLE)
-    for name in ("value", "wanted"):
-        outcome.add_column(name, justify="right")
+    figures = Table("ratio or figure", box=SIMPLE)
+    for name in ("value", "target"):
+        figures.add_column(name, justify="right")
     for name, value in (*result["ratios"].items(), *result["figures"].items()):
-        for label, number in _parts(name, value):
-            wanted = _WANTED.get(name)
-            outcome.add_row(label, "null" if number is None else f"{number:,.6g}", f">= {wanted:,}" if wanted else "")
-    console.print(outcome)
+        for label, number in _labelled(name, value):
+            target = _TARGETS.get(name)
+            figures.add_row(label, "null" if number is None else f"{number:,.6g}", f">= {target:,}" if target else "")
+    console.print(figures)
     typer.echo(f"{result['server']['version']} on {result['machine']['cores']} cores, {result['machine']['processor']}")
 
 
-def _parts(name: str, value: Any) -> list[tuple[str, float | None]]:  # noqa: ANN401  # a number, null, or one a layout
+def _labelled(name: str, value: Any) -> list[tuple[str, float | None]]:  # noqa: ANN401  # a number or None, or a dict of them
     if isinstance(value, dict):
         return [(f"{name}, {part}", number) for part, number in value.items()]
     return [(name, value)]

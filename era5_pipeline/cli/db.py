@@ -1,13 +1,15 @@
-"""`era5 db`: the database by itself."""
+"""`era5 db`: manage the database."""
 
 import typer
 
-db = typer.Typer(no_args_is_help=True, help="The database: its URL, starting and stopping the embedded server.")
+db = typer.Typer(
+    no_args_is_help=True, help="The database: print its URL, create its tables, start and stop the embedded server."
+)
 
 
 @db.command("url")
 def url() -> None:
-    """Print a URL that any PostgreSQL client takes; starts the embedded server, which runs until `era5 db stop`.
+    """Print a URL for any PostgreSQL client; start the embedded server, which runs until `era5 db stop`.
 
     \b
     Examples:
@@ -22,7 +24,7 @@ def url() -> None:
 
 @db.command("start")
 def start() -> None:
-    """Start the embedded server, and let it run until `era5 db stop`.
+    """Start the embedded server and keep it running until `era5 db stop`.
 
     \b
     Example:
@@ -32,12 +34,12 @@ def start() -> None:
     from era5_pipeline.postgres.connect import start_warehouse
 
     warehouse = start_warehouse(read_settings())
-    warehouse.connect().close()  # one that ERA5_DATABASE_URL names is not ours to start, and may not be there
+    warehouse.connect().close()  # the server of ERA5_DATABASE_URL is not started by us, and may be unreachable
     typer.echo(f"running: {warehouse.shown}")
 
 
 @db.command("stop")
-def stop(*, force: bool = typer.Option(False, "--force", help="Also where commands are still using it.")) -> None:
+def stop(*, force: bool = typer.Option(False, "--force", help="Stop it even if commands are using it.")) -> None:
     """Stop the embedded server.
 
     \b
@@ -52,16 +54,16 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Also where comman
     settings = read_settings()
     if settings.database_url is not None:
         raise UsageError(
-            "ERA5_DATABASE_URL names a server that is not ours to stop",
-            remedy="Unset it to manage the embedded server, or stop that one with its own tools.",
+            "ERA5_DATABASE_URL names a server that era5 does not manage",
+            remedy="Unset it to stop the embedded server, or stop that server with its own tools.",
         )
     stopped = EmbeddedServer(settings.home).stop(force=force)
-    typer.echo("stopped" if stopped else "it was not running")
+    typer.echo("stopped" if stopped else "the embedded server was not running")
 
 
 @db.command("init")
 def init() -> None:
-    """Make the table, the ledger and Dagster's database, where they are missing; a load does so by itself.
+    """Create the table, the ledger and Dagster's database if they are missing. A load does this by itself.
 
     \b
     Examples:

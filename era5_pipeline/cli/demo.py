@@ -1,4 +1,4 @@
-"""`era5 demo`: the main job on real months that come with the project, then what can be asked of them."""
+"""`era5 demo`: load real months that come with the project, then query them."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-# 2023 around Qatar; October 2018 in western Norway; one hour of the globe. Each in another layout of the store.
+# 2023 around Qatar; October 2018 in western Norway; one hour of the globe. Each has another netCDF layout.
 FOLDERS = ("era5/gulf-2023", "era5/norway-2018-10-packed", "era5/global-2019-01-01T12-packed")
 _DOHA = (25.25, 51.5)
 _HARDANGER = (60.25, 7.0)
@@ -20,13 +20,13 @@ _MAP_TIME = "2019-01-01T12:00"
 def demo(
     *,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the two pictures go.", show_default="here")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the two plots.", show_default="the current folder")
     ] = Path(),  # a path is immutable
 ) -> None:
-    """Take real months from netCDF to the table, then show the ledger, a series and two pictures.
+    """Load real months from netCDF files, then show the ledger, a series and two plots.
 
-    The files come with the project. The months go into a home and an embedded server of their own, `demo` below
-    ERA5_HOME; other settings are left aside, and what you have loaded is not touched.
+    The files come with the project. The demo has a home and an embedded server of its own, in the folder `demo` below
+    ERA5_HOME; other settings are ignored, and your own data are not changed.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def demo(
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.query.read import ERA5_CREDIT
+    from era5_pipeline.query.credit import ERA5_CREDIT
     from era5_pipeline.runtime.data_files import data_folder
 
     home = read_settings().home / "demo"
@@ -56,7 +56,7 @@ def demo(
     typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
     typer.echo(f"{ERA5_CREDIT} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
     say(f"export ERA5_HOME={shown(home)}")
-    with _apart(home):
+    with _isolated_settings(home):
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
         say(f"era5 load {options} --allow-incomplete")
         try:
@@ -75,13 +75,13 @@ def demo(
         picture = pictures / "demo-map.png"
         say(f"era5 map --time {_MAP_TIME} --column temperature_2m --out {shown(picture)}")
         map_(time=_MAP_TIME, column="temperature_2m", out=picture)
-    typer.echo(f"\nTo ask for more, as above: export ERA5_HOME={shown(home)}{_elsewhere()}")
-    typer.echo(f"To remove what the demo loaded: rm -r {shown(home)}")
+    typer.echo(f"\nTo query these data yourself: export ERA5_HOME={shown(home)}{_database_note()}")
+    typer.echo(f"To delete the data of the demo: rm -r {shown(home)}")
 
 
 @contextmanager
-def _apart(home: Path) -> Iterator[None]:
-    """Have no setting within but this home: neither the environment's nor those of the `.env` in this folder."""
+def _isolated_settings(home: Path) -> Iterator[None]:
+    """Use this home and no other settings, neither from the environment nor from the `.env` in this folder."""
     settings = {name: value for name, value in os.environ.items() if name.startswith(("ERA5_", "DAGSTER_"))}
     here = Path.cwd()
     home.mkdir(parents=True, exist_ok=True)
@@ -97,10 +97,10 @@ def _apart(home: Path) -> Iterator[None]:
         os.environ.update(settings)
 
 
-def _elsewhere() -> str:
-    """What must be done besides, where the user's settings name a database."""
+def _database_note() -> str:
+    """A note for users whose settings name a database."""
     from era5_pipeline.model.settings import read_settings
 
     if read_settings().database_url is None:
         return ""
-    return " (without ERA5_DATABASE_URL, which names another database)"
+    return " (and unset ERA5_DATABASE_URL, which names another database)"

@@ -1,4 +1,4 @@
-"""`era5 doctor`: a server's settings against what bulk loads want, as a table, SQL or JSON; it changes nothing."""
+"""`era5 doctor`: compare a server's settings with those advised for bulk loads; print a table, SQL or JSON."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,7 @@ def doctor(
         Profile,
         typer.Option(
             "--profile",
-            help="safe: nothing durable is given up. bulk: for a one-off load, without replicas and archive. "
+            help="safe: no loss of durability. bulk: for a single large load, without replicas and WAL archive. "
             "reckless: a power failure can destroy the database.",
         ),
     ] = "safe",
@@ -37,14 +37,14 @@ def doctor(
     ] = None,
     disk: Annotated[
         int | None,
-        typer.Option("--disk", metavar="GB", min=1, help="Free disk where its log is.", show_default="measured"),
+        typer.Option("--disk", metavar="GB", min=1, help="Free disk for its WAL.", show_default="measured"),
     ] = None,
     as_sql: Annotated[bool, typer.Option("--sql", help="Print only the SQL, for psql.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print settings, findings and SQL as JSON.")] = False,
 ) -> None:
-    """Compare the server's settings with what loading months in bulk wants, and print the SQL that changes them.
+    """Compare the server's settings with those advised for bulk loads, and print the SQL that changes them.
 
-    Nothing is changed: the statements are for you to run. Memory, cores and disk are measured where the server runs on
+    The command changes nothing: run the statements yourself. Memory, cores and disk are measured if the server runs on
     this machine.
 
     \b
@@ -60,10 +60,10 @@ def doctor(
     from era5_pipeline.postgres.doctor.machine import Machine
 
     if as_sql and as_json:
-        raise UsageError("--sql and --json are two outputs", remedy="Choose one; the JSON has the SQL, too.")
-    told = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
+        raise UsageError("--sql and --json exclude each other", remedy="Choose one; the JSON includes the SQL.")
+    given = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
     with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:
-        diagnosis = diagnose(connection, profile, told)
+        diagnosis = diagnose(connection, profile, given)
     if as_sql:
         typer.echo(diagnosis.file, nl=False)
     elif as_json:
@@ -95,7 +95,7 @@ def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
     from rich.text import Text
 
     console = Console()
-    # Redirected, rich would fold the table to 80 columns.
+    # If the output is redirected, rich would wrap the table at 80 columns.
     console = console if console.is_terminal else Console(width=160)
     reasons_fit = console.width >= _WIDTH_WITH_REASONS
     table = Table(box=SIMPLE)
@@ -130,7 +130,7 @@ def _show_findings(diagnosis: "Diagnosis") -> None:
 
 def _show_sql(diagnosis: "Diagnosis") -> None:
     if not diagnosis.statements and all(row.verdict == "ok" for row in diagnosis.rows):
-        typer.echo(f"Every setting is as the profile {diagnosis.profile} wants it, or better.")
+        typer.echo(f"Every setting is as the profile {diagnosis.profile} advises, or better.")
     else:
         typer.echo(diagnosis.script, nl=False)
     if diagnosis.undo:

@@ -1,6 +1,6 @@
-"""`era5 load`: months through the Dagster assets.
+"""`era5 load`: load months through the Dagster assets.
 
-Here: options, and which months. Not here: running them and what is printed (`era5_pipeline.cli.run_months`).
+Here: options, and which months. Not here: running them and the output (`era5_pipeline.cli.run_months`).
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ def load(
     *,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="YYYY-MM", help="First month.", show_default="all the files hold"),
+        typer.Option("--from", metavar="YYYY-MM", help="First month.", show_default="all months of the files"),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="the first one")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
     ] = None,
     source: Annotated[
         SourceChoice | None,
@@ -31,15 +31,15 @@ def load(
     ] = None,
     files_dir: Annotated[
         list[Path] | None,
-        typer.Option("--files-dir", metavar="DIR", help="A folder of ERA5 files; may be repeated."),
+        typer.Option("--files-dir", metavar="DIR", help="A folder of ERA5 files; can be given several times."),
     ] = None,
     variables: Annotated[
         str | None,
         typer.Option(
             "--variables",
             metavar="A,B",
-            help="Variables each month must have.",
-            show_default="what the source holds",
+            help="Variables that each month must have.",
+            show_default="all variables of the source",
         ),
     ] = None,
     area: Annotated[
@@ -48,7 +48,7 @@ def load(
     ] = None,
     format_: Annotated[
         Literal["parquet", "csv"] | None,
-        typer.Option("--format", help="What flat months are written as.", show_default="parquet"),
+        typer.Option("--format", help="Format of flat files.", show_default="parquet"),
     ] = None,
     sample_hours: Annotated[
         int | None,
@@ -61,27 +61,29 @@ def load(
             metavar="N",
             min=1,
             max=64,
-            help="Connections that share out each month; hypertables take one.",
+            help="Connections per month; hypertables use only one.",
             show_default="1",
         ),
     ] = None,
     allow_incomplete: Annotated[
         bool,
-        typer.Option("--allow-incomplete", help="Load months that lack hours, variables or values in places."),
+        typer.Option("--allow-incomplete", help="Load months although hours, variables or values are missing."),
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Do months again where nothing changed; let sample replace real data."),
+        typer.Option(
+            "--force", help="Load months again although nothing changed; let source sample replace real data."
+        ),
     ] = False,
     refetch: Annotated[
         bool,
-        typer.Option("--refetch", help="Sources cds, arco: fetch months anew, though they are here."),
+        typer.Option("--refetch", help="Sources cds and arco: fetch months again although their files exist."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was done to each month.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
-    """Load months into the table weather: raw files, flat file, table, each checked.
+    """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
 
-    A month is replaced as a whole, in one transaction. Months that did not change are left alone.
+    A month is replaced completely, in one transaction. Months that did not change are skipped.
 
     \b
     Examples:
@@ -121,17 +123,19 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
     from era5_pipeline.sources.source import FolderSource
     from era5_pipeline.stages import source_of
 
-    source = source_of(settings)  # says what it lacks before anything is started
+    source = source_of(settings)  # raises for missing settings before anything is started
     if first is None:
         if last is not None:
             raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
         if not isinstance(source, FolderSource):
-            raise UsageError("which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one.")
+            raise UsageError(
+                "the months to load are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
+            )
         held = source.months()
         if not held:
             problems = source.problems()
             raise InputError(
-                str(problems[0]) if problems else f"{settings.files_dir}: no ERA5 file was found there",
+                str(problems[0]) if problems else f"{settings.files_dir}: there is no ERA5 file in it",
                 remedy=problems[0].remedy if problems else "Give --files-dir the folder of your ERA5 files.",
             )
         return held

@@ -1,6 +1,6 @@
-"""`era5 map`: one hour of one variable as a picture.
+"""`era5 map`: one hour of one variable as a PNG map.
 
-Here: options. Not here: the query, the picture.
+Here: options. Not here: the query (`era5_pipeline.query.snapshots`), the plot (`era5_pipeline.query.plots`).
 """
 
 from datetime import timedelta
@@ -15,22 +15,22 @@ from era5_pipeline.model.errors import NoDataError
 
 def map_(
     *,
-    time: Annotated[str, typer.Option("--time", metavar="TIME", help="The hour, UTC unless it says otherwise.")],
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="The hour; UTC unless it has an offset.")],
     column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column to draw.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.png", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.png", help="The PNG file to write.")],
     area: Annotated[
         str | None,
         typer.Option(
             "--area",
             metavar="N/W/S/E",
             help="Only this rectangle, in degrees.",
-            show_default="all the table holds",
+            show_default="everything in the table",
         ),
     ] = None,
 ) -> None:
     """Draw a map of one hour, with coastlines and a colour bar.
 
-    An area with its west greater than its east crosses the antimeridian.
+    An area whose west is greater than its east crosses the antimeridian.
 
     \b
     Examples:
@@ -45,8 +45,9 @@ def map_(
     from era5_pipeline.model.variables import find_variable
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query import read as query
+    from era5_pipeline.query.credit import read_credit
     from era5_pipeline.query.plots import plot_map
+    from era5_pipeline.query.snapshots import read_snapshot
 
     hour = parse_instant(time)
     variable = find_variable(column)
@@ -57,13 +58,13 @@ def map_(
         warehouse.connect() as connection,
         server_errors("reading the map"),
     ):
-        snapshot = query.snapshot(connection, hour, variable, rectangle)
-        credit = query.credit(connection, hour, hour + timedelta(hours=1))
+        snapshot = read_snapshot(connection, hour, variable, rectangle)
+        credit = read_credit(connection, hour, hour + timedelta(hours=1))
     values = snapshot.values[np.isfinite(snapshot.values)]
     if not values.size:
         raise NoDataError(
             f"{variable.column} is NULL everywhere at {hour:%Y-%m-%d %H:%M} UTC",
-            remedy="Ask for another column, or load the month with this variable.",
+            remedy="Choose another column, or load the month with this variable.",
         )
     plot_map(snapshot, out, credit=credit)
     typer.echo(

@@ -1,4 +1,4 @@
-"""What a command prints while it works: the work goes on where nobody reads it any more, as in `era5 load | head`."""
+"""Standard output that tolerates a closed pipe: the work goes on, as in `era5 load | head`."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ import sys
 import typer
 
 
-def tell(text: str) -> None:
-    """Print a line on standard output, as long as there is a reader."""
+def print_line(text: str) -> None:
+    """Print a line on standard output; once the reader has closed the pipe, discard it."""
     try:
         typer.echo(text)
     except BrokenPipeError:
@@ -15,5 +15,5 @@ def tell(text: str) -> None:
 
 
 def discard_output() -> None:
-    """From now on standard output goes nowhere, also what is still to be written at exit."""
+    """Redirect standard output to /dev/null, including what is flushed at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

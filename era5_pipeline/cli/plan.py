@@ -1,7 +1,7 @@
-"""`era5 plan`: how much a load of months is, before anything starts, as a table or as JSON.
+"""`era5 plan`: the size and duration of a load, before it starts, as a table or as JSON.
 
-Here: options, and how the plan is printed. Not here: reading the warehouse and the disks (`current_contents`), or
-computing the plan (`era5_pipeline.planning.make_plan`).
+Here: options, and how the plan is printed. Not here: the current contents of warehouse and disks
+(`planning.current_contents`), or the estimates (`planning.make_plan`).
 """
 
 import json
@@ -30,11 +30,11 @@ def plan(
     *,
     from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help="First month.")] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="the first one")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
     ] = None,
     source: Annotated[
         SourceChoice | None,
-        typer.Option("--source", help="Where months come from.", show_default="as the settings say"),
+        typer.Option("--source", help="Where months come from.", show_default="from the settings"),
     ] = None,
     variables: Annotated[
         str | None,
@@ -46,10 +46,10 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
 ) -> None:
-    """Show how much a load would be, before anything starts: months, requests, rows, bytes, hours, free disk.
+    """Estimate a load before it starts: months, requests, rows, bytes, hours, free disk.
 
-    Nothing is asked of any service, nothing is started or written. What this warehouse has measured is used first, else
-    documented figures.
+    The command contacts no service, and starts and writes nothing. Estimates use what this warehouse has measured so
+    far, otherwise documented figures.
 
     \b
     Examples:
@@ -67,7 +67,9 @@ def plan(
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:
-        raise UsageError("which months?", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one.")
+        raise UsageError(
+            "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
+        )
     load = Load.of(settings, month_range(Month.parse(from_), Month.parse(to or from_)))
     if settings.home.exists() and not settings.home.is_dir():
         raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
@@ -89,7 +91,7 @@ def _print(planned: "Plan", settings: "Settings") -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    # Redirected, rich would fold the table to 80 columns.
+    # If the output is redirected, rich would wrap the table at 80 columns.
     console = console if console.is_terminal else Console(width=_WIDTH, highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -106,7 +108,7 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         console.print(table)
         for warning in planned.warnings:
             console.print(f"warning: {warning}", markup=False, style="yellow")
-    # Without the blanks that rich puts to the end of lines.
+    # Without the trailing spaces that rich adds.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""`era5 revise`: months that hold preliminary hours are fetched anew, compared, and replaced where they differ."""
+"""`era5 revise`: fetch months with preliminary hours again, compare them, and replace those that differ."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,13 +22,13 @@ def revise(
             show_default="3",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which months these are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was done to each month.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the months.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
-    """Bring months up to date that were loaded when ERA5 had only preliminary data (ERA5T) of them.
+    """Update months that were loaded while ERA5 had only preliminary data (ERA5T) for them.
 
-    Each is asked for anew, with the area and the variables that it has in the table. Where the values are the same, the
-    table is left as it is, and the ledger says that they are final. The schedule revise_preliminary does the same.
+    Each month is fetched again, with the area and variables that it has in the table. If the values are the same, the
+    table is not changed, and the ledger records them as final. The schedule revise_preliminary does the same.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def revise(
         for update in updates:
             typer.echo(update.reason)
         if not updates:
-            typer.echo(f"no month with preliminary hours has ended {settings.revise_after_months} months ago")
+            typer.echo(f"no month with preliminary hours ended at least {settings.revise_after_months} months ago")
         return
     raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
 

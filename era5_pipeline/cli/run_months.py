@@ -1,6 +1,6 @@
-"""Months run one after another in this process: a row or a JSON object each, and what went wrong.
+"""Run months one after another in this process, and print a row or a JSON object for each, and its errors.
 
-Here: what `era5 load` and `era5 revise` print. Not here: the work (`era5_pipeline.defs.runner`).
+Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.runner`).
 """
 
 import json
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.output import tell
+from era5_pipeline.cli.output import print_line
 from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, TransientError
 from era5_pipeline.model.source_kinds import source_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from era5_pipeline.defs.runner import MonthRun, Trouble
+    from era5_pipeline.defs.runner import MonthRun
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.stages import LoadResult
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
-# Months at each of which a service fails, one after another, before it is left alone.
+# After the service failed for this many months in a row, the others are not tried.
 _FAILED_IN_A_ROW = 3
 _COLUMNS = (
     ("month", 7),
@@ -37,18 +38,18 @@ _COLUMNS = (
 
 
 def run_months(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool) -> int:
-    """Run the months, each with its own overrides of the settings; gives the exit code.
+    """Run the months, each with its own overrides of the settings; return the exit code.
 
     Raises:
-        Era5Error: if there is no database to be had.
+        Era5Error: if no database is reachable.
         KeyboardInterrupt: if it was interrupted.
     """
     try:
         return _run(settings, wanted, as_json=as_json)
     except KeyboardInterrupt:
         typer.echo(
-            "era5: interrupted\n      Months that were finished are loaded, the others are as they were. "
-            "A request under way is kept: the same command takes it up.",
+            "era5: interrupted\n      Finished months are loaded, the others are unchanged. "
+            "A pending request is kept: run the same command again to resume it.",
             err=True,
         )
         raise
@@ -67,10 +68,10 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.stages import request_ahead, unchanged_months
 
-    # What libraries warn of (each try to reach a server that is down) would drown what we say.
+    # Warnings of libraries (such as every attempt to reach a server that is down) would bury our own messages.
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
-    # Of a month that is skipped, it says of each check that it was not made.
+    # It logs every check of a skipped month as not executed.
     logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
     console = Console(stderr=True)
     if source_kind(settings.source_name).is_generated:
@@ -84,7 +85,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             markup=False,
             soft_wrap=True,
         )
-        with console.status("looking what is there already"):
+        with console.status("checking which months are already loaded"):
             unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
@@ -98,8 +99,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                         _print_row((str(month), "unchanged"))
                     continue
                 todo.popleft()
-                # Two in the queue, as in a backfill; only once the service has given something.
-                if todo and any("raw" in run.facts for run in runs[-1:]):
+                # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
+                if todo and runs and runs[-1].results.raw is not None:
                     request_ahead(read_settings(**todo[0][1]), todo[0][0])
                 with stage_bars(console, str(month)):
                     run = run_month(instance, month, overrides=overrides)
@@ -107,16 +108,16 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                 if not as_json:
                     _print_run(run)
     if as_json:
-        tell(json.dumps([_as_json(month, runs, unchanged) for month, _ in wanted], indent=1))
+        print_line(json.dumps([_as_json(month, runs, unchanged) for month, _ in wanted], indent=1))
     elif not runs:
-        tell("nothing changed: the table holds these months as the source has them (--force does them again)")
-    untried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
-    return _report(settings, runs, untried)
+        print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
+    not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
+    return _report(settings, runs, not_tried)
 
 
 def _is_service_down(runs: "Sequence[MonthRun]") -> bool:
-    """Whether the service would refuse the other months as well: it said so, or failed at several in a row."""
-    last = [{trouble.exit_code for trouble in run.trouble} for run in runs[-_FAILED_IN_A_ROW:]]
+    """Whether the service would refuse the other months too: it said so, or it failed for several months in a row."""
+    last = [{error.exit_code for error in run.errors} for run in runs[-_FAILED_IN_A_ROW:]]
     is_refused = bool(last) and SourceError.exit_code in last[-1]
     return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))
 
@@ -127,40 +128,43 @@ def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:
         cell.ljust(width) if i < 2 else cell.rjust(width)
         for i, (cell, width) in enumerate(zip(cells, widths, strict=False))
     )
-    tell("  ".join(padded).rstrip())
+    print_line("  ".join(padded).rstrip())
 
 
 def _print_run(run: "MonthRun") -> None:
+    from era5_pipeline.defs.metadata import per_second
+
     if run.skipped:
         _print_row((str(run.month), "skipped"))
         typer.echo(f"era5: {run.skipped}", err=True)
         return
-    if run.trouble and "weather" not in run.facts:
+    raw, load = run.results.raw, run.results.load
+    if raw is None or load is None:
         _print_row((str(run.month), "failed"))
         return
-    raw, flat, weather = (run.facts[stage] for stage in ("raw", "flat", "weather"))
+    flat, loaded = load.flat, load.loaded
     _print_row(
         (
             str(run.month),
-            _state(weather),
-            f"{weather['rows']:,}",
-            f"{weather['hours']}/{weather['hours_expected']}",
-            f"{raw['seconds']:.2f}",
-            f"{flat['seconds']:.2f}",
-            f"{weather['seconds']:.2f}",
-            f"{weather['rows_per_second']:,.0f}",
+            _state(load),
+            f"{loaded.rows:,}",
+            f"{flat.hours}/{flat.hours_expected}",
+            f"{raw.seconds:.2f}",
+            f"{flat.seconds:.2f}",
+            f"{loaded.seconds:.2f}",
+            f"{per_second(loaded.rows, loaded.seconds):,.0f}",
         )
     )
-    if weather["replaced_rows"] and weather["changed"]:
-        changed = ", ".join(weather["columns_changed"] or ())
+    if loaded.replaced_rows and loaded.changed:
+        changed = ", ".join(loaded.columns_changed or ())
         differs = f"; what differs: {changed}" if changed else ""
-        tell(f"         replaced {weather['replaced_rows']:,} rows that the month held before{differs}")
-    elif weather["confirmed"]:
-        tell(f"         the values are those that the table holds: {weather['version']} now, nothing was replaced")
+        print_line(f"         replaced {loaded.replaced_rows:,} rows that the month held before{differs}")
+    elif loaded.confirmed:
+        print_line(f"         same values as in the table: the month is {flat.version} now, nothing was replaced")
 
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
-    """What is asked for, where it is the same for all months."""
+    """Source, variables and area that are asked for; the source alone if the months differ."""
     asked = {(overrides.get("area"), overrides.get("variables")) for _, overrides in wanted}
     if not asked <= {(None, None), (settings.area, settings.variables)}:
         return f"from {settings.source_name}"
@@ -175,49 +179,58 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     return f"from {settings.source_name} ({named}, {where})"
 
 
-def _state(weather: "Mapping[str, Any]") -> str:
-    if weather["confirmed"]:
+def _state(load: "LoadResult") -> str:
+    from era5_pipeline.defs.metadata import state_of
+
+    if load.loaded.confirmed:
         return "confirmed"
-    # Another command was quicker.
-    return "unchanged" if weather["state"] == "loaded" and not weather["changed"] else str(weather["state"])
+    state = state_of(load.flat)
+    # A concurrent command has loaded the month in the meantime.
+    return "unchanged" if state == "loaded" and not load.loaded.changed else state
 
 
 def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[Month]") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from era5_pipeline.defs.metadata import per_second, state_of
+
     run = next((run for run in runs if run.month == month), None)
     if run is None:
         return {"month": str(month), "state": "unchanged" if month in unchanged else "not tried"}
-    weather = run.facts.get("weather", {})
+    raw, flat, load = run.results.raw, run.results.flat, run.results.load
+    seconds = {
+        "raw": raw.seconds if raw else None,
+        "flat": flat.flat.seconds if flat else None,
+        "weather": load.loaded.seconds if load else None,
+    }
     return {
         "month": str(month),
-        "state": weather.get("state", "skipped" if run.skipped else "failed"),
+        "state": state_of(load.flat) if load else "skipped" if run.skipped else "failed",
         "skipped": run.skipped,
         "run_id": run.run_id,
-        "rows": weather.get("rows", 0),
-        "hours": weather.get("hours", 0),
+        "rows": load.loaded.rows if load else 0,
+        "hours": load.flat.hours if load else 0,
         "hours_expected": month.hours,
-        "seconds": {stage: facts["seconds"] for stage, facts in run.facts.items()},
-        "rows_per_second": weather.get("rows_per_second"),
-        "errors": [{"message": t.message, "remedy": t.remedy, "exit_code": t.exit_code} for t in run.trouble],
+        "seconds": {stage: round(value, 3) for stage, value in seconds.items() if value is not None},
+        "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
+        "errors": [asdict(error) for error in run.errors],
     }
 
 
-def _report(settings: "Settings", runs: "Sequence[MonthRun]", untried: "Sequence[Month]") -> int:
-    """Say on stderr what went wrong, each thing once; gives the exit code."""
+def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequence[Month]") -> int:
+    """Print the errors on stderr, each once; return the exit code."""
     from era5_pipeline.model.months import spans
     from era5_pipeline.stages import stray_problems
 
-    trouble: list[Trouble] = [t for run in runs for t in run.trouble]
-    said = set()
-    for t in trouble:
-        if t not in said:
-            typer.echo(f"era5: {t.message}\n      {t.remedy}", err=True)
-            said.add(t)
-    strays = [p for p in stray_problems(settings) if not any(str(p) in t.message for t in trouble)]
+    errors = [error for run in runs for error in run.errors]
+    for error in dict.fromkeys(errors):
+        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
+    strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
     for problem in strays:
-        verb = "passed over" if problem.kind == "nothing" else "could not be used, whichever month it was for"
+        verb = "ignored" if problem.kind == "nothing" else "cannot be used, and may be of any month"
         typer.echo(f"era5: {problem} ({verb})\n      {problem.remedy}", err=True)
-    if untried:
-        typer.echo(f"era5: not tried: {spans(untried)}", err=True)
-    if trouble:
-        return trouble[0].exit_code
+    if not_tried:
+        typer.echo(f"era5: not tried: {spans(not_tried)}", err=True)
+    if errors:
+        return errors[0].exit_code
     return InputError.exit_code if any(p.kind != "nothing" for p in strays) else 0

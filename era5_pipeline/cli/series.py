@@ -1,6 +1,7 @@
-"""`era5 series`: one place's weather as a table, CSV, JSON or picture.
+"""`era5 series`: the hours of one location as a table, CSV, JSON or plot.
 
-Here: options, and how rows are printed. Not here: the query, the picture.
+Here: options, and how rows are printed. Not here: the query (`era5_pipeline.query.series`), the plot
+(`era5_pipeline.query.plots`).
 """
 
 import os
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.query.read import Series
+    from era5_pipeline.query.series import Series
 
 Format = Literal["table", "csv", "json"]
 
-# Rows of a long table that are shown at its beginning, and as many at its end: two days together.
+# Rows to show at the start of a long table, and as many at its end: a day each.
 _SHOWN_ROWS = 24
-# Rows that are turned into text at a time, so that 85 years of a place do not become one string.
+# Rows to format at a time, so that 85 years of a location do not become one string.
 _CHUNK_ROWS = 10_000
 
 
@@ -46,7 +47,7 @@ def series(
         typer.Option(
             "--to",
             metavar="TIME",
-            help="Last time; a year, month or day is included whole.",
+            help="Last time; a year, month or day is included completely.",
             show_default="all",
         ),
     ] = None,
@@ -55,21 +56,21 @@ def series(
         typer.Option(
             "--column",
             metavar="NAME",
-            help="A column; may be repeated.",
-            show_default="every column with values",
+            help="A column; can be given several times.",
+            show_default="all columns with values",
         ),
     ] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", help="How to print the rows.", show_default="table; with --plot none"),
+        typer.Option("--format", help="How to print the rows.", show_default="table; none with --plot"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the series, into this file.")
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the series to this file.")
     ] = None,
 ) -> None:
-    """Print the hours of one place, at the nearest point of ERA5's 0.25 degree grid.
+    """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to the coordinates.
 
-    The table shows the first and last day of a long series; CSV and JSON have every row.
+    Of a long series the table shows the first and last 24 hours; CSV and JSON have every row.
 
     \b
     Examples:
@@ -83,7 +84,8 @@ def series(
     from era5_pipeline.model.variables import VARIABLES, find_variable, in_table_order
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query import read as query
+    from era5_pipeline.query.credit import read_credit
+    from era5_pipeline.query.series import read_series
 
     location = nearest_location(lat, lon)
     start, end = parse_time_range(from_, to)
@@ -95,8 +97,8 @@ def series(
         warehouse.connect() as connection,
         server_errors("reading the series"),
     ):
-        rows = query.series(connection, location, asked or VARIABLES, start, end)
-        credit = query.credit(connection, start, end) if plot else ""
+        rows = read_series(connection, location, asked or VARIABLES, start, end)
+        credit = read_credit(connection, start, end) if plot else ""
     variables = asked or _with_values(rows)
     if plot:
         from era5_pipeline.query.plots import plot_series
@@ -117,35 +119,35 @@ def series(
 
 
 def require_png(path: Path, option: str) -> None:
-    """Refuse a file that could not be written as a PNG of that name.
+    """Require a path for a PNG file.
 
     Raises:
-        UsageError: if it is a folder, or named as something else.
+        UsageError: if it is a folder, or does not end with .png.
     """
     if path.is_dir() or path.suffix.lower() != ".png":
         raise UsageError(
-            f"{option} {path}: pictures are PNG files",
-            remedy=f"Give a name that ends with .png, as in {option} out.png.",
+            f"{option} {path}: plots are PNG files",
+            remedy=f"Give a file name that ends with .png, such as {option} out.png.",
         )
 
 
 @contextmanager
 def surviving_closed_pipe() -> Iterator[None]:
-    """End quietly, with exit code 1, where the reader of standard output stops early, as `head` does."""
+    """Exit with code 1 and without a message if the reader of standard output stops early, as `head` does."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output once more at its end, and would complain again.
+        # Python flushes standard output again at exit, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
 
 
 def _with_values(rows: "Series") -> tuple["Variable", ...]:
-    """Select the columns that are not NULL throughout.
+    """The columns that have values.
 
     Raises:
-        NoDataError: if there is none.
+        NoDataError: if all columns are NULL.
     """
     import numpy as np
 
@@ -155,7 +157,7 @@ def _with_values(rows: "Series") -> tuple["Variable", ...]:
     if not variables:
         raise NoDataError(
             f"all columns are NULL in these {len(rows.times):,} hours",
-            remedy="Ask for another time, or load the months with the variables you need.",
+            remedy="Choose another time, or load the months with the variables you need.",
         )
     return variables
 
@@ -195,7 +197,7 @@ def _stamps(times: "npt.NDArray[np.datetime64]") -> list[str]:
 
 
 def _texts(values: "npt.NDArray[np.float32]", *, null: str) -> list[str]:
-    """Write float32 values as the shortest texts that read back as the same float32."""
+    """The shortest texts that read back as the same float32 values."""
     return [null if text == "nan" else text for text in values.astype(str).tolist()]
 
 
@@ -206,17 +208,17 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
     table = _table(rows, variables, header=str)
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
     if console.is_terminal and needed > console.width:
-        # Names at their underscores, for six columns in 80 characters.
+        # Break names at their underscores, to fit six columns in 80 characters.
         table = _table(rows, variables, header=lambda name: name.replace("_", "_\n"))
         needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    # Rather a line that the terminal breaks, or a pipe that is wider than 80, than cut numbers.
+    # Wider than the terminal, or than the 80 characters of a pipe, rather than with truncated numbers.
     console = Console(width=max(console.width, needed), highlight=False, soft_wrap=False)
     console.print(heading, markup=False, soft_wrap=True)
     console.print(table)
     left_out = len(rows.times) - 2 * _SHOWN_ROWS
     summary = f"{len(rows.times):,} hours"
     if left_out > 0:
-        summary += f"; {left_out:,} in the middle are left out: --format csv or --format json prints all"
+        summary += f"; {left_out:,} in the middle are not shown: --format csv or --format json prints all"
     console.print(summary, markup=False, soft_wrap=True)
 
 
@@ -241,7 +243,7 @@ def _table(rows: "Series", variables: tuple["Variable", ...], header: Callable[[
 
 
 def _cell(value: float, variable: "Variable") -> str:
-    """Round for reading; a rounded -0.00 loses its sign."""
+    """A value rounded for reading; -0.00 becomes 0.00."""
     if isnan(value):
         return "-"
     digits = 3 if variable.unit == "mm" else 2

@@ -1,4 +1,4 @@
-"""`era5 status`: the ledger and what the table takes on disk, as a table or as JSON."""
+"""`era5 status`: the ledger, and the table's size on disk, as a table or as JSON."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,9 +21,9 @@ _COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
     *(("month", "left"), ("state", "left"), ("rows", "right"), ("hours", "right"), ("locations", "right")),
     *(("bytes/row", "right"), ("source", "left"), ("version", "left"), ("columns", "left"), ("loaded", "left")),
 )
-# What a narrow terminal can do without, in this order.
-_SPARED = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "version")
-# Months that are named, of those with preliminary hours.
+# Columns to leave out on a narrow terminal, in this order.
+_LEFT_OUT_FIRST = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "version")
+# How many of the months with preliminary hours are named.
 _SHOWN = 3
 
 
@@ -31,10 +31,10 @@ def status(
     *,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="A JSON list of months: month, state, rows, hours, source, bytes and more."),
+        typer.Option("--json", help="Print a JSON list of months: month, state, rows, hours, source, bytes and more."),
     ] = False,
 ) -> None:
-    """Show which months the table holds, what each was made of, and what it takes on disk.
+    """Show which months the table holds, where each came from, and its size on disk.
 
     \b
     Examples:
@@ -65,16 +65,16 @@ def status(
         )
         return
     if not entries:
-        typer.echo(f"no month is loaded yet in {warehouse.shown} ({server}); era5 load --help")
+        typer.echo(f"no month has been loaded yet in {warehouse.shown} ({server}); see era5 load --help")
         return
     console = Console()
-    # Redirected, rich would fold the table to 80 columns; this is enough for any month.
+    # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
     console = console if console.is_terminal else Console(width=240)
     rows_of_table = [_cells(entry, months.get(entry.month)) for entry in entries]
     table, left_out = _fitting(console, rows_of_table)
     console.print(table)
     if left_out:
-        typer.echo(f"no room for: {', '.join(left_out)} (era5 status --json has all)")
+        typer.echo(f"columns that do not fit: {', '.join(left_out)} (era5 status --json has all)")
     rows = sum(entry.rows for entry in entries)
     held = sum(e.rows > 0 for e in entries)
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
@@ -91,7 +91,7 @@ def status(
 
 
 def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Table, list[str]]":
-    """The table with as many columns as there is room for, and the names of the others: none is cut off."""
+    """The table with as many columns as fit without truncation, and the names of the others."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -105,13 +105,13 @@ def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Ta
         for row in rows:
             table.add_row(*(row[i] for i in shown))
         wanted = console.measure(table, options=console.options.update_width(1000)).maximum
-        if wanted <= console.width or len(left_out) == len(_SPARED):
+        if wanted <= console.width or len(left_out) == len(_LEFT_OUT_FIRST):
             return table, left_out
-        left_out.append(_SPARED[len(left_out)])
+        left_out.append(_LEFT_OUT_FIRST[len(left_out)])
 
 
 def _space(connection: "psycopg.Connection[Any]") -> "Space | None":
-    """What the table takes; where that cannot be told now, stderr says why: the ledger is worth showing without."""
+    """The table's size on disk; None, with the reason on stderr, if it cannot be read now."""
     from era5_pipeline.model.errors import WarehouseError
     from era5_pipeline.warehouse.space import read_space
 
@@ -137,7 +137,7 @@ def _space_lines(space: "Space") -> list[str]:
     from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 
     if space.layout is None:
-        return ["the table weather is not in this database any more: load the months again, with --force"]
+        return ["the table weather no longer exists in this database: load the months again, with --force"]
     kind = "partition" if space.layout == MonthPartitions.name else "chunk"
     chunks = f"{space.chunks:,} {kind}{'' if space.chunks == 1 else 's'}"
     if space.chunks_in_columnstore:
@@ -148,7 +148,7 @@ def _space_lines(space: "Space") -> list[str]:
         before, after = decimal(space.bytes_before_columnstore), decimal(space.bytes_after_columnstore)
         lines.append(f"converted to the columnstore after loading: {before} before, {after} after")
     if any(month.is_sharing for month in space.months.values()):
-        lines.append("shared: the month lies in a chunk that holds another month too, and has no size of its own")
+        lines.append("shared: the month is in a chunk that also holds another month, so its own size is not known")
     return lines
 
 
@@ -175,7 +175,7 @@ def _version(entry: "LedgerEntry") -> str:
 
 
 def _versions_line(entries: "Sequence[LedgerEntry]") -> str:
-    """How many months are final, preliminary and so on; of those with preliminary hours, since when."""
+    """Number of months per version; for months with preliminary hours, the first of these hours."""
     said: list[str] = []
     for version in ("final", "preliminary", "mixed", "unknown"):
         of_version = [entry for entry in entries if entry.version == version]

@@ -1,13 +1,15 @@
-"""`era5 up`: database, webserver and daemon together, until Ctrl-C."""
+"""`era5 up`: run database, webserver and daemon together, until Ctrl-C."""
 
 import typer
 
 
 def up(
     *,
-    port: int = typer.Option(3000, "--port", min=1, max=65535, help="Where the web UI listens, on 127.0.0.1."),
+    port: int = typer.Option(3000, "--port", min=1, max=65535, help="Port of the web UI, on 127.0.0.1."),
 ) -> None:
-    """Run the database (if embedded), Dagster's web UI and its daemon; one Ctrl-C stops all.
+    """Run the embedded database, Dagster's web UI and its daemon; Ctrl-C stops them all.
+
+    With ERA5_DATABASE_URL set, that server is used, and no embedded one is started.
 
     \b
     Examples:
@@ -27,15 +29,18 @@ def up(
 
     settings = read_settings()
     with socket.socket() as probe:
-        # Two webservers on one port do not complain, they serve each other's pages: ask before starting.
+        # Two webservers on one port start without an error, and share its requests: check before starting.
         if probe.connect_ex((LOOPBACK, port)) == 0:
-            raise UsageError(f"port {port} is in use", remedy="Stop what uses it, or choose another: era5 up --port N.")
+            raise UsageError(
+                f"port {port} is in use",
+                remedy="Stop what uses it, or choose another: era5 up --port N.",
+            )
     home = dagster_home(settings.home)
     with sole_services(home), open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)
         with open_instance(settings.home):
-            pass  # its tables are there now, and no lost run keeps others waiting
+            pass  # creates Dagster's tables, and marks lost runs as failed
         logs = settings.home / "logs"
         env = {**os.environ, "DAGSTER_HOME": str(home), "ERA5_HOME": str(settings.home)}
 
@@ -43,7 +48,7 @@ def up(
             typer.echo(f"database  {warehouse.shown}")
             typer.echo(f"web UI    http://{LOOPBACK}:{port}")
             typer.echo(f"logs      {logs}")
-            typer.echo("Ctrl-C stops all.")
+            typer.echo("Press Ctrl-C to stop all.")
 
         typer.echo("starting ...", err=True)
         code = supervise(dagster_services(home, port), env=env, log_folder=logs, on_ready=on_ready)

@@ -1,7 +1,6 @@
-"""`era5 watch`: what the server does during a load; live in a terminal, else a line each refresh, or JSON.
+"""`era5 watch`: activity of the server during a load, live in a terminal, as lines, or as JSON.
 
-Here: how it is shown. Not here: what is asked of the server (`warehouse/activity.py`), and what holds a load back
-(`warehouse/bottleneck.py`).
+Here: the output. Not here: the queries (`monitor.activity`), and finding the bottleneck (`monitor.bottleneck`).
 """
 
 import json
@@ -32,17 +31,17 @@ _TIME = "%Y-%m-%d %H:%M:%S UTC"
 def watch(
     *,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between two refreshes.")
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between two updates.")
     ] = 1.0,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", metavar="N", min=0.1, help="Stop after that time.", show_default="at Ctrl-C"),
+        typer.Option("--seconds", metavar="N", min=0.1, help="Stop after this time.", show_default="at Ctrl-C"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object each refresh, on one line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per update, on one line.")] = False,
 ) -> None:
-    """Show what the server does during a load, and what holds the load back; writes nothing.
+    """Show the server's activity during a load, and its bottleneck. The command changes nothing.
 
-    Ten times a second it looks at what the sessions that load wait for.
+    The wait events of the loading sessions are sampled ten times per second.
 
     \b
     Examples:
@@ -56,7 +55,7 @@ def watch(
 
     for name, value in (("--interval", interval), ("--seconds", seconds)):
         if value is not None and math.isnan(value):
-            raise UsageError(f"{name}: nan is no time", remedy="Give a number of seconds.")
+            raise UsageError(f"{name}: nan is not a number of seconds", remedy="Give a number of seconds.")
     with (
         open_warehouse(read_settings()) as warehouse,
         closing(activity.watch(warehouse, interval_seconds=interval, seconds=seconds)) as seen,
@@ -123,7 +122,7 @@ def _rounded(rate: float | None) -> int | None:
 
 
 class _Lines:
-    """A line each refresh, which says so when the server is back."""
+    """A line per update, with a note when the server is reachable again."""
 
     def __init__(self) -> None:
         self._is_gone = False
@@ -165,8 +164,8 @@ def _live(seen: "Iterable[Report | Outage]", shown: str) -> None:
     history: deque[float] = deque(maxlen=_HISTORY)
     gone_since: datetime | None = None
     outage = ""
-    # Never wider than the terminal: what is too long is folded, and no line is cut.
-    first = Text(f"watching {shown}; Ctrl-C ends", style="dim")
+    # Lines that are wider than the terminal are wrapped, not truncated.
+    first = Text(f"watching {shown}; press Ctrl-C to stop", style="dim")
     with Live(first, console=console, auto_refresh=False) as live:
         for one in seen:
             header = Text(f"{shown}  {one.time:{_TIME}}", style="dim")
@@ -199,7 +198,7 @@ def _report(report: "Report", history: str) -> "Group":
             table.add_column(name, no_wrap=True)
         for name in ("rows", "rows/s", "MB/s"):
             table.add_column(name, justify="right", no_wrap=True)
-        # Of one session, they are below.
+        # The waits of a single session are shown below.
         several = len(report.loaders) > 1
         if several:
             table.add_column("waits")
@@ -265,7 +264,7 @@ def _checkpoints(report: "Report") -> str:
 
 
 def _ledger_text(report: "Report") -> str:
-    return "no month was loaded yet" if report.has_months is False else ""
+    return "no month has been loaded yet" if report.has_months is False else ""
 
 
 def _gone_text(gone: "Outage") -> str:

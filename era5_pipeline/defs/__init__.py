@@ -1,4 +1,4 @@
-"""Dagster, and nothing else: what a month's stages are called, in which order, with which retries and metadata.
+"""Dagster definitions: the names and order of a month's stages, their retries, checks and metadata.
 
-Nothing here does the work; `era5_pipeline.stages` does, with or without Dagster.
+The work itself is in `era5_pipeline.stages`, which runs without Dagster too.
 """

@@ -1,4 +1,4 @@
-"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks that stand between them."""
+"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks between them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ import dagster as dg
 from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.dagster_failures import as_failures
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.stage_results import current_results
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.model.errors import NotYetAvailableError
 from era5_pipeline.model.months import FIRST_YEAR, Month
@@ -18,23 +19,23 @@ RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
 _OWNERS = ["team:era5"]
-# From the first month of ERA5 to the current one, which a source may hold in part.
+# From the first month of ERA5 to the current one, which is incomplete as long as it lasts.
 MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_offset=1)
 _log = logging.getLogger(__name__)
 
 
-def _saying(context: dg.AssetExecutionContext) -> Callable[[str], None]:
-    """What tells of waits and the like, in the run's log and on the terminal."""
+def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
+    """Return a callback that reports waits and notes in the run's log and on the terminal."""
 
     def say(text: str) -> None:
         context.log.info(text)
-        _log.warning(text)  # to the terminal, where Dagster's own log is silenced
+        _log.warning(text)  # for the terminal, where `era5 load` silences Dagster's own log
 
     return say
 
 
-# A multi_asset with `can_subset`, though it is one: of its results none is required then, so that a month which the
-# source does not have yet ends as skipped, with what follows from it. An `asset` must give its checks' results.
+# A multi_asset of one asset, because `can_subset` makes its results optional: a month that the source does not have yet
+# is then skipped, with its downstream assets. An `asset` must return the results of its checks.
 @dg.multi_asset(
     name="era5__raw",
     specs=[
@@ -43,7 +44,7 @@ def _saying(context: dg.AssetExecutionContext) -> Callable[[str], None]:
             group_name="acquire",
             kinds={"netcdf"},
             owners=_OWNERS,
-            description="The month's files as they came: where they lie, their digests, their hours and versions.",
+            description="The month's netCDF files as received: paths, SHA-256, hours and ERA5 versions.",
             skippable=True,
         )
     ],
@@ -53,21 +54,24 @@ def _saying(context: dg.AssetExecutionContext) -> Callable[[str], None]:
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
-    """Get the month's files from the source, and see that they are whole."""
+    """Get the month's files from the source, and check that they are complete."""
     with as_failures(context.retry_number):
         try:
-            result = run_raw(era5.settings(), Month.parse(context.partition_key), _saying(context))
+            result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
         except NotYetAvailableError as error:
             context.log.warning(f"skipped: {error}")
             context.log_event(metadata.skipped(RAW, context.partition_key, error))
+            current_results().not_yet_available = error
             return
         for warning in result.raw.warnings:
             context.log.warning(warning)
-        yield dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             asset_key=RAW,
             metadata=metadata.raw_metadata(result),
             check_results=metadata.check_results(RAW, result.outcomes),
         )
+        current_results().raw = result
+        yield materialized
 
 
 @dg.asset(
@@ -77,7 +81,7 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.Ma
     group_name="transform",
     kinds={"xarray", "dask", "parquet"},
     owners=_OWNERS,
-    description="The month as rows in one file: location-major, in the units of the table, Parquet or CSV.",
+    description="The month as rows in one Parquet or CSV file: location-major, in the units of the table.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
     check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
 )
@@ -85,9 +89,11 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     """Flatten the month's raw files."""
     with as_failures(context.retry_number):
         result = run_flat(era5.settings(), Month.parse(context.partition_key))
-        return dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
         )
+        current_results().flat = result
+        return materialized
 
 
 @dg.asset(
@@ -98,19 +104,21 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materializ
     pool=pools.WAREHOUSE,
     kinds={"postgres", "timescaledb"},
     owners=_OWNERS,
-    description="The month in the table weather: replaced in one transaction, together with its row in the ledger.",
+    description="The month in the table weather, replaced in one transaction together with its row in the ledger.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA, "dagster/table_name": "weather"},
     check_specs=metadata.check_specs(WEATHER, TABLE_CHECKS, blocking=False),
 )
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """Load the flat month, and compare the table with it."""
-    say = _saying(context)
+    """Load the flat month into the table, and compare the two."""
+    say = _reporter(context)
     with as_failures(context.retry_number):
         settings = era5.settings()
         with open_warehouse(settings, create=True) as warehouse:
             result = run_load(settings, warehouse, Month.parse(context.partition_key), say)
         for note in result.loaded.notes:
             say(note)
-        return dg.MaterializeResult(
+        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             metadata=metadata.weather_metadata(result), check_results=metadata.check_results(WEATHER, result.outcomes)
         )
+        current_results().load = result
+        return materialized

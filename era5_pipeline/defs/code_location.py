@@ -1,11 +1,11 @@
-"""The code location: everything that Dagster sees."""
+"""The code location: assets, jobs, schedules and resources."""
 
 import dagster as dg
 
 from era5_pipeline.defs import assets, jobs, schedules
 from era5_pipeline.defs.resources import Era5Resource
 
-# One process a run: a month's stages follow one another, so a process for each would only cost its start (4 s).
+# One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather],
     jobs=[jobs.load_month],

@@ -1,4 +1,4 @@
-"""Errors as Dagster failures, in one place: transient ones are tried again, permanent ones stop with their remedy."""
+"""Errors as Dagster failures: transient errors are retried, permanent ones fail the step and show their remedy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import dagster as dg
 
+from era5_pipeline.defs.stage_results import current_results
 from era5_pipeline.model.errors import Era5Error, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A server that restarts is back within a minute; one that is not is left to the next run. The assets do not have it as
-# their `retry_policy`: under one, Dagster tries defects again too, and steps that were told to stop.
+# Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. It is not set
+# as `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
 RETRIES = dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 
 _log = logging.getLogger(__name__)
@@ -22,14 +23,14 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def as_failures(attempt: int) -> Iterator[None]:
-    """Turn an `Era5Error` into a `Failure` whose description the UI shows whole, without a traceback of ours.
+    """Turn an `Era5Error` into a `Failure`, which the UI shows as its message and remedy instead of a traceback.
 
-    Where it is transient, another try is requested, as `RETRIES` says; `attempt` counts from 0.
+    A transient error requests a retry according to `RETRIES`; `attempt` counts from 0.
 
     Raises:
-        dagster.Failure: of a permanent error.
-        dagster.RetryRequested: of a transient one; the `Failure` is its cause.
-        dagster.DagsterExecutionInterruptedError: if the error came of the step being told to stop.
+        dagster.Failure: for a permanent error.
+        dagster.RetryRequested: for a transient one; the `Failure` is its cause.
+        dagster.DagsterExecutionInterruptedError: if the error was caused by an interrupt.
     """
     try:
         yield
@@ -37,6 +38,7 @@ def as_failures(attempt: int) -> Iterator[None]:
         if _was_interrupted(error):
             raise dg.DagsterExecutionInterruptedError from error
         if isinstance(error, Era5Error):
+            current_results().error = error
             _fail(error, attempt)
         raise
 
@@ -61,7 +63,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt lies beneath: cleaning up after one may fail in turn, as a COPY that was cut off does."""
+    """Whether an interrupt is among the causes: cleaning up after it may raise again, as an aborted COPY does."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
             return True

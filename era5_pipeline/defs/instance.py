@@ -1,4 +1,4 @@
-"""The Dagster instance that `era5` uses: the project's `dagster.yaml`, in a folder below the pipeline's home."""
+"""The Dagster instance of the `era5` commands: the project's `dagster.yaml`, copied to a folder below ERA5_HOME."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from era5_pipeline.runtime.files import replacing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # it has no type annotations
 
 _PACKAGE = Path(__file__).parents[1]
-# A wheel carries the file inside the package; a checkout has it beside the package.
+# In a wheel the file is inside the package, in a checkout beside it.
 _CONFIGURATION = (_PACKAGE / "dagster.yaml", _PACKAGE.parent / "dagster.yaml")
 
-# To capture what steps print, Dagster takes standard error away from the terminal, and the progress bars with it; and
-# it starts four processes a run. Our steps print nothing.
-_NOTHING_CAPTURED = {
+# To capture the output of steps, Dagster redirects standard error, which hides the progress bars, and starts four
+# processes per run. Our steps print nothing.
+_NO_COMPUTE_LOGS = {
     "compute_logs": {
         "module": "dagster._core.storage.noop_compute_log_manager",
         "class": "NoOpComputeLogManager",
     }
 }
 
-# Tags of a run in a command's own process: where that is, and that its user, not the daemon, sees to another try.
+# Tags of a run in the process of a command: its host, and no retries by the daemon, since the user repeats the command.
 _HOST = "era5/host"
 OWN_PROCESS = {_HOST: socket.gethostname(), "dagster/max_retries": "0"}
 _GRPC_INFO = ".dagster/grpc_info"
-# A run tells its process' number at once when it has started.
-_SILENT_SECONDS = 60
+# A started run records its process id within this time.
+_PID_SECONDS = 60
 
 
 def dagster_home(home: Path) -> Path:
-    """The folder to set DAGSTER_HOME to; holds `dagster.yaml`, and the logs of runs.
+    """The folder for DAGSTER_HOME, with `dagster.yaml` and the logs of runs.
 
     Raises:
         Era5Error: if the installation has no `dagster.yaml`.
@@ -69,17 +69,17 @@ def dagster_home(home: Path) -> Path:
 
 @contextmanager
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance itself; its database is made on first use, and runs that were lost are failed.
+    """Open the instance, create its database if it is missing, and mark lost runs as failed.
 
     Raises:
-        TransientError: if the connection to its database is lost within.
-        WarehouseError: if there is no server to be had, or it refuses Dagster's tables.
+        TransientError: if the connection to its database is lost in this context.
+        WarehouseError: if no server is reachable, or it refuses to create Dagster's tables.
     """
     folder = dagster_home(home)
     with (
         _storage_errors(),
-        dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=_NOTHING_CAPTURED)) as instance,
-        _connections_held(instance),
+        dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=_NO_COMPUTE_LOGS)) as instance,
+        _pooled_connections(instance),
     ):
         ensure_pools(instance)
         _fail_lost_runs(instance, folder)
@@ -87,15 +87,15 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 
 @contextmanager
-def _connections_held(instance: dg.DagsterInstance) -> Iterator[None]:
-    """Keep connections for the next statement: Dagster opens some 140 a month, half the time that it takes for itself.
+def _pooled_connections(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Reuse connections: Dagster opens some 140 per month, half of its own run time.
 
-    Each is tried before it is used again, so a server that restarts between two statements goes unnoticed.
+    Each is tested before it is reused, so that a server restart between two statements does no harm.
     """
     storages: tuple[Any, ...] = (instance.run_storage, instance.event_log_storage, instance.schedule_storage)
     with ExitStack() as engines:
         for storage in storages:
-            # As Dagster's own `optimize_for_webserver`, which does not try them.
+            # Like Dagster's own `optimize_for_webserver`, but with `pool_pre_ping`.
             storage._engine = create_pg_engine(
                 storage.postgres_url, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=20, pool_pre_ping=True
             )
@@ -111,45 +111,48 @@ def _storage_errors() -> Iterator[None]:
         root: BaseException = error
         while root.__cause__ is not None:
             root = root.__cause__
-        # Not `str(error)`, which has the statement and its values.
-        said = f"Dagster's database: {' '.join(str(root).split())}"
+        # Not `str(error)`, which contains the statement and its values.
+        message = f"Dagster's database: {' '.join(str(root).split())}"
         if isinstance(root, psycopg2.OperationalError | psycopg2.InterfaceError):
-            raise TransientError(said, remedy="Run it again: months that are loaded by now are left alone.") from error
+            raise TransientError(
+                message, remedy="Run the command again: months that are already loaded are skipped."
+            ) from error
         raise WarehouseError(
-            said, remedy="Dagster makes tables of its own there: let its user, or set ERA5_DAGSTER_DATABASE_URL."
+            message,
+            remedy="Let its user create tables there, or set ERA5_DAGSTER_DATABASE_URL to another database.",
         ) from error
 
 
 def _fail_lost_runs(instance: dg.DagsterInstance, folder: Path) -> None:
-    """Fail runs of this machine whose process has ended without a word (kill -9, no memory, a power cut).
+    """Mark runs of this machine as failed whose process was lost (kill -9, out of memory, power cut).
 
-    They would go on for ever, and count against `max_concurrent_runs` and the pool of loads, until nothing runs.
+    They would stay running for ever, and count against `max_concurrent_runs` and the pools.
     """
-    ours = str(socket_path(folder))
+    own_socket = str(socket_path(folder))
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         run = record.dagster_run
-        here = run.tags.get(_HOST) == OWN_PROCESS[_HOST] or ours in run.tags.get(_GRPC_INFO, "")
-        if here and not _is_alive(instance, record):
-            instance.report_run_failed(run, "The process of this run has ended without a word.")
+        is_here = run.tags.get(_HOST) == OWN_PROCESS[_HOST] or own_socket in run.tags.get(_GRPC_INFO, "")
+        if is_here and not _is_alive(instance, record):
+            instance.report_run_failed(run, "The process of this run ended without recording a result.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def _is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
-    told = False
+    has_pid = False
     for entry in instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
         event = entry.dagster_event
         pid = event.engine_event_data.metadata.get("pid") if event is not None else None
         if pid is None:
             continue
-        told = True
+        has_pid = True
         if _has_run_since(int(str(pid.value)), entry.timestamp):
             return True
-    silent = time.time() - (record.start_time or 0.0)
-    return not told and silent < _SILENT_SECONDS
+    age = time.time() - (record.start_time or 0.0)
+    return not has_pid and age < _PID_SECONDS
 
 
 def _has_run_since(pid: int, timestamp: float) -> bool:
-    """Whether the process that had this number then has it still, and lives."""
+    """Whether the process that had this id at `timestamp` (Unix seconds) is still running."""
     try:
         process = psutil.Process(pid)
         return bool(process.create_time() <= timestamp and process.status() != psutil.STATUS_ZOMBIE)

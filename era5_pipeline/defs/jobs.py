@@ -1,4 +1,4 @@
-"""Jobs: what is run for a month as a whole."""
+"""The job that loads one month."""
 
 import dagster as dg
 
@@ -7,5 +7,5 @@ from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 load_month = dg.define_asset_job(
     "load_month",
     selection=dg.AssetSelection.assets(RAW, FLAT, WEATHER),
-    description="One month, from its source to the table.",
+    description="Loads one month, from its source into the table weather.",
 )

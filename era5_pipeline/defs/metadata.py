@@ -1,9 +1,9 @@
-"""Facts as Dagster metadata: what the UI shows of a month, under the names that Dagster and this project share."""
+"""Stage results as Dagster metadata: what the UI shows of a month."""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
 Metadata = dict[str, dg.MetadataValue]
 
-_SKIPPED = "skipped"
-_LOCATION_ID = "Number of the grid point: latitude_index * 1440 + longitude_index + 1"
+_LOCATION_ID = "Grid point id: latitude_index * 1440 + longitude_index + 1"
 
 COLUMN_SCHEMA = dg.TableSchema(
     columns=[
@@ -45,14 +45,14 @@ COLUMN_SCHEMA = dg.TableSchema(
 
 
 def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: bool) -> list[dg.AssetCheckSpec]:
-    """The specs of these checks on `asset`; a blocking one that fails stops the month."""
+    """Specs of these checks on `asset`; a blocking check that fails stops the month."""
     return [
         dg.AssetCheckSpec(name, asset=asset, description=CHECK_DESCRIPTIONS[name], blocking=blocking) for name in names
     ]
 
 
 def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[dg.AssetCheckResult]:
-    """Outcomes as Dagster takes them."""
+    """Check outcomes as Dagster's check results."""
     return [
         dg.AssetCheckResult(
             passed=outcome.passed,
@@ -65,12 +65,19 @@ def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[d
     ]
 
 
-def _per_second(count: int, seconds: float) -> float:
+def state_of(flat: FlatMonth) -> Literal["loaded", "incomplete"]:
+    """The state that the ledger records for a loaded month."""
+    is_complete = not flat.missing_hours and not any(facts.missing for facts in flat.columns)
+    return "loaded" if is_complete else "incomplete"
+
+
+def per_second(count: int, seconds: float) -> float:
+    """A rate, rounded to 0.1; 0 if no time was measured."""
     return round(count / seconds, 1) if seconds > 0 else 0.0
 
 
 def raw_metadata(result: RawResult) -> Metadata:
-    """Files with their digests, hours, versions."""
+    """Files with their digests, hours and versions."""
     raw = result.raw
     return {
         "source": dg.MetadataValue.text(raw.source),
@@ -93,25 +100,19 @@ def raw_metadata(result: RawResult) -> Metadata:
         **_version(version_of(result.expver, result.preliminary_hours), result.preliminary_hours),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(_per_second(result.rows, result.seconds)),
+        "rows_per_second": dg.MetadataValue.float(per_second(result.rows, result.seconds)),
     }
 
 
 def skipped(asset: dg.AssetKey, partition: str, error: NotYetAvailableError) -> dg.AssetObservation:
-    """What the UI shows of a month that the source does not have yet."""
+    """The observation of a month that the source does not have yet."""
     return dg.AssetObservation(
-        asset_key=asset, partition=partition, metadata={_SKIPPED: error.message, "remedy": error.remedy}
+        asset_key=asset, partition=partition, metadata={"skipped": error.message, "remedy": error.remedy}
     )
 
 
-def skip_reason(observation: dg.AssetObservation) -> str | None:
-    """The reason in what `skipped` made; None: it is another observation."""
-    value = observation.metadata.get(_SKIPPED)
-    return None if value is None else str(value.value)
-
-
 def flat_metadata(result: FlatResult) -> Metadata:
-    """Rows, what they cost, their versions, a small map."""
+    """Rows, size, time and memory used, versions, and a preview map."""
     flat = result.flat
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(flat.rows),
@@ -128,16 +129,15 @@ def flat_metadata(result: FlatResult) -> Metadata:
         **_version(flat.version, flat.preliminary_hours),
         "reused": dg.MetadataValue.bool(result.reused),
         "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(_per_second(flat.rows, flat.seconds)),
+        "rows_per_second": dg.MetadataValue.float(per_second(flat.rows, flat.seconds)),
         "peak_rss_bytes": dg.MetadataValue.int(flat.peak_rss_bytes),
         "preview": _picture(result.preview),
     }
 
 
 def weather_metadata(result: LoadResult) -> Metadata:
-    """Rows in the table, what the load cost, what it replaced, a small map."""
+    """Rows in the table, time used, what was replaced, and a preview map."""
     flat, loaded = result.flat, result.loaded
-    whole = not flat.missing_hours and not any(facts.missing for facts in flat.columns)  # as the ledger has it
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
         "rows": dg.MetadataValue.int(loaded.rows),
@@ -147,7 +147,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "sha256": dg.MetadataValue.text(flat.sha256),
         "expver": dg.MetadataValue.json(flat.expver),
         **_version(flat.version, flat.preliminary_hours),
-        "state": dg.MetadataValue.text("loaded" if whole else "incomplete"),
+        "state": dg.MetadataValue.text(state_of(flat)),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
         "confirmed": dg.MetadataValue.bool(loaded.confirmed),
@@ -157,7 +157,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
         "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(_per_second(loaded.rows, loaded.seconds)),
+        "rows_per_second": dg.MetadataValue.float(per_second(loaded.rows, loaded.seconds)),
         "workers": dg.MetadataValue.int(loaded.workers),
         "layout": dg.MetadataValue.text(loaded.layout),
         "server": dg.MetadataValue.text(loaded.server),

@@ -1,4 +1,4 @@
-"""Settings as a Dagster resource: the environment's, with what a run's configuration overrides."""
+"""Settings as a Dagster resource: from the environment, with overrides from the run's configuration."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from era5_pipeline.model.source_kinds import names_of
 
 
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open
-    """What a run may set for itself. A field that is not set is taken from ERA5_... in the environment or `.env`.
+    """Settings of one run. A field that is not set comes from ERA5_... in the environment or `.env`.
 
-    Databases are not among them: their URLs may hold a password, and a run's configuration is shown to all.
+    Database URLs are left out: they may contain a password, and the UI shows a run's configuration.
     """
 
-    source: str | None = Field(default=None, description=names_of())
-    files_dir: str | None = Field(default=None, description="Folder of ERA5 files, for the source files")
-    variables: str | None = Field(default=None, description="Variables a month must have, with commas")
-    area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
-    format: str | None = Field(default=None, description="parquet or csv")
-    allow_incomplete: bool | None = Field(default=None, description="Load a month that lacks hours")
-    force: bool | None = Field(default=None, description="Do the month again even where nothing changed")
-    refetch: bool | None = Field(default=None, description="Sources cds, arco: fetch the month anew, though it is here")
-    workers: int | None = Field(default=None, description="Connections that share out one month")
-    sample_hours: int | None = Field(default=None, description="Source sample: only the first hours of each month")
+    source: str | None = Field(default=None, description=f"Source of the months: {names_of()}")
+    files_dir: str | None = Field(default=None, description="Source files: folders of ERA5 files, separated by a colon")
+    variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
+    area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
+    format: str | None = Field(default=None, description="Format of flat files: parquet or csv")
+    allow_incomplete: bool | None = Field(
+        default=None, description="Load a month that lacks hours, variables or values"
+    )
+    force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
+    refetch: bool | None = Field(
+        default=None, description="Sources cds and arco: fetch the month again although its files exist"
+    )
+    workers: int | None = Field(default=None, description="Connections that load one month in parallel")
+    sample_hours: int | None = Field(
+        default=None, description="Source sample: number of hours from the start of each month"
+    )
 
     def settings(self) -> Settings:
         """The settings of this run, read now.
 
         Raises:
-            UsageError: if one cannot be meant.
+            UsageError: if one is invalid.
         """
         return read_settings(**{name: getattr(self, name) for name in type(self).model_fields})

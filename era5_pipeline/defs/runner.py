@@ -1,4 +1,4 @@
-"""One month through the assets, in this process: what the command line runs, recorded like any other run."""
+"""Run one month through the assets in this process, recorded by Dagster like any other run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance import OWN_PROCESS
 from era5_pipeline.defs.jobs import load_month
-from era5_pipeline.defs.metadata import skip_reason
+from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
@@ -25,30 +24,30 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-_STAGES = {RAW: "raw", FLAT: "flat", WEATHER: "weather"}
-
 
 @dataclass(frozen=True)
-class Trouble:
-    """Why a month was not loaded, in the words of an `Era5Error`."""
+class ErrorReport:
+    """Why a month was not loaded: message, remedy and exit code, as of an `Era5Error`."""
 
     message: str
     remedy: str
     exit_code: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class MonthRun:
-    """What a run did. `facts` are the metadata of each stage that was materialized; `trouble` is empty on success.
-
-    `skipped` is the reason where the source does not have the month yet.
-    """
+    """What a run of a month did; `errors` is empty on success, and for a month that was skipped."""
 
     month: Month
     run_id: str
-    skipped: str | None = None
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    trouble: list[Trouble] = field(default_factory=list)
+    results: StageResults
+    errors: tuple[ErrorReport, ...] = ()
+
+    @property
+    def skipped(self) -> str | None:
+        """Why the month was skipped; None if it was not."""
+        error = self.results.not_yet_available
+        return None if error is None else error.message
 
 
 def run_month(
@@ -59,56 +58,38 @@ def run_month(
 ) -> MonthRun:
     """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
 
-    What stops the month is the result's `trouble`, and raises nothing.
+    Errors of the month are returned in `errors`, not raised.
 
     Raises:
         KeyboardInterrupt: if the run was interrupted.
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    with _interrupts_raised():
+    with _interrupts_raised(), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
             partition_key=month.key,
             instance=instance,
             run_config={
                 "resources": {"era5": {"config": dict(overrides)}},
-                # The command line tells what happens; Dagster's own console log would drown it.
+                # The command line reports the run itself; Dagster's console log would bury it.
                 "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },
             tags=OWN_PROCESS,
             raise_on_error=False,
         )
-    run = MonthRun(month, result.run_id)
+    errors = [ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks]
     for event in result.all_events:
-        if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and event.asset_key is not None:
-            stage = _STAGES[event.asset_key]
-            run.facts[stage] = {
-                name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()
-            }
-        elif event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
-            run.skipped = skip_reason(event.asset_observation_data.asset_observation)
-        elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            evaluation = event.asset_check_evaluation_data
-            if not evaluation.passed:
-                remedy = evaluation.metadata.get("remedy")
-                run.trouble.append(
-                    Trouble(
-                        evaluation.description or "",
-                        str(remedy.value) if remedy else "",
-                        RefusedError.exit_code,
-                    )
-                )
-        elif event.event_type is dg.DagsterEventType.STEP_FAILURE:
-            run.trouble += _step_trouble(event, run)
-        elif event.event_type is dg.DagsterEventType.RUN_FAILURE and not run.trouble:
-            run.trouble.append(_defect(run, event.job_failure_data.error))
-    return run
+        if event.event_type is dg.DagsterEventType.STEP_FAILURE:
+            errors += _step_errors(event, month, result.run_id, results)
+        elif event.event_type is dg.DagsterEventType.RUN_FAILURE and not errors:
+            errors.append(_defect(month, result.run_id, event.job_failure_data.error))
+    return MonthRun(month, result.run_id, results, tuple(errors))
 
 
 @contextmanager
 def _interrupts_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run on it, and then forgets it.
+    """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run on it, but does not raise.
 
-    Dagster puts handlers of its own in place of ours. Python tells of a signal through this pipe, whoever handles it.
+    Dagster replaces our signal handlers. Python also writes each signal's number to this pipe, whoever handles it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -128,23 +109,21 @@ def _interrupts_raised() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _step_trouble(event: dg.DagsterEvent, run: MonthRun) -> list[Trouble]:
+def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: StageResults) -> list[ErrorReport]:
     failure = event.step_failure_data
-    known = failure.user_failure_data
-    if known is not None and "remedy" in known.metadata:
-        values = {name: value.value for name, value in known.metadata.items()}
-        return [Trouble(str(values["message"]), str(values["remedy"]), int(str(values["exit_code"])))]
-    error = failure.error
-    if error is not None and error.cls_name == "DagsterAssetCheckFailedError":
-        return []  # the check that stopped the month has said why
-    return [_defect(run, error)]
+    # Only `as_failures` raises a `dg.Failure`, always for the error that it has just noted in the results.
+    if failure.user_failure_data is not None and results.error is not None:
+        return [ErrorReport(results.error.message, results.error.remedy, results.error.exit_code)]
+    if failure.error is not None and failure.error.cls_name == "DagsterAssetCheckFailedError":
+        return []  # the failed check itself is reported
+    return [_defect(month, run_id, failure.error)]
 
 
-def _defect(run: MonthRun, error: SerializableErrorInfo | None) -> Trouble:
-    # Dagster's own words are about the step; what it met is the cause.
-    said = "" if error is None else (error.cause or error).message
-    return Trouble(
-        f"{run.month}: {' '.join(said.split()) or 'an unexpected error'}",
-        f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run.run_id}.",
+def _defect(month: Month, run_id: str, error: SerializableErrorInfo | None) -> ErrorReport:
+    # Dagster's message is about the step; the cause is the exception raised in it.
+    message = "" if error is None else (error.cause or error).message
+    return ErrorReport(
+        f"{month}: {' '.join(message.split()) or 'an unexpected error'}",
+        f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run_id}.",
         Era5Error.exit_code,
     )

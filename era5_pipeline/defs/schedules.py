@@ -1,7 +1,7 @@
-"""Schedules: the newest month once it is there, what was preliminary once it is final, and, if wanted, every day.
+"""Schedules: load the newest complete month, replace preliminary months by final data, load the current month daily.
 
-Here: when, and what Dagster is told. Not here: which months (`era5_pipeline.updates`). All are off until they are
-switched on, in the UI under Automation: each asks a service in the user's name.
+Here: when they run, and the run requests. Not here: which months are due (`era5_pipeline.updates`). All are off until
+they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ _REASON = "era5/reason"
     job=load_month,
     cron_schedule="0 6 * * *",
     execution_timezone="UTC",
-    description="Loads the newest complete month. Looks every day: a month that is not there yet is tried again.",
+    description="Loads the newest complete month. Checks every day, until the source has the month.",
 )
 def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) -> dg.SkipReason | list[dg.RunRequest]:
     """See `updates.newest_months`."""
-    return _requests(context, era5, newest_months, "the newest complete month is in the table")
+    return _requests(context, era5, newest_months, "the newest complete month is already in the table")
 
 
 @dg.schedule(
@@ -46,7 +46,7 @@ def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) ->
     job=load_month,
     cron_schedule="0 7 * * 1",
     execution_timezone="UTC",
-    description="Fetches months anew that hold preliminary (ERA5T) hours and are old enough to be final.",
+    description="Fetches months again that hold preliminary (ERA5T) hours and are old enough to be final.",
 )
 def revise_preliminary(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
@@ -60,13 +60,13 @@ def revise_preliminary(
     job=load_month,
     cron_schedule="0 8 * * *",
     execution_timezone="UTC",
-    description="Loads the current month every day, as far as it goes. The ledger says that it is incomplete.",
+    description="Loads the available part of the current month every day. The ledger marks it as incomplete.",
 )
 def current_month_daily(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
 ) -> dg.SkipReason | list[dg.RunRequest]:
     """See `updates.current_month`."""
-    return _requests(context, era5, current_month, "there is nothing of the current month yet")
+    return _requests(context, era5, current_month, "the source has no data of the current month yet")
 
 
 SCHEDULES = [monthly_update, revise_preliminary, current_month_daily]
@@ -76,12 +76,12 @@ def _requests(
     context: dg.ScheduleEvaluationContext,
     era5: Era5Resource,
     due: Callable[[Settings, Sequence[LedgerEntry], datetime], tuple[Update, ...]],
-    nothing: str,
+    nothing_due: str,
 ) -> dg.SkipReason | list[dg.RunRequest]:
-    """Runs of the months that are due and not on their way already.
+    """Run requests for the months that are due and not already queued or running.
 
     Raises:
-        Era5Error: if the table cannot be asked: the tick has failed then, and the next one tries again.
+        Era5Error: if the ledger cannot be read; the tick fails then, and the next one tries again.
     """
     try:
         settings = era5.settings()
@@ -92,9 +92,9 @@ def _requests(
         entries = read_ledger(connection)
     updates = due(settings, entries, context.scheduled_execution_time)
     if not updates:
-        return dg.SkipReason(nothing)
+        return dg.SkipReason(nothing_due)
     filters = dg.RunsFilter(job_name=load_month.name, statuses=_UNFINISHED)
-    under_way = {run.tags.get(_PARTITION) for run in context.instance.get_runs(filters)}
+    unfinished = {run.tags.get(_PARTITION) for run in context.instance.get_runs(filters)}
     requests = [
         dg.RunRequest(
             partition_key=update.month.key,
@@ -103,8 +103,8 @@ def _requests(
             tags={_REASON: update.reason},
         )
         for update in updates
-        if update.month.key not in under_way
+        if update.month.key not in unfinished
     ]
     if not requests:
-        return dg.SkipReason(f"on their way already: {', '.join(str(update.month) for update in updates)}")
+        return dg.SkipReason(f"already queued or running: {', '.join(str(update.month) for update in updates)}")
     return requests

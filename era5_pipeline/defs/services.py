@@ -1,4 +1,4 @@
-"""Dagster's long-running parts as services: the code server first, then webserver and daemon, all on loopback."""
+"""Dagster's long-running processes: the code server first, then webserver and daemon, all on loopback."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOCATION = "era5_pipeline"
-# What a Unix socket's path may have, less a reserve.
+# The limit for the path of a Unix socket is 104 (macOS) or 108 bytes.
 _SOCKET_BYTES = 100
 
 
 def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
-    """Services that share one code server, reached by a socket in `folder`; the webserver listens on `port`.
+    """Code server, webserver and daemon; the code server listens on a socket in `folder`, the webserver on `port`.
 
-    One code server for both: each would start one of its own otherwise. It comes first, for a webserver without it
-    answers with errors. Location and socket have the same name at every start: schedules and backfills are kept by it.
+    Webserver and daemon share one code server; otherwise each would start its own. It starts first, because a webserver
+    without it answers with errors. Location and socket keep their names over restarts: schedules and backfills are
+    stored under them.
     """
     socket = socket_path(folder)
     socket.unlink(missing_ok=True)
     workspace = folder / "workspace.yaml"
     server = {"host": "localhost", "socket": str(socket), "location_name": LOCATION}
-    # JSON is YAML.
+    # JSON is valid YAML.
     write_json(workspace, {"load_from": [{"grpc_server": server}]})
     with_workspace = ("--workspace", str(workspace))
     return (
@@ -62,10 +63,10 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
 
 @contextmanager
 def sole_services(folder: Path) -> Iterator[None]:
-    """Be the only one that runs services in `folder`: a second code server would take the first one's socket away.
+    """Lock `folder` for one set of services: a second code server would take over the socket of the first.
 
     Raises:
-        UsageError: if another process does.
+        UsageError: if another process holds the lock.
         LocalDiskError: if the folder cannot be written.
     """
     with disk_errors("starting the services", folder):
@@ -75,17 +76,17 @@ def sole_services(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"era5 up runs already in {folder.parent}",
-                remedy="Use that one, or stop it first; or set ERA5_HOME to another folder.",
+                f"era5 up is already running in {folder.parent}",
+                remedy="Use or stop that one, or set ERA5_HOME to another folder.",
             ) from None
         yield
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the code server listens: in `folder`, or in a private one in /tmp where that path is too long.
+    """The code server's socket: in `folder`, or in a private temporary folder if that path is too long.
 
     Raises:
-        LocalDiskError: if the private folder is another user's.
+        LocalDiskError: if the private folder belongs to another user.
     """
     path = folder / "code.sock"
     if len(os.fsencode(path)) <= _SOCKET_BYTES:
@@ -113,7 +114,7 @@ def _serves_grpc(socket: Path) -> bool:
 
 def _serves_http(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310  # the URL is ours, on loopback
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310  # always http, on loopback
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

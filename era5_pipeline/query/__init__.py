@@ -1,1 +1,1 @@
-"""The table to answers: series and maps of the weather, as values and as pictures."""
+"""Questions to the table weather: series and maps, as numpy arrays and as pictures."""

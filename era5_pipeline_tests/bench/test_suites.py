@@ -1,4 +1,4 @@
-"""The suites, small and once, on every layout: what they count, and what they say of what a server has not."""
+"""Each suite once, with small months, on every layout: rows, ratios, and reasons for what a server lacks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from era5_pipeline.bench.at_once import run_at_once
 from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.copy_methods import PARALLEL_COPY, ParallelCopy
-from era5_pipeline.bench.generated_months import Months
+from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.layout_suite import COMPRESSED_AFTERWARDS
-from era5_pipeline_tests.commands import Here
+from era5_pipeline_tests.commands import InProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,24 +33,25 @@ OFFERED = {
 @pytest.fixture
 def here(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
-) -> Here:
-    here = Here(capsys, monkeypatch, tmp_path)
+) -> InProcess:
+    here = InProcess(capsys, monkeypatch, tmp_path)
     here.set(ERA5_DATABASE_URL=warehouse.url, ERA5_HOME=str(tmp_path / "home"))
     return here
 
 
-def run(here: Here, suite: str, folder: Path) -> dict[str, Any]:
+def run(here: InProcess, suite: str, folder: Path) -> dict[str, Any]:
     file = folder / "result.json"
     here.run("bench", "run", suite, "--rows", str(ROWS), "--repeats", "1", "--json", str(file))
     result: dict[str, Any] = json.loads(file.read_text())
     assert result["suite"] == suite
     assert result["machine"]["cores"] >= 1
     assert result["server"]["settings"]["wal_level"]
+    assert result["software_versions"]["era5-pipeline"]
     return result
 
 
-def left(warehouse: Warehouse) -> list[str]:
-    """Databases of the benchmark of this process, which ought to be gone."""
+def databases_left(warehouse: Warehouse) -> list[str]:
+    """Databases that the benchmark in this process has not dropped."""
     with psycopg.connect(warehouse.url) as connection:
         rows = connection.execute(
             "SELECT datname FROM pg_database WHERE datname = %s", (f"era5_bench_{os.getpid()}",)
@@ -58,7 +59,9 @@ def left(warehouse: Warehouse) -> list[str]:
     return [name for (name,) in rows]
 
 
-def test_limit(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit(
+    here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     result = run(here, "limit", tmp_path)
     cells = {cell["name"]: cell for cell in result["cells"]}
@@ -72,11 +75,11 @@ def test_limit(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path, mon
     together = host.layout != "partitions"
     assert result["workers"] == ("2 months at once" if together else "2 connections for one month")
     assert cells["2 workers"]["rows"] == cells["loader"]["rows"] * (2 if together else 1)
-    assert left(warehouse) == []
+    assert databases_left(warehouse) == []
     assert list((tmp_path / "home").glob("bench-*")) == []
 
 
-def test_layouts(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
+def test_layouts(here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
     result = run(here, "layouts", tmp_path)
     offered = OFFERED[host.layout]
     for cell in result["cells"]:
@@ -93,10 +96,10 @@ def test_layouts(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -
     assert all(5 < size[name] <= 20 for name in offered if "columnstore" in name)
     has_columnstore = host.layout == "columnstore"
     assert all((value is not None) == has_columnstore for value in result["ratios"].values())
-    assert left(warehouse) == []
+    assert databases_left(warehouse) == []
 
 
-def test_pipeline(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
+def test_pipeline(here: InProcess, warehouse: Warehouse, host: Host, tmp_path: Path) -> None:
     result = run(here, "pipeline", tmp_path)
     whole, flat = result["cells"]
     assert whole["rows"] == 2 * flat["rows"] >= 2 * ROWS * 0.9
@@ -105,23 +108,23 @@ def test_pipeline(here: Here, warehouse: Warehouse, host: Host, tmp_path: Path) 
     assert figures["flatten_rows_per_second"] > 0
     assert 50_000_000 < figures["peak_rss_bytes"] < 2**31
     assert result["layout"] == host.layout
-    assert left(warehouse) == []
+    assert databases_left(warehouse) == []
 
 
-def test_a_file_that_cannot_be_written_is_told_before_measuring(here: Here) -> None:
+def test_unwritable_json_file_is_refused_before_measuring(here: InProcess) -> None:
     said = here.run("bench", "run", "limit", "--json", "nowhere/result.json", code=2).err
-    assert "nowhere is no folder" in said
+    assert "nowhere is not a folder" in said
 
 
-def test_months_have_about_the_rows_that_were_asked_for(tmp_path: Path) -> None:
-    first, second = Months(tmp_path, ROWS).flat(2)
+def test_generated_months_have_about_the_requested_rows(tmp_path: Path) -> None:
+    first, second = GeneratedMonths(tmp_path, ROWS).flat(2)
     assert first.month != second.month
     for flat in (first, second):
         assert ROWS * 0.9 <= flat.rows <= ROWS * 1.2
         assert flat.hours == 744
 
 
-def test_parallel_copy_that_fails_says_so(tmp_path: Path) -> None:
+def test_failure_of_parallel_copy_is_reported(tmp_path: Path) -> None:
     program = tmp_path / PARALLEL_COPY
     program.write_text("#!/bin/sh\necho it is broken >&2\nexit 1\n")
     program.chmod(0o755)
@@ -133,6 +136,6 @@ def fail(text: str) -> None:
     raise ValueError(text)
 
 
-def test_a_process_that_fails_is_heard() -> None:
+def test_failure_of_a_process_is_reported() -> None:
     with pytest.raises(CannotRunError, match="ValueError: as planned"):
         run_at_once(fail, [("as planned",), ("as planned",)])

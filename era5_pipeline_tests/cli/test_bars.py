@@ -1,4 +1,4 @@
-"""Progress bars: where a person looks, and nowhere else."""
+"""Progress bars: in a terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_nothing_without_a_terminal() -> None:
+def test_no_bars_without_a_terminal() -> None:
     file = io.StringIO()
     with stage_bars(Console(file=file), "2023-07"):
         report("load", 1, 2, "rows")
     assert file.getvalue() == ""
 
 
-def test_a_bar_a_stage() -> None:
+def test_each_stage_has_a_bar() -> None:
     file = io.StringIO()
     with stage_bars(Console(file=file, force_terminal=True, width=120), "2023-07"):
         for stage, unit in (("raw", "hours"), ("flat", "rows"), ("load", "rows"), ("verify", "rows")):
             report(stage, 1, 2_000_000, unit)  # type: ignore[arg-type]
             report(stage, 2_000_000, 2_000_000, unit)  # type: ignore[arg-type]
-    said = file.getvalue()
+    printed = file.getvalue()
     for name in ("raw files", "flatten", "load", "verify"):
-        assert f"2023-07 {name}" in said
-    assert "2,000,000/2,000,000 rows" in said
-    # Outside, nobody listens, and a report costs nothing.
+        assert f"2023-07 {name}" in printed
+    assert "2,000,000/2,000,000 rows" in printed
+    # Outside the context, reports are discarded.
     report("load", 1, 2, "rows")
-    assert file.getvalue() == said
+    assert file.getvalue() == printed
 
 
-def test_a_wait_is_seen_before_anything_comes() -> None:
-    """A queue may last for days: that something goes on, and since when."""
+def test_elapsed_time_is_shown_before_the_first_report() -> None:
+    """A request may be in a queue for days."""
     file = io.StringIO()
     with stage_bars(Console(file=file, force_terminal=True, width=120), "2023-07"):
         pass
-    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
-    assert re.search(r"2023-07 raw files .* 0 s", said)
+    printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+    assert re.search(r"2023-07 raw files .* 0 s", printed)
 
 
 def test_bars_move_while_a_month_is_loaded(database_url: str, tmp_path: Path) -> None:
-    """Standard error is a terminal, standard output a pipe: as in `era5 load ... | tee log`."""
+    """With standard error on a terminal and standard output in a pipe, as in `era5 load ... | tee log`."""
     reader, writer = pty.openpty()
     arguments = ("--from", "2020-02", "--source", "sample", "--area", "50/0/-50/90", "--sample-hours", "8")
     with (
@@ -75,11 +75,11 @@ def test_bars_move_while_a_month_is_loaded(database_url: str, tmp_path: Path) ->
     os.close(reader)
     assert process.returncode == 0
     assert b"\x1b[" in frames
-    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames.decode(errors="replace"))
+    printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames.decode(errors="replace"))
     for name in ("raw files", "flatten", "load"):
-        done = {int(n.replace(",", "")) for n in re.findall(rf"2020-02 {name} +\S+ ([\d,]+)/", said)}
+        done = {int(n.replace(",", "")) for n in re.findall(rf"2020-02 {name} +\S+ ([\d,]+)/", printed)}
         assert len(done) > 1, f"the bar {name} does not move"
-        assert re.search(rf"2020-02 {name} [^\r\n]* [\d,]+ (?:hours|rows)/s", said), f"the bar {name} has no rate"
+        assert re.search(rf"2020-02 {name} [^\r\n]* [\d,]+ (?:hours|rows)/s", printed), f"the bar {name} has no rate"
     assert "\x1b" not in out
     assert [line.split()[:2] for line in out.splitlines()] == [["month", "state"], ["2020-02", "incomplete"]]
 

@@ -1,4 +1,4 @@
-"""The command as a whole: quick help, versions, exit codes, and errors that no command expects."""
+"""The command as a whole: fast help, version, exit codes, and unexpected errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline import __version__
-from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment
+from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +24,12 @@ HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow"
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["load", "--help"], ["load", "--bogus"]])
-def test_help_and_usage_answer_at_once(arguments: list[str], tmp_path: Path) -> None:
+def test_help_and_usage_errors_import_no_heavy_modules(arguments: list[str], tmp_path: Path) -> None:
     program = (
         "import sys\nfrom era5_pipeline.cli import main\n"
         f"sys.argv = {['era5', *arguments]!r}\n"
@@ -49,58 +49,60 @@ def test_help_and_usage_answer_at_once(arguments: list[str], tmp_path: Path) -> 
     assert done.returncode == (2 if "--bogus" in arguments else 0)
 
 
-def test_version(here: Here) -> None:
+def test_version(here: InProcess) -> None:
     assert here.run("--version").out == f"era5-pipeline {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_shows_how_it_is_used(here: Here, command: tuple[str, ...]) -> None:
-    said = here.run(*command, "--help").out
+def test_help_of_every_command_has_examples(here: InProcess, command: tuple[str, ...]) -> None:
+    printed = here.run(*command, "--help").out
     example = " ".join(("era5", *command))
-    lines = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in printed.splitlines()]
     assert any(line in ("Example:", "Examples:") for line in lines)
     assert any(example in line and not line.startswith("Usage") for line in lines)
-    assert "\b" not in said
-    assert here.run(*command, "-h").out == said
+    assert "\b" not in printed
+    assert here.run(*command, "-h").out == printed
 
 
-def test_overview_names_commands_and_exit_codes(here: Here) -> None:
-    said = here.run("--help").out
+def test_overview_names_commands_and_exit_codes(here: InProcess) -> None:
+    printed = here.run("--help").out
     for command in {command[0] for command in COMMANDS}:
-        assert command in said
+        assert command in printed
     for code in ("2 usage", "3 input files", "4 a month refused", "5 database", "6 local disk", "7 try again"):
-        assert code in " ".join(said.split())
+        assert code in " ".join(printed.split())
     assert here.run("db", "--help").out.count("era5 db stop") > 0
 
 
 @pytest.mark.parametrize("arguments", [["launch"], ["--bogus"], ["load", "--bogus"], ["load", "surplus"]])
-def test_what_there_is_not_is_named(here: Here, arguments: list[str]) -> None:
-    said = here.run(*arguments, code=2)
-    assert arguments[-1] in said.err
-    assert said.out == ""
+def test_unknown_command_or_option_is_named(here: InProcess, arguments: list[str]) -> None:
+    printed = here.run(*arguments, code=2)
+    assert arguments[-1] in printed.err
+    assert printed.out == ""
 
 
-def test_setting_that_cannot_be_meant_is_named(here: Here) -> None:
+def test_invalid_setting_is_named(here: InProcess) -> None:
     here.set(ERA5_LOCK_TIMEOUT_SECONDS="soon")
     assert_explained(here.run("status", code=2), "ERA5_LOCK_TIMEOUT_SECONDS", ".env")
     here.set(ERA5_LOCK_TIMEOUT_SECONDS="1", ERA5_DATABASE_URL="mysql://me:correct-horse@host/db")
-    said = here.run("status", code=2)
-    assert_explained(said, "ERA5_DATABASE_URL is not a PostgreSQL URL", "postgresql://user:password@host:5432/database")
-    assert "correct-horse" not in said.err
+    printed = here.run("status", code=2)
+    assert_explained(
+        printed, "ERA5_DATABASE_URL is not a PostgreSQL URL", "postgresql://user:password@host:5432/database"
+    )
+    assert "correct-horse" not in printed.err
 
 
-def test_home_that_cannot_be_one_is_named(here: Here) -> None:
+def test_invalid_home_is_named(here: InProcess) -> None:
     (here.home / "file").touch()
     here.set(ERA5_HOME=str(here.home / "file"))
     assert_explained(here.run("status", code=2), f"{here.home / 'file'} is not a folder")
-    # An error that nobody foresaw, of a path that the user gave.
+    # An unexpected OSError for a path that the user gave.
     name = "long" * 100
     here.set(ERA5_HOME=str(here.home / name))
     assert_explained(here.run("status", code=6), name)
 
 
-def test_output_may_end_early(tmp_path: Path) -> None:
-    """As in `era5 ... | head`."""
+def test_closed_pipe_prints_no_error(tmp_path: Path) -> None:
+    """Like `era5 ... | head`."""
     with subprocess.Popen(
         f"exec {ERA5} load --help",
         shell=True,
@@ -117,8 +119,8 @@ def test_output_may_end_early(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_told_to_stop_a_command_cleans_up(number: signal.Signals, tmp_path: Path) -> None:
-    """What has to be cleaned up is in `finally`: it must run, whichever signal it is."""
+def test_signals_run_cleanup(number: signal.Signals, tmp_path: Path) -> None:
+    """`finally` blocks run after each of these signals."""
     program = (
         "import sys, time, signal, typer\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

@@ -1,4 +1,4 @@
-"""`era5 demo`: what it shows is there, is real, and is apart from what the user has."""
+"""`era5 demo`: it loads and shows real data, separate from the user's."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def home() -> Iterator[Home]:
         yield home
 
 
-def test_demo_shows_real_months_and_leaves_the_users_alone(home: Home) -> None:
-    # Settings of the user's, which would send months elsewhere, or refuse them.
+def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
+    # User settings under which the demo would fail, or load into another database.
     (home.path / ".env").write_text("ERA5_VARIABLES=t2m,sf\nERA5_DATABASE_URL=postgresql://me@127.0.0.1:9/mine\n")
-    said = home.run("demo", "--out", "pictures", ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
-    assert "Contains modified Copernicus Climate Change Service information" in said.out
-    assert "generated" not in said.out + said.err
-    assert "\x1b" not in said.out + said.err
-    commands = [line for line in said.out.splitlines() if line.startswith("$ era5")]
+    printed = home.run("demo", "--out", "pictures", ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
+    assert "Contains modified Copernicus Climate Change Service information" in printed.out
+    assert "generated" not in printed.out + printed.err
+    assert "\x1b" not in printed.out + printed.err
+    commands = [line for line in printed.out.splitlines() if line.startswith("$ era5")]
     assert [line.split()[2] for line in commands] == ["load", "status", "series", "series", "map"]
-    # 15 October 2018 rose to a flood in western Norway; the day before it rained all day.
-    assert "\n2018-10-14 15:00          10.38               1.722\n" in said.out
-    assert "1,038,240 locations, -43.44 to 42.15 degC" in said.out
+    # Heavy rain before the flood of 15 October 2018 in western Norway.
+    assert "\n2018-10-14 15:00          10.38               1.722\n" in printed.out
+    assert "1,038,240 locations, -43.44 to 42.15 degC" in printed.out
     for name in ("demo-series.png", "demo-map.png"):
         with Image.open(home.path / "pictures" / name) as picture:
             picture.load()
             assert picture.format == "PNG"
             assert picture.convert("L").getextrema() != (255, 255)
-    assert "without ERA5_DATABASE_URL" in said.out
+    assert "unset ERA5_DATABASE_URL" in printed.out
     assert not (home.path / "postgres").exists()
 
     (home.path / ".env").unlink()

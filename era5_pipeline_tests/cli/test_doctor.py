@@ -1,4 +1,4 @@
-"""`era5 doctor`: the table, the SQL, the JSON, and servers of which little is known."""
+"""`era5 doctor`: table, SQL and JSON; servers that are remote, unreachable or give few privileges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.postgres.doctor.advice import PROFILES
-from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
+from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ STATEMENT = re.compile(r"ALTER SYSTEM (SET [\w.]+ = '[^']*'|RESET [\w.]+);|SELEC
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def wanting(database_url: str) -> str:
-    """The URL of a database whose sessions are not as advised, by what ALTER SYSTEM cannot change."""
+def badly_set_url(database_url: str) -> str:
+    """The URL of a database with a setting that is not as advised, and that ALTER SYSTEM cannot change."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {connection.info.dbname} SET jit = on".encode())
     return database_url
@@ -41,43 +41,43 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_embedded_server_is_well(here: Here, database_url: str) -> None:
+def test_embedded_server_needs_no_change(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
-    said = here.run("doctor").out
-    assert "\x1b" not in said
-    assert "(PostgreSQL 18" in said.splitlines()[0]
+    printed = here.run("doctor").out
+    assert "\x1b" not in printed
+    assert "(PostgreSQL 18" in printed.splitlines()[0]
     assert re.search(
         r"its machine: memory [\d.]+ GB \(this machine\), cores \d+ \(this machine\), "
         r"free disk [\d.]+ GB \(this machine\)",
-        said,
+        printed,
     )
-    assert re.search(r"\n +shared_buffers +\w+B +>= \w+B +ok +\w", said)
-    assert re.search(r"\n +jit +off +off +ok +A study", said)
-    assert "1,500 without" in words(said)
-    assert "Every setting is as the profile safe wants it, or better." in said
-    assert "ALTER SYSTEM SET" not in said
+    assert re.search(r"\n +shared_buffers +\w+B +>= \w+B +ok +\w", printed)
+    assert re.search(r"\n +jit +off +off +ok +A study", printed)
+    assert "1,500 without" in words(printed)
+    assert "Every setting is as the profile safe advises, or better." in printed
+    assert "ALTER SYSTEM SET" not in printed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
 @pytest.mark.parametrize("columns", [80, 200])
-def test_names_are_whole_in_any_terminal(server_url: str, tmp_path: Path, columns: int) -> None:
-    said = in_terminal(columns, "doctor", "--memory", "4000", cwd=tmp_path, ERA5_DATABASE_URL=server_url)
-    table = re.split(r"\n(?=note: |warning: )", said[said.index(" setting ") :])[0].splitlines()
+def test_setting_names_are_not_truncated_in_any_terminal(server_url: str, tmp_path: Path, columns: int) -> None:
+    printed = in_terminal(columns, "doctor", "--memory", "4000", cwd=tmp_path, ERA5_DATABASE_URL=server_url)
+    table = re.split(r"\n(?=note: |warning: )", printed[printed.index(" setting ") :])[0].splitlines()
     assert any(line.startswith("  max_parallel_workers_per_gather ") for line in table)
     assert all(len(line) <= columns for line in table)
-    # The reason is beside the setting, or below.
+    # The reason is in the table, or below it.
     reason = "The planner's estimate of what is cached"
     assert any(line.startswith("  effective_cache_size ") and reason in line for line in table) is (columns == 200)
     assert any(line.startswith(f"effective_cache_size: {reason}") for line in table) is (columns == 80)
 
 
-def test_what_is_to_change_is_shown_with_its_sql(here: Here, database_url: str) -> None:
+def test_advised_changes_are_shown_with_sql(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
-    said = here.run("doctor", "--memory", "4000", "--profile", "bulk").out
-    assert "memory 4000.0 GB (given)" in said
-    assert re.search(r"\n +effective_cache_size +\w+ +>= 2000GB +change +reload +The", said)
-    assert re.search(r"\n +synchronous_commit +on +off +change +reload +In a", said)
-    tail = said[said.index("-- Profile bulk") :]
+    printed = here.run("doctor", "--memory", "4000", "--profile", "bulk").out
+    assert "memory 4000.0 GB (given)" in printed
+    assert re.search(r"\n +effective_cache_size +\w+ +>= 2000GB +change +reload +The", printed)
+    assert re.search(r"\n +synchronous_commit +on +off +change +reload +In a", printed)
+    tail = printed[printed.index("-- Profile bulk") :]
     assert "ALTER SYSTEM SET effective_cache_size = '2000GB';\n" in tail
     assert tail.count("SELECT pg_reload_conf();") == 2
     assert tail.endswith(
@@ -85,43 +85,43 @@ def test_what_is_to_change_is_shown_with_its_sql(here: Here, database_url: str) 
     )
 
 
-def test_the_profile_reckless_says_so(here: Here, database_url: str) -> None:
+def test_profile_reckless_warns(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
-    said = here.run("doctor", "--profile", "reckless").out
-    assert "warning: the profile reckless turns fsync off" in said
-    assert "ALTER SYSTEM SET fsync = 'off';\n" in said
+    printed = here.run("doctor", "--profile", "reckless").out
+    assert "warning: the profile reckless turns fsync off" in printed
+    assert "ALTER SYSTEM SET fsync = 'off';\n" in printed
     assert "fsync" not in here.run("doctor", "--profile", "bulk").out
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_sql_alone_is_for_psql(here: Here, warehouse: Warehouse, profile: str) -> None:
+def test_sql_output_is_valid_psql_input(here: InProcess, warehouse: Warehouse, profile: str) -> None:
     here.set(ERA5_DATABASE_URL=warehouse.url)
     arguments = ("doctor", "--memory", "64", "--cores", "16", "--disk", "1000", "--profile", profile, "--sql")
-    said = here.run(*arguments)
-    assert said.err == ""
-    lines = said.out.splitlines()
+    printed = here.run(*arguments)
+    assert printed.err == ""
+    lines = printed.out.splitlines()
     assert lines[0].startswith(f"-- Profile {profile}: ")
     for line in lines:
         assert line.startswith("--") or STATEMENT.fullmatch(line), line
     run = [line for line in lines if not line.startswith("--")]
     assert run[-1] == "SELECT pg_reload_conf();"
     assert ("ALTER SYSTEM SET fsync = 'off';" in run) is (profile == "reckless")
-    assert not any("RESET" in line for line in run)  # going back is for later
+    assert not any("RESET" in line for line in run)  # the way back is in comments
 
 
-def test_nothing_to_change_is_sql_too(here: Here, database_url: str) -> None:
+def test_sql_without_changes_is_only_comments(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
     lines = here.run("doctor", "--sql").out.splitlines()
     assert "-- Nothing to change." in lines
     assert all(line.startswith("--") for line in lines)
 
 
-def test_json_has_everything(here: Here, warehouse: Warehouse, host: Host) -> None:
+def test_json_has_settings_findings_and_sql(here: InProcess, warehouse: Warehouse, host: Host) -> None:
     here.set(ERA5_DATABASE_URL=warehouse.url)
     arguments = ("doctor", "--memory", "64", "--cores", "16", "--disk", "1000", "--profile", "bulk")
-    said = here.run(*arguments, "--json")
-    assert said.err == ""
-    found = said.json()
+    printed = here.run(*arguments, "--json")
+    assert printed.err == ""
+    found = printed.json()
     assert found["server"].startswith(f"PostgreSQL {host.version}")
     assert found["database"] == warehouse.shown
     assert found["profile"] == "bulk"
@@ -146,16 +146,18 @@ def test_json_has_everything(here: Here, warehouse: Warehouse, host: Host) -> No
     assert found["undo_sql"] == [line[5:] for line in shown.splitlines() if line.startswith("--   ")]
 
 
-def test_what_alter_system_cannot_change_is_said(here: Here, wanting: str) -> None:
-    here.set(ERA5_DATABASE_URL=wanting)
-    said = here.run("doctor").out
-    assert re.search(r"\n +jit +on +off +elsewhere +", said)
-    assert "warning: jit = on is set by ALTER DATABASE ... SET, which overrides ALTER SYSTEM\n      Change it" in said
-    assert "ALTER SYSTEM SET" not in said
-    assert "-- Left out (era5 doctor says why): jit" in said
+def test_setting_that_alter_system_cannot_change_is_reported(here: InProcess, badly_set_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=badly_set_url)
+    printed = here.run("doctor").out
+    assert re.search(r"\n +jit +on +off +elsewhere +", printed)
+    assert (
+        "warning: jit = on is set by ALTER DATABASE ... SET, which overrides ALTER SYSTEM\n      Change it" in printed
+    )
+    assert "ALTER SYSTEM SET" not in printed
+    assert "-- Left out (era5 doctor says why): jit" in printed
 
 
-def test_a_user_without_privileges_gets_an_answer(here: Here, warehouse: Warehouse, host_url: str) -> None:
+def test_user_without_privileges_gets_a_diagnosis(here: InProcess, warehouse: Warehouse, host_url: str) -> None:
     with fresh_role(host_url) as role:
         here.set(ERA5_DATABASE_URL=warehouse.url.replace("//postgres@", f"//{role}@"))
         found = here.run("doctor", "--memory", "4000", "--json").json()
@@ -164,8 +166,8 @@ def test_a_user_without_privileges_gets_an_answer(here: Here, warehouse: Warehou
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")
-def test_a_server_that_is_elsewhere(database_url: str, tmp_path: Path) -> None:
-    """As behind a tunnel, or in a container: it answers as if it were here, and its processes are not."""
+def test_remote_server_has_unknown_machine(database_url: str, tmp_path: Path) -> None:
+    """Like a server behind a tunnel or in a container: the address is local, but its processes are not visible."""
     command = ["unshare", "--pid", "--fork", "--mount-proc", ERA5, "doctor"]
     env = environment(tmp_path, ERA5_DATABASE_URL=database_url)
 
@@ -203,23 +205,23 @@ def test_a_server_that_is_elsewhere(database_url: str, tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_usage(here: Here, arguments: tuple[str, ...]) -> None:
+def test_usage(here: InProcess, arguments: tuple[str, ...]) -> None:
     assert here.run("doctor", *arguments, code=2).out == ""
 
 
-def test_two_outputs_at_once(here: Here) -> None:
+def test_sql_and_json_exclude_each_other(here: InProcess) -> None:
     assert_explained(here.run("doctor", "--sql", "--json", code=2), "--sql and --json", "Choose one")
 
 
-def test_a_server_that_is_not_there(here: Here) -> None:
+def test_unreachable_server(here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("doctor", code=5)
-    assert_explained(said, "me@127.0.0.1:9/nowhere")
-    assert "correct-horse" not in said.err
+    printed = here.run("doctor", code=5)
+    assert_explained(printed, "me@127.0.0.1:9/nowhere")
+    assert "correct-horse" not in printed.err
 
 
-def test_help_has_examples(here: Here) -> None:
-    said = here.run("doctor", "--help").out
-    for text in ("Examples:", "era5 doctor --profile bulk --sql > bulk.sql", "reckless", "Nothing is changed"):
-        assert text in words(said)
-    assert "\b" not in said
+def test_help_has_examples(here: InProcess) -> None:
+    printed = here.run("doctor", "--help").out
+    for text in ("Examples:", "era5 doctor --profile bulk --sql > bulk.sql", "reckless", "The command changes nothing"):
+        assert text in words(printed)
+    assert "\b" not in printed

@@ -1,4 +1,4 @@
-"""`era5 load`: what is printed, what is loaded, and how it fails."""
+"""`era5 load`: output, loaded rows, and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import Here, Home, assert_explained, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ def home() -> Iterator[Home]:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def on_server(here: Here, database_url: str) -> Iterator[Here]:
-    """With a database of its own on a server that runs already."""
+def on_server(here: InProcess, database_url: str) -> Iterator[InProcess]:
+    """The command with a new database on a running server."""
     here.set(ERA5_DATABASE_URL=database_url)
     with dagster_dropped(database_url):
         yield here
 
 
 def table_of(out: str) -> dict[str, list[str]]:
-    """What is printed of each month, by month."""
+    """The printed cells of each month."""
     return {words[0]: words[1:] for words in map(str.split, out.splitlines()) if re.match(r"\d{4}-\d\d$", words[0])}
 
 
@@ -51,7 +51,7 @@ def runs_of(home: Home) -> int:
     return int(home.ask("era5_dagster", "SELECT count(*) FROM runs"))
 
 
-def test_a_year_of_real_months(home: Home, here: Here, era5_samples: Path) -> None:
+def test_a_year_of_real_months(home: Home, here: InProcess, era5_samples: Path) -> None:
     gulf = ("load", "--files-dir", str(era5_samples / "gulf-2023"))
     with home.server.lease():
         first = home.run(*gulf)
@@ -85,18 +85,18 @@ def test_a_year_of_real_months(home: Home, here: Here, era5_samples: Path) -> No
     assert not home.server.is_running()
 
 
-def test_a_real_point_series_as_csv(on_server: Here, point_series: Path) -> None:
+def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) -> None:
     bremen = ("load", "--files-dir", str(point_series / "bremen-2024-2026-csv-zip"))
-    said = on_server.run(*bremen, "--from", "2024-02", "--to", "2024-03")
-    assert {month: words[:3] for month, words in table_of(said.out).items()} == {
+    printed = on_server.run(*bremen, "--from", "2024-02", "--to", "2024-03")
+    assert {month: words[:3] for month, words in table_of(printed.out).items()} == {
         "2024-02": ["loaded", "696", "696/696"],
         "2024-03": ["loaded", "744", "744/744"],
     }
     assert_explained(on_server.run(*bremen, "--from", "2026-03", code=4), "latest hour there is 2026-03-05 23:00 UTC")
     entries = on_server.run("status", "--json").json()
     assert {entry["version"] for entry in entries} == {"unknown"}
-    said = on_server.run("series", "--lat", "53", "--lon", "8.75", "--from", "2024-02-01T00", "--format", "csv")
-    header, first, *_ = said.out.splitlines()
+    printed = on_server.run("series", "--lat", "53", "--lon", "8.75", "--from", "2024-02-01T00", "--format", "csv")
+    header, first, *_ = printed.out.splitlines()
     assert header == "time,temperature_2m,zonal_wind_10m,meridional_wind_10m"
     assert first.startswith("2024-02-01T00:00:00Z,")
 
@@ -111,7 +111,7 @@ def test_a_real_point_series_as_csv(on_server: Here, point_series: Path) -> None
         pytest.param(["--from", "2023-13"], "2023-13 is not a month", id="no month"),
         pytest.param(["--from", "July"], "'July' is not a month", id="words"),
         pytest.param(["--to", "2023-01"], "--to was given without --from", id="to alone"),
-        pytest.param([], "which months?", id="nothing"),
+        pytest.param([], "the months to load are missing", id="nothing"),
         pytest.param(["--from", "2023-01", "--area", "1/2/3"], "'1/2/3' is not an area", id="area"),
         pytest.param(["--from", "2023-01", "--variables", "t2m,foo"], "'foo' is not a variable", id="variable"),
         pytest.param(["--files-dir", "nowhere"], "nowhere does not exist", id="no folder"),
@@ -119,101 +119,101 @@ def test_a_real_point_series_as_csv(on_server: Here, point_series: Path) -> None
         pytest.param(["--from", "2023-01", "--sample-hours", "1000"], "ERA5_SAMPLE_HOURS", id="hours"),
     ],
 )
-def test_what_cannot_be_meant(here: Here, arguments: list[str], what: str) -> None:
-    said = here.run("load", *arguments, code=2)
-    assert_explained(said, what)
-    assert said.out == ""
-    # Refused before anything is started.
+def test_invalid_options_are_refused_before_anything_starts(here: InProcess, arguments: list[str], what: str) -> None:
+    printed = here.run("load", *arguments, code=2)
+    assert_explained(printed, what)
+    assert printed.out == ""
     assert not (here.home / "postgres").exists()
 
 
 @pytest.mark.parametrize("arguments", [["--source", "cloud"], ["--sample-hours", "0"], ["--format", "xlsx"]])
-def test_choices_are_shown(here: Here, arguments: list[str]) -> None:
-    said = here.run("load", *arguments, code=2)
-    assert arguments[0] in said.err
-    assert arguments[1] in said.err
+def test_invalid_choice_is_named(here: InProcess, arguments: list[str]) -> None:
+    printed = here.run("load", *arguments, code=2)
+    assert arguments[0] in printed.err
+    assert arguments[1] in printed.err
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_file_is_named(here: Here, era5_samples: Path, name: str) -> None:
-    said = here.run("load", "--files-dir", str(era5_samples / "bad" / name), code=3)
-    assert_explained(said, str(era5_samples / "bad" / name))
-    assert said.out == ""
+def test_bad_file_is_named(here: InProcess, era5_samples: Path, name: str) -> None:
+    printed = here.run("load", "--files-dir", str(era5_samples / "bad" / name), code=3)
+    assert_explained(printed, str(era5_samples / "bad" / name))
+    assert printed.out == ""
 
 
-def test_folder_without_files(here: Here) -> None:
+def test_folder_without_files(here: InProcess) -> None:
     (here.home / "empty").mkdir()
-    assert_explained(here.run("load", "--files-dir", "empty", code=3), "no ERA5 file was found there")
+    assert_explained(here.run("load", "--files-dir", "empty", code=3), "there is no ERA5 file in it")
 
 
-def test_bad_file_does_not_keep_good_ones_out(on_server: Here, tmp_path: Path) -> None:
+def test_bad_file_does_not_stop_months_of_other_files(on_server: InProcess, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     month = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744))
     era5_files.write(folder, month)
     (folder / "broken.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\0" * 500)
-    said = on_server.run("load", "--files-dir", "mixed", code=3)
-    assert table_of(said.out)["2023-07"][:3] == ["loaded", "8,928", "744/744"]
-    assert_explained(said, str(folder / "broken.nc"))
-    # As long as it is there.
+    printed = on_server.run("load", "--files-dir", "mixed", code=3)
+    assert table_of(printed.out)["2023-07"][:3] == ["loaded", "8,928", "744/744"]
+    assert_explained(printed, str(folder / "broken.nc"))
+    # The error is repeated as long as the file exists.
     assert table_of(on_server.run("load", "--files-dir", "mixed", code=3).out) == {"2023-07": ["unchanged"]}
     (folder / "broken.nc").unlink()
     assert table_of(on_server.run("load", "--files-dir", "mixed").out) == {"2023-07": ["unchanged"]}
 
 
-def test_refused_month_goes_in_when_allowed(on_server: Here, era5_samples: Path) -> None:
+def test_incomplete_month_is_loaded_only_if_allowed(on_server: InProcess, era5_samples: Path) -> None:
     files = ("load", "--files-dir", str(era5_samples / "telangana-2023-09"))
-    said = on_server.run(*files, code=4)
-    assert table_of(said.out) == {"2023-09": ["failed"]}
-    assert_explained(said, "2023-09 is incomplete: 168 of 720 hours", "--allow-incomplete")
+    printed = on_server.run(*files, code=4)
+    assert table_of(printed.out) == {"2023-09": ["failed"]}
+    assert_explained(printed, "2023-09 is incomplete: 168 of 720 hours", "--allow-incomplete")
     (failed,) = on_server.run(*files, "--json", code=4).json()
     assert (failed["state"], failed["rows"], failed["hours_expected"]) == ("failed", 0, 720)
     assert [error["exit_code"] for error in failed["errors"]] == [4]
     assert on_server.run("status", "--json").json() == []
 
-    said = on_server.run(*files, "--allow-incomplete")
-    assert table_of(said.out)["2023-09"][:3] == ["incomplete", "74,088", "168/720"]
+    printed = on_server.run(*files, "--allow-incomplete")
+    assert table_of(printed.out)["2023-09"][:3] == ["incomplete", "74,088", "168/720"]
     (entry,) = on_server.run("status", "--json").json()
     assert (entry["state"], entry["hours"], entry["hours_expected"]) == ("incomplete", 168, 720)
 
 
-def test_generated_data_are_called_so(on_server: Here) -> None:
-    said = on_server.run("load", "--from", "2020-02", "--to", "2020-03", *SMALL_SAMPLE, "--format", "csv")
-    assert "generated data, not ERA5" in said.err
-    assert [words[:2] for words in table_of(said.out).values()] == [["loaded", "6,264"], ["loaded", "6,696"]]
-    said = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force")
-    assert "replaced 6,264 rows" in said.out
+def test_sample_source_warns_about_generated_data(on_server: InProcess) -> None:
+    printed = on_server.run("load", "--from", "2020-02", "--to", "2020-03", *SMALL_SAMPLE, "--format", "csv")
+    assert "generated data, not ERA5" in printed.err
+    assert [words[:2] for words in table_of(printed.out).values()] == [["loaded", "6,264"], ["loaded", "6,696"]]
+    printed = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force")
+    assert "replaced 6,264 rows" in printed.out
 
 
-def test_server_that_is_not_there(here: Here) -> None:
+def test_unreachable_server(here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("load", "--from", "2020-02", *SMALL_SAMPLE, code=5)
-    assert_explained(said, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
-    assert "correct-horse" not in said.err
+    printed = here.run("load", "--from", "2020-02", *SMALL_SAMPLE, code=5)
+    assert_explained(printed, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
+    assert "correct-horse" not in printed.err
 
 
-def test_full_disk(on_server: Here) -> None:
+def test_full_disk(on_server: InProcess) -> None:
     with era5_files.full_disk(300_000) as folder:
         on_server.set(ERA5_HOME=str(folder))
-        said = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
-        assert_explained(said, "No space left on device", "ERA5_HOME")
-        assert table_of(said.out) == {"2020-02": ["failed"]}
+        printed = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
+        assert_explained(printed, "No space left on device", "ERA5_HOME")
+        assert table_of(printed.out) == {"2020-02": ["failed"]}
         assert era5_files.left_behind(folder) == []
 
 
-def test_month_that_another_load_holds(on_server: Here, database_url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_month_locked_by_another_load(
+    on_server: InProcess, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE)
     on_server.set(ERA5_LOCK_TIMEOUT_SECONDS="1")
     with psycopg.connect(database_url, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, 2020 * 12 + 1))
         began = time.monotonic()
-        said = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force", code=5)
+        printed = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force", code=5)
         assert time.monotonic() - began > 1.0
-    assert_explained(said, "2020-02 is being loaded by session")
+    assert_explained(printed, "2020-02 is being loaded by session")
     assert any("waiting up to 1 s" in message for message in caplog.messages)
 
 
-def test_files_that_cannot_be_read(on_server: Here, tmp_path: Path) -> None:
-    """A folder that goes away between two looks at it is the user's affair, not a defect."""
+def test_deleted_folder_is_a_usage_error(on_server: InProcess, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", 744)))
     on_server.run("load", "--files-dir", "files")

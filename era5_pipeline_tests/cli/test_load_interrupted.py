@@ -1,4 +1,4 @@
-"""`era5 load` that is interrupted or killed in the middle of its work, and what the next one finds."""
+"""`era5 load` interrupted or killed during a load, and the next load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def home() -> Iterator[Home]:
 
 
 def wait_for_copy(home: Home, process: subprocess.Popen[str]) -> None:
-    """Until the load is in the middle of its COPY."""
+    """Wait until the load is in the middle of its COPY."""
     deadline = time.monotonic() + 60
     while not home.server.is_running():
         assert process.poll() is None
@@ -55,19 +55,19 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
     process = home.start(*LARGE)
     wait_for_copy(home, process)
     process.send_signal(signal.SIGINT)
-    said = ended(process, 30)
-    assert said.code == 130
-    assert_explained(said, "interrupted", "the others are as they were")
-    assert "Traceback" not in said.err
+    printed = ended(process, 30)
+    assert printed.code == 130
+    assert_explained(printed, "interrupted", "the others are unchanged")
+    assert "Traceback" not in printed.err
     assert not home.server.is_running()
     assert_nothing_half_written(home)
 
-    # The next one works, while another command looks on: they share the server.
+    # The next load works, while another command uses the same embedded server.
     process = home.start(*LARGE, "--json")
     assert home.months()["2020-02"]["state"] in ("failed", "loading")
-    said = ended(process)
-    (month,) = said.json()
-    assert (said.code, month["state"], month["rows"]) == (0, "incomplete", ROWS)
+    printed = ended(process)
+    (month,) = printed.json()
+    assert (printed.code, month["state"], month["rows"]) == (0, "incomplete", ROWS)
     assert_nothing_half_written(home)
 
     # kill -9 in the middle of COPY.
@@ -85,6 +85,6 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
         assert "2020-02  incomplete" in home.run(*LARGE, "--force").out
         assert home.ask("era5", "SELECT count(*) FROM weather WHERE time < '2020-03-01'") == ROWS
         assert home.months()["2020-02"]["last_attempt"]["outcome"] == "loaded"
-        # The run that was killed does not keep those of `era5 up` waiting.
+        # The killed run is marked as failed, so that runs of `era5 up` do not wait for it.
         assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'STARTED'") == 0
     assert_nothing_half_written(home)

@@ -1,4 +1,4 @@
-"""`era5 plan`: on warehouses that have measured something, on empty ones, and where there is none at all."""
+"""`era5 plan`: with measurements of earlier loads, with an empty warehouse, and without a warehouse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import Here, assert_explained, new_home
+from era5_pipeline_tests.commands import InProcess, assert_explained, new_home
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ ALL_OF_ERA5 = ("plan", "--from", "1940-01", "--to", "2024-12")
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def nowhere(here: Here) -> Path:
-    """ERA5_HOME where nothing is."""
+def nowhere(here: InProcess) -> Path:
+    """An ERA5_HOME that does not exist."""
     home = here.home / "not" / "made"
     here.set(ERA5_HOME=str(home))
     return home
@@ -58,8 +58,8 @@ def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-def test_what_this_warehouse_has_measured(
-    here: Here, warehouse: Warehouse, host: Host, sample_months: tuple[FlatMonth, ...]
+def test_plan_uses_measurements_of_this_warehouse(
+    here: InProcess, warehouse: Warehouse, host: Host, sample_months: tuple[FlatMonth, ...]
 ) -> None:
     for flat in sample_months:
         load_month(warehouse, flat)
@@ -91,8 +91,8 @@ def test_what_this_warehouse_has_measured(
     assert any(line.startswith("Parquet 5.1 MB measured here on 2 months: ") for line in lines)
 
 
-def test_what_another_load_left_is_not_counted_as_loaded(
-    here: Here, warehouse: Warehouse, sample_months: tuple[FlatMonth, ...]
+def test_months_of_another_area_are_not_counted_as_loaded(
+    here: InProcess, warehouse: Warehouse, sample_months: tuple[FlatMonth, ...]
 ) -> None:
     load_month(warehouse, sample_months[0])
     here.set(ERA5_DATABASE_URL=warehouse.url)
@@ -104,18 +104,20 @@ def test_what_another_load_left_is_not_counted_as_loaded(
     assert (same["months_loaded"], same["rows"]) == (1, 0)
 
 
-def test_an_empty_database_stays_empty(here: Here, warehouse: Warehouse, host: Host) -> None:
+def test_plan_creates_nothing_in_an_empty_database(here: InProcess, warehouse: Warehouse, host: Host) -> None:
     here.set(ERA5_DATABASE_URL=warehouse.url)
     value = here.run("plan", "--from", "2024-01", "--json").json()
     assert (value["months_loaded"], value["months_to_load"]) == (0, 1)
-    # Before the extension is there, a server of TimescaleDB may not tell its edition.
+    # Without the extension, a TimescaleDB server may not report its edition.
     assert value["layout"] in ({host.layout} if host.license is None else {host.layout, None})
     left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5' OR nspname LIKE '%%timescaledb%%'"
     assert ask(warehouse.url, left) == 0
     assert ask(warehouse.url, "SELECT to_regclass('weather')::text") is None
 
 
-def test_without_anything_nothing_is_made_or_asked(here: Here, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_a_home_creates_and_requests_nothing(
+    here: InProcess, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a plan asks nobody")
 
@@ -124,9 +126,9 @@ def test_without_anything_nothing_is_made_or_asked(here: Here, nowhere: Path, mo
     monkeypatch.setenv("HOME", str(here.home))
     before = sorted(here.home.rglob("*"))
     for source in ("cds", "arco", "files", "sample"):
-        said = here.run("plan", "--from", "2024-01", "--source", source)
-        assert "loaded already 0" in lines_of(said.out)
-        assert said.err == ""
+        printed = here.run("plan", "--from", "2024-01", "--source", source)
+        assert "loaded already 0" in lines_of(printed.out)
+        assert printed.err == ""
         value = here.run("plan", "--from", "2024-01", "--source", source, "--json").json()
         assert (value["source"], value["months_loaded"], value["layout"]) == (source, 0, "partitions")
         assert value["home_free_bytes"] > 0
@@ -135,31 +137,31 @@ def test_without_anything_nothing_is_made_or_asked(here: Here, nowhere: Path, mo
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_all_of_era5_is_readable(here: Here) -> None:
-    said = here.run(*ALL_OF_ERA5, "--source", "cds").out
-    lines = said.splitlines()
+def test_plan_of_all_of_era5_is_readable(here: InProcess) -> None:
+    printed = here.run(*ALL_OF_ERA5, "--source", "cds").out
+    lines = printed.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 120
     assert lines == [line.rstrip() for line in lines]
-    told = lines_of(said)
+    told = lines_of(printed)
     assert "rows 773,621,694,720 1,038,240 locations x 745,128 hours" in told
     assert any(line.startswith("requests 1,020 ") and "4,464 fields of 16,368 allowed, fits" in line for line in told)
     assert "download ? not known before the first month; the queue decides" in told
     assert "3.5 days at 10; 10.6 days at 30; 21.2 days at 60 minutes a request, two at once" in told
     value = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
     assert value["rows"] == 773_621_694_720
-    # No disk of a machine that runs tests has room for this: a warning, and no failure.
+    # No test machine has enough free disk for this: a warning, not an error.
     assert any("disk of ERA5_HOME" in text for text in value["warnings"])
     joined = without_free_bytes(" ".join(told))
     assert all(without_free_bytes(text) in joined for text in value["warnings"])
 
 
 def without_free_bytes(text: str) -> str:
-    """What is free changes from one command to the next: others use the disk."""
+    """The text without free disk space, which changes from one command to the next."""
     return re.sub(r"has [\d.]+ \w+ free", "has room", text)
 
 
-def test_an_embedded_server_that_does_not_run_is_not_started() -> None:
+def test_stopped_embedded_server_is_not_started() -> None:
     with new_home() as home:
         home.run("db", "init")
         assert not home.server.is_running()
@@ -174,11 +176,11 @@ def test_an_embedded_server_that_does_not_run_is_not_started() -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_a_database_that_is_not_there_is_not_made(here: Here, server_url: str) -> None:
+def test_missing_database_is_not_created(here: InProcess, server_url: str) -> None:
     here.set(ERA5_DATABASE_URL=with_database(server_url, "era5_never_made"))
-    said = here.run("plan", "--from", "2024-01", "--to", "2024-03")
-    assert "loaded already ? not known: " in " ".join(said.out.split())
-    assert '"era5_never_made"' in said.out
+    printed = here.run("plan", "--from", "2024-01", "--to", "2024-03")
+    assert "loaded already ? not known: " in " ".join(printed.out.split())
+    assert '"era5_never_made"' in printed.out
     value = here.run("plan", "--from", "2024-01", "--json").json()
     assert (value["months_loaded"], value["months_to_load"], value["table_free_bytes"]) == (None, 1, None)
     with psycopg.connect(server_url) as connection:
@@ -186,19 +188,19 @@ def test_a_database_that_is_not_there_is_not_made(here: Here, server_url: str) -
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_a_server_that_is_not_there_is_no_failure(here: Here) -> None:
+def test_unreachable_server_is_reported_in_the_plan(here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("plan", "--from", "2024-01")
-    assert "not known: postgresql://me@127.0.0.1:9/nowhere" in said.out
-    assert "correct-horse" not in said.out + said.err
+    printed = here.run("plan", "--from", "2024-01")
+    assert "not known: postgresql://me@127.0.0.1:9/nowhere" in printed.out
+    assert "correct-horse" not in printed.out + printed.err
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_months_to_come_are_named(here: Here) -> None:
+def test_future_months_are_named(here: InProcess) -> None:
     now = Month.of(datetime.now(tz=UTC))
     following = Month.from_number(now.number + 1)
-    said = here.run("plan", "--from", "2024-01", "--to", str(following), "--source", "cds")
-    lines = lines_of(said.out)
+    printed = here.run("plan", "--from", "2024-01", "--to", str(following), "--source", "cds")
+    lines = lines_of(printed.out)
     assert f"not begun 1 {following}" in lines
     assert any(line.startswith("not complete yet ") and line.endswith(str(now)) for line in lines)
     assert f"warning: {following} has not begun, and is not counted; end with --to {now}" in lines
@@ -213,17 +215,17 @@ def test_months_to_come_are_named(here: Here) -> None:
         (["--from", "2024-13"], "2024-13 is not a month", "YYYY-MM"),
         (["--from", "2024-01", "--variables", "rain"], "'rain' is not a variable", "total_precipitation"),
         (["--from", "2024-01", "--area", "here"], "'here' is not an area", "NORTH/WEST/SOUTH/EAST"),
-        ([], "which months?", "--from YYYY-MM"),
+        ([], "the months to plan are missing", "--from YYYY-MM"),
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_named(here: Here, arguments: list[str], what: str, remedy: str) -> None:
-    said = here.run("plan", *arguments, code=2)
-    assert_explained(said, what, remedy)
-    assert said.out == ""
+def test_invalid_options_are_explained(here: InProcess, arguments: list[str], what: str, remedy: str) -> None:
+    printed = here.run("plan", *arguments, code=2)
+    assert_explained(printed, what, remedy)
+    assert printed.out == ""
 
 
-def test_a_home_that_is_a_file_is_named(here: Here) -> None:
+def test_home_that_is_a_file_is_refused(here: InProcess) -> None:
     (here.home / "file").touch()
     here.set(ERA5_HOME=str(here.home / "file"))
     assert_explained(here.run("plan", "--from", "2024-01", code=2), f"{here.home / 'file'} is not a folder")

@@ -1,4 +1,4 @@
-"""Months of the Climate Data Store through the command line: skipped, refused, preliminary, revised."""
+"""Months of the Climate Data Store through `era5 load` and `era5 revise`: skipped, refused, preliminary, revised."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pytest
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.commands import Home, Said, new_home
+from era5_pipeline_tests.commands import CommandResult, Home, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The newest month that is whole, by the clock: the command has no other.
+# The newest complete month by the system clock, which the command uses too.
 NOW = datetime.now(tz=UTC)
 NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
 
 
 class Era5(Protocol):
-    """The command, asking the server."""
+    """The command, with requests sent to the test server."""
 
-    def __call__(self, *arguments: str, code: int = 0) -> Said: ...
+    def __call__(self, *arguments: str, code: int = 0) -> CommandResult: ...
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def era5(home: Home, server: CdsServer) -> Era5:
     return lambda *arguments, code=0: home.run(*arguments, code=code, **env)
 
 
-def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_preliminary_month_is_revised_once_it_is_final(home: Home, server: CdsServer, era5: Era5) -> None:
     server.final_until = NEWEST.start - timedelta(hours=1)
     nothing = era5("revise", "--after-months", "0").out
     assert "no month with preliminary hours" in nothing
@@ -75,9 +75,9 @@ def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, 
     assert len(server.submissions) == submissions + 1
 
     server.final_until = NEWEST.end
-    said = era5("revise", "--after-months", "0").out
-    assert f"replaced {NEWEST.hours * 9:,} rows" in said
-    assert "what differs: temperature_2m" in said
+    printed = era5("revise", "--after-months", "0").out
+    assert f"replaced {NEWEST.hours * 9:,} rows" in printed
+    assert "what differs: temperature_2m" in printed
     entry = home.months()[str(NEWEST)]
     assert entry["version"] == "final"
     assert entry["preliminary_hours"] == {}
@@ -86,51 +86,49 @@ def test_preliminary_months_until_they_are_final(home: Home, server: CdsServer, 
     assert "no month with preliminary hours" in era5("revise", "--after-months", "0").out
 
 
-def test_a_loaded_month_is_not_asked_for_again_though_its_files_are_gone(
-    home: Home, server: CdsServer, era5: Era5
-) -> None:
+def test_loaded_month_is_not_requested_again_without_its_files(home: Home, server: CdsServer, era5: Era5) -> None:
     era5("load", "--from", "2020-02")
     shutil.rmtree(home.path / "raw")
     assert era5("load", "--from", "2020-02").out.count("unchanged") == 1
     assert len(server.submissions) == 1
-    # Of another area the table has nothing.
+    # The table has no rows of another area.
     era5("load", "--from", "2020-02", "--area", "-6/106/-6/106")
     assert len(server.submissions) == 2
 
 
-def test_equal_values_are_said_to_be_equal(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_revision_with_equal_values_replaces_nothing(home: Home, server: CdsServer, era5: Era5) -> None:
     before = Month.from_number(NEWEST.number - 1)
     server.preliminary_differs = False
     server.final_until = before.start - timedelta(hours=1)
     era5("load", "--from", str(before))
     server.final_until = before.end
-    said = era5("revise", "--after-months", "0").out
-    assert "the values are those that the table holds: final now, nothing was replaced" in said
+    printed = era5("revise", "--after-months", "0").out
+    assert "same values as in the table: the month is final now, nothing was replaced" in printed
 
 
-def test_a_month_that_is_not_there_yet_is_skipped_without_a_failure(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_unavailable_month_is_skipped_without_an_error(home: Home, server: CdsServer, era5: Era5) -> None:
     server.today = NOW - timedelta(days=45)
     current = Month.of(NOW)
-    said = era5("load", "--from", str(current))
-    assert f"{current}  skipped" in said.out
-    assert f"{current} is not available yet: the latest hour there is" in said.err
-    assert "emitted no result" not in said.err
+    printed = era5("load", "--from", str(current))
+    assert f"{current}  skipped" in printed.out
+    assert f"{current} is not available yet: the latest hour there is" in printed.err
+    assert "emitted no result" not in printed.err
     (done,) = era5("load", "--from", str(current), "--json").json()
     assert done["state"] == "skipped"
     assert done["errors"] == []
 
 
-def test_what_the_service_refuses_ends_the_command(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_refused_request_ends_the_command(home: Home, server: CdsServer, era5: Era5) -> None:
     server.faults.licence = True
-    said = era5("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
-    assert said.err.count("the licence of ERA5 is not accepted yet") == 1
-    assert "manage-licences" in said.err
-    assert "not tried: 2001-02 to 2001-03" in said.err
+    printed = era5("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
+    assert printed.err.count("the licence of ERA5 is not accepted yet") == 1
+    assert "manage-licences" in printed.err
+    assert "not tried: 2001-02 to 2001-03" in printed.err
     assert sum(method == "POST" for method, _, _ in server.requests) == 1
 
 
-def test_the_next_month_queues_while_one_is_waited_for(home: Home, server: CdsServer, era5: Era5) -> None:
-    """Two at a time, as in a backfill, and no more; the first alone, in case the service refuses."""
+def test_next_month_is_requested_while_one_is_in_the_queue(home: Home, server: CdsServer, era5: Era5) -> None:
+    """Two requests at a time, as in a backfill; only one until the service has delivered a month."""
     server.faults.accepted_polls = 3
     most = 0
     under_way = {"accepted", "running"}
@@ -145,17 +143,17 @@ def test_the_next_month_queues_while_one_is_waited_for(home: Home, server: CdsSe
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
-        said = era5("load", "--from", "2003-01", "--to", "2003-05")
+        printed = era5("load", "--from", "2003-01", "--to", "2003-05")
     finally:
         over.set()
         watcher.join()
-    assert said.out.count("loaded") == 5
+    assert printed.out.count("loaded") == 5
     assert [int(inputs["month"][0]) for inputs in server.submissions] == [1, 3, 2, 4, 5]
     assert most == 2
 
 
-def test_a_load_goes_on_though_nobody_reads_what_it_says(home: Home, server: CdsServer) -> None:
-    """As in `era5 load ... | head -1`."""
+def test_load_continues_after_its_output_is_closed(home: Home, server: CdsServer) -> None:
+    """Like `era5 load ... | head -1`."""
     server.reset(today=NOW)
     env = {"CDSAPI_URL": server.url, "CDSAPI_KEY": server.key, "ERA5_AREA": "-6/106/-6.5/106.5"}
     with home.start("load", "--from", "2004-01", "--to", "2004-03", **env) as process:
@@ -163,30 +161,30 @@ def test_a_load_goes_on_though_nobody_reads_what_it_says(home: Home, server: Cds
         assert process.stderr
         assert process.stdout.readline().startswith("month")
         process.stdout.close()
-        said = process.stderr.read()
-        assert process.wait(60) == 0, said
-    assert "Traceback" not in said
+        printed = process.stderr.read()
+        assert process.wait(60) == 0, printed
+    assert "Traceback" not in printed
     assert {f"2004-{number:02d}" for number in (1, 2, 3)} <= set(home.months())
 
 
-def test_a_month_at_which_the_service_fails_does_not_keep_others_out(server: CdsServer, era5: Era5) -> None:
+def test_failed_request_does_not_stop_other_months(server: CdsServer, era5: Era5) -> None:
     server.faults.fail_jobs = 3
-    said = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
-    assert "2001-01: gave up: the request failed at the service" in said.err
-    states = {line.split()[0]: line.split()[1] for line in said.out.splitlines()[1:] if line.startswith("2001")}
+    printed = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
+    assert "2001-01: gave up: the request failed at the service" in printed.err
+    states = {line.split()[0]: line.split()[1] for line in printed.out.splitlines()[1:] if line.startswith("2001")}
     assert states == {"2001-01": "failed", "2001-02": "loaded", "2001-03": "loaded"}
     again = era5("load", "--from", "2001-01", "--to", "2001-03")
     assert "2001-01  loaded" in again.out
 
 
-def test_a_service_that_fails_at_every_month_is_left_alone(server: CdsServer, era5: Era5) -> None:
+def test_command_stops_after_several_failed_months_in_a_row(server: CdsServer, era5: Era5) -> None:
     server.faults.fail_jobs = 10_000
-    said = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
-    assert said.out.count("failed") == 3
-    assert "not tried: 2002-04 to 2002-12" in said.err
+    printed = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
+    assert printed.out.count("failed") == 3
+    assert "not tried: 2002-04 to 2002-12" in printed.err
 
 
-def test_without_a_key_the_remedy_is_how_to_get_one(home: Home) -> None:
-    said = home.run("load", "--from", "2001-01", code=SourceError.exit_code, CDSAPI_RC="/nonexistent")
-    assert "there is no key for the Climate Data Store" in said.err
-    assert "https://cds.climate.copernicus.eu" in said.err
+def test_missing_key_error_says_how_to_get_one(home: Home) -> None:
+    printed = home.run("load", "--from", "2001-01", code=SourceError.exit_code, CDSAPI_RC="/nonexistent")
+    assert "there is no key for the Climate Data Store" in printed.err
+    assert "https://cds.climate.copernicus.eu" in printed.err

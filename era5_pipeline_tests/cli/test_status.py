@@ -1,4 +1,4 @@
-"""`era5 status`: months that are there, that lack something, that could not be loaded; and what they take on disk."""
+"""`era5 status`: complete, incomplete and failed months, their versions, and their size on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import ERA5, Here, assert_explained, environment, in_terminal
+from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment, in_terminal
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
 from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def filled_url(server_url: str, flat_months: FlatMonths) -> Iterator[str]:
-    """A whole month, one that lacks hours, one with a hole, and one whose file was damaged."""
+    """A complete month, one without some hours, one with a missing value, and one whose file was damaged."""
     with fresh_database(server_url) as url:
         warehouse = Warehouse(url)
         load_month(warehouse, flat_months("2023-07"))
@@ -47,8 +47,8 @@ def filled_url(server_url: str, flat_months: FlatMonths) -> Iterator[str]:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 def space_of(warehouse: Warehouse) -> Space:
@@ -60,11 +60,11 @@ def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-def test_json_lists_every_month(here: Here, filled_url: str) -> None:
+def test_json_lists_every_month(here: InProcess, filled_url: str) -> None:
     here.set(ERA5_DATABASE_URL=filled_url)
-    said = here.run("status", "--json")
-    entries = said.json()
-    assert said.err == ""
+    printed = here.run("status", "--json")
+    entries = printed.json()
+    assert printed.err == ""
     assert [(e["month"], e["state"], e["rows"], e["hours"], e["hours_expected"], e["source"]) for e in entries] == [
         ("2023-07", "loaded", 744 * 6, 744, 744, "files"),
         ("2023-08", "incomplete", 600, 100, 744, "files"),
@@ -77,11 +77,11 @@ def test_json_lists_every_month(here: Here, filled_url: str) -> None:
     assert "damaged" in entries[2]["last_attempt"]["error"]
 
 
-def test_table_fits_and_says_what_failed(here: Here, filled_url: str) -> None:
+def test_table_fits_and_says_what_failed(here: InProcess, filled_url: str) -> None:
     here.set(ERA5_DATABASE_URL=filled_url)
-    said = here.run("status").out
-    assert "\x1b" not in said
-    lines = lines_of(said)
+    printed = here.run("status").out
+    assert "\x1b" not in printed
+    lines = lines_of(printed)
     assert any(re.match(r"2023-07 loaded 4,464 744 of 744 6 \d+\.\d files final ", line) for line in lines)
     assert any(re.match(r"2023-08 incomplete 600 100 of 744 6 \d+\.\d files", line) for line in lines)
     assert "2023-09 failed 0 0 of 720 0" in lines
@@ -97,18 +97,18 @@ def test_table_fits_and_says_what_failed(here: Here, filled_url: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
 @pytest.mark.parametrize("columns", [50, 80, 160])
-def test_no_cell_is_cut_off_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
-    said = in_terminal(columns, "status", cwd=tmp_path, ERA5_DATABASE_URL=filled_url).splitlines()
-    rows = [line.split() for line in said if line.startswith("  2023-")]
+def test_no_cell_is_truncated_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
+    printed = in_terminal(columns, "status", cwd=tmp_path, ERA5_DATABASE_URL=filled_url).splitlines()
+    rows = [line.split() for line in printed if line.startswith("  2023-")]
     assert [row[:3] for row in rows][:2] == [["2023-07", "loaded", "4,464"], ["2023-08", "incomplete", "600"]]
-    table = said[: next(i for i, line in enumerate(said) if " months, " in line)]
+    table = printed[: next(i for i, line in enumerate(printed) if " months, " in line)]
     assert "…" not in "".join(table)
     assert max(map(len, (line for line in table if not line.startswith("no room")))) <= columns
-    assert any(line.startswith("no room for: loaded") for line in table) is (columns < 160)
+    assert any(line.startswith("columns that do not fit: loaded") for line in table) is (columns < 160)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_below_the_output_is_no_defect(filled_url: str, tmp_path: Path) -> None:
+def test_output_to_a_full_disk_is_an_error_with_remedy(filled_url: str, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [ERA5, "status", "--json"],
@@ -127,7 +127,7 @@ def test_a_full_disk_below_the_output_is_no_defect(filled_url: str, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def versioned_url(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A final month, a revised one, two in which final data end, a preliminary one, and one that does not tell."""
+    """A final month, a revised one, two mixed ones, a preliminary one, and one of unknown version."""
     month_of = VersionedMonths(tmp_path_factory.mktemp("versions"))
     mixed = {"t2m": ["0005"] * 744, "tp": ["0001"] * 7 + ["0005"] * 737}
     with fresh_database(server_url) as url:
@@ -144,7 +144,7 @@ def versioned_url(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
         yield url
 
 
-def test_table_says_which_version_a_month_is_of(here: Here, versioned_url: str) -> None:
+def test_table_shows_the_version_of_each_month(here: InProcess, versioned_url: str) -> None:
     here.set(ERA5_DATABASE_URL=versioned_url)
     lines = lines_of(here.run("status").out)
     revised = ask(versioned_url, "SELECT to_char(revised_at, 'YYYY-MM-DD') FROM era5.ledger WHERE month = '2024-10-01'")
@@ -164,10 +164,10 @@ def test_table_says_which_version_a_month_is_of(here: Here, versioned_url: str) 
     )
 
 
-def test_table_is_not_folded_where_nobody_looks(
-    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
+def test_redirected_table_is_not_wrapped(
+    here: InProcess, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As a file or in a pipe: a line a month, however much there is to say of it."""
+    """In a file or a pipe, each month is one line."""
     month_of = VersionedMonths(tmp_path_factory.mktemp("wide"))
     names = ("u10", "v10", "t2m", "tcc", "tp")
     versions = {name: ["0001"] * 7 + ["0005"] * 713 for name in names}
@@ -179,7 +179,7 @@ def test_table_is_not_folded_where_nobody_looks(
     assert row.rstrip().endswith(" UTC")
 
 
-def test_json_says_which_hours_are_preliminary_and_what_a_revision_changed(here: Here, versioned_url: str) -> None:
+def test_json_has_preliminary_hours_and_changes_of_a_revision(here: InProcess, versioned_url: str) -> None:
     here.set(ERA5_DATABASE_URL=versioned_url)
     entries = {entry["month"]: entry for entry in here.run("status", "--json").json()}
     assert {month: entry["version"] for month, entry in entries.items()} == {
@@ -203,8 +203,8 @@ def test_json_says_which_hours_are_preliminary_and_what_a_revision_changed(here:
         assert all(len(facts["digest"]) == 16 for facts in entry["columns"])
 
 
-def test_many_preliminary_months_are_not_all_named(
-    here: Here, database_url: str, tmp_path_factory: pytest.TempPathFactory
+def test_only_some_of_many_preliminary_months_are_named(
+    here: InProcess, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     month_of = VersionedMonths(tmp_path_factory.mktemp("many"))
     for month in range(1, 6):
@@ -216,7 +216,7 @@ def test_many_preliminary_months_are_not_all_named(
     )
 
 
-def test_json_says_what_a_month_takes(here: Here, filled_url: str) -> None:
+def test_json_has_the_size_of_each_month(here: InProcess, filled_url: str) -> None:
     here.set(ERA5_DATABASE_URL=filled_url)
     entries = here.run("status", "--json").json()
     assert {entry["layout"] for entry in entries} == {"partitions"}
@@ -230,13 +230,15 @@ def test_json_says_what_a_month_takes(here: Here, filled_url: str) -> None:
             assert (entry["chunks"], entry["bytes"], entry["bytes_per_row"]) == (1, size, size / entry["rows"])
 
 
-def test_every_layout_tells_its_space(here: Here, warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
+def test_size_is_shown_for_every_layout(
+    here: InProcess, warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
     for month in ("2023-06", "2023-07", "2024-07"):
         layout = load_month(warehouse, flat_months(month)).layout
     here.set(ERA5_DATABASE_URL=warehouse.url)
     lines = lines_of(here.run("status").out)
     chunks = "partitions" if host.license is None else "chunks"
-    shared = "shared: the month lies in a chunk that holds another month too, and has no size of its own"
+    shared = "shared: the month is in a chunk that also holds another month, so its own size is not known"
     entries = here.run("status", "--json").json()
     assert {entry["layout"] for entry in entries} == {layout}
     space = space_of(warehouse)
@@ -259,7 +261,7 @@ def test_every_layout_tells_its_space(here: Here, warehouse: Warehouse, host: Ho
 
 
 def test_chunks_in_the_columnstore_are_counted(
-    here: Here, warehouse: Warehouse, host: Host, flat_months: FlatMonths
+    here: InProcess, warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
     if host.license != "timescale":
         return
@@ -278,7 +280,7 @@ def test_chunks_in_the_columnstore_are_counted(
     )
 
 
-def test_who_may_only_read_is_told_all(here: Here, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_read_only_user_sees_everything(here: InProcess, warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months())
     here.set(ERA5_DATABASE_URL=warehouse.url)
     own = here.run("status")
@@ -288,48 +290,48 @@ def test_who_may_only_read_is_told_all(here: Here, warehouse: Warehouse, flat_mo
             connection.execute(f"GRANT SELECT ON era5.ledger, era5.load_attempt TO {role}")
         joint = "&" if "?" in warehouse.url else "?"
         here.set(ERA5_DATABASE_URL=f"{warehouse.url}{joint}options=-c%20role%3D{role}")
-        said = here.run("status")
-    assert said.err == ""
-    assert lines_of(said.out)[:6] == lines_of(own.out)[:6]
-    assert lines_of(said.out)[-1] == lines_of(own.out)[-1]
-    assert "layout " in said.out
+        printed = here.run("status")
+    assert printed.err == ""
+    assert lines_of(printed.out)[:6] == lines_of(own.out)[:6]
+    assert lines_of(printed.out)[-1] == lines_of(own.out)[-1]
+    assert "layout " in printed.out
 
 
-def test_a_table_that_is_locked_leaves_the_ledger(here: Here, database_url: str, flat_months: FlatMonths) -> None:
+def test_locked_table_does_not_hide_the_ledger(here: InProcess, database_url: str, flat_months: FlatMonths) -> None:
     load_month(Warehouse(database_url), flat_months())
     here.set(ERA5_DATABASE_URL=database_url)
     with psycopg.connect(database_url) as other:
         other.execute("LOCK TABLE weather")
         table, as_json = here.run("status"), here.run("status", "--json")
-    for said in (table, as_json):
-        assert_explained(said, "lock timeout")
+    for printed in (table, as_json):
+        assert_explained(printed, "lock timeout")
     assert any(line.startswith("2023-07 loaded 4,464 744 of 744 6 files") for line in lines_of(table.out))
     (entry,) = as_json.json()
     assert (entry["rows"], entry["layout"], entry["chunks"], entry["bytes"]) == (4464, None, None, None)
     assert here.run("status").err == ""
 
 
-def test_a_table_that_was_dropped_is_missed(here: Here, database_url: str, flat_months: FlatMonths) -> None:
+def test_dropped_table_is_reported(here: InProcess, database_url: str, flat_months: FlatMonths) -> None:
     flat = flat_months()
     load_month(Warehouse(database_url), flat)
     with psycopg.connect(database_url) as connection:
         connection.execute("DROP TABLE weather")
     here.set(ERA5_DATABASE_URL=database_url)
-    assert "weather is not in this database any more: load the months again, with --force" in here.run("status").out
+    assert "weather no longer exists in this database: load the months again, with --force" in here.run("status").out
     (entry,) = here.run("status", "--json").json()
     assert (entry["layout"], entry["bytes"]) == (None, None)
     load_month(Warehouse(database_url), flat, force=True)
     assert "layout partitions, 1 partition, " in here.run("status").out
 
 
-def test_nothing_loaded_yet(here: Here, database_url: str) -> None:
+def test_nothing_loaded_yet(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
-    assert "no month is loaded yet" in here.run("status").out
+    assert "no month has been loaded yet" in here.run("status").out
     assert here.run("status", "--json").json() == []
 
 
-def test_server_that_is_not_there(here: Here) -> None:
+def test_unreachable_server(here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("status", code=5)
-    assert_explained(said, "me@127.0.0.1:9/nowhere")
-    assert "correct-horse" not in said.err
+    printed = here.run("status", code=5)
+    assert_explained(printed, "me@127.0.0.1:9/nowhere")
+    assert "correct-horse" not in printed.err

@@ -1,4 +1,4 @@
-"""`era5 up`: database, web UI and daemon together; a month launched from the UI; all of it gone afterwards."""
+"""`era5 up`: start database, web UI and daemon, launch a month from the UI, and stop everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.warehouse.locks import LOCK_CLASS
-from era5_pipeline_tests.commands import Here, Home, assert_explained, ended, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.pipelines import SMALL
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def home() -> Iterator[Home]:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> Here:
-    return Here(capsys, monkeypatch, home.path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> InProcess:
+    return InProcess(capsys, monkeypatch, home.path)
 
 
 def free_port() -> int:
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 class WebUI:
-    """What a browser asks."""
+    """The requests of the web UI."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -97,12 +97,12 @@ def everything_up(home: Home, port: int) -> Iterator[WebUI]:
     process = home.start("up", "--port", str(port))
     try:
         assert process.stdout
-        said: list[str] = []
-        while not said or not said[-1].startswith("Ctrl-C"):
-            said.append(process.stdout.readline())
-            assert said[-1], ended(process)
-        assert f"web UI    http://127.0.0.1:{port}\n" in said
-        assert any(line.startswith("database  ") and str(home.path) in line for line in said)
+        printed: list[str] = []
+        while not printed or not printed[-1].startswith("Press Ctrl-C"):
+            printed.append(process.stdout.readline())
+            assert printed[-1], ended(process)
+        assert f"web UI    http://127.0.0.1:{port}\n" in printed
+        assert any(line.startswith("database  ") and str(home.path) in line for line in printed)
         yield WebUI(f"http://127.0.0.1:{port}")
     finally:
         process.send_signal(signal.SIGINT)
@@ -110,7 +110,7 @@ def everything_up(home: Home, port: int) -> Iterator[WebUI]:
     assert (last.code, last.out) == (0, "stopped\n"), last
 
 
-def test_from_start_to_stop(home: Home, here: Here) -> None:
+def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: InProcess) -> None:
     port = free_port()
     with everything_up(home, port) as web:
         assert web.get("/server_info")["dagster_version"].startswith("1.13")
@@ -121,16 +121,16 @@ def test_from_start_to_stop(home: Home, here: Here) -> None:
             ("era5/weather", "warehouse", True),
         }
 
-        # A second one is refused: on the same port, and on another.
+        # A second `era5 up` is refused, on the same port and on another.
         assert_explained(here.run("up", "--port", str(port), code=2), f"port {port} is in use", "--port")
-        assert_explained(here.run("up", "--port", str(free_port()), code=2), "runs already", "stop it first")
+        assert_explained(here.run("up", "--port", str(free_port()), code=2), "already running", "stop that one")
 
         run = web.launch("2020-02-01", **SMALL)
         assert web.wait(run, "SUCCESS", "FAILURE") == "SUCCESS"
         entry = home.months()["2020-02"]
         assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 696 * 9)
 
-        # Told to stop in the middle, a run stops: it waits for a month that is locked, and would for minutes.
+        # A run that waits for a locked month, which could take minutes, is terminated.
         with locked_month(home, 2020 * 12 + 2):
             run = web.launch("2020-03-01", **SMALL)
             wait_until_it_waits(home)
@@ -155,14 +155,14 @@ def wait_until_it_waits(home: Home) -> None:
         time.sleep(0.1)
 
 
-def test_busy_port_is_refused(here: Here) -> None:
+def test_busy_port_is_refused(here: InProcess) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        said = here.run("up", "--port", str(port), code=2)
-    assert_explained(said, f"port {port} is in use", "era5 up --port N")
-    assert said.out == ""
+        printed = here.run("up", "--port", str(port), code=2)
+    assert_explained(printed, f"port {port} is in use", "era5 up --port N")
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "web"])
-def test_port_that_is_none(here: Here, port: str) -> None:
+def test_invalid_port_is_refused(here: InProcess, port: str) -> None:
     assert "--port" in here.run("up", "--port", port, code=2).err

@@ -1,4 +1,4 @@
-"""`era5 watch`: as JSON, as lines and live, while a load stands in the middle of its COPY."""
+"""`era5 watch`: as JSON, as lines and live, during a load that is paused in its COPY."""
 
 from __future__ import annotations
 
@@ -22,7 +22,16 @@ import pytest
 
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.commands import ERA5, Here, Home, Said, assert_explained, ended, environment, new_home
+from era5_pipeline_tests.commands import (
+    ERA5,
+    CommandResult,
+    Home,
+    InProcess,
+    assert_explained,
+    ended,
+    environment,
+    new_home,
+)
 from era5_pipeline_tests.monitor.test_activity import paused_load
 
 if TYPE_CHECKING:
@@ -37,25 +46,25 @@ SECONDS = 30.0
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
-    return Here(capsys, monkeypatch, tmp_path)
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def warehouse(database_url: str, here: Here) -> Warehouse:
+def warehouse(database_url: str, here: InProcess) -> Warehouse:
     here.set(ERA5_DATABASE_URL=database_url)
     return Warehouse(database_url)
 
 
-def objects(said: Said) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in said.out.splitlines()]
+def objects(printed: CommandResult) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.out.splitlines()]
 
 
-def test_json_is_an_object_a_line(here: Here, warehouse: Warehouse, large: FlatMonth) -> None:
+def test_json_prints_one_object_per_line(here: InProcess, warehouse: Warehouse, large: FlatMonth) -> None:
     with paused_load(warehouse, large) as (_, pid):
-        said = here.run("watch", "--json", "--interval", "0.4", "--seconds", "1.2")
-    assert said.err == ""
-    seen = objects(said)
+        printed = here.run("watch", "--json", "--interval", "0.4", "--seconds", "1.2")
+    assert printed.err == ""
+    seen = objects(printed)
     assert 2 <= len(seen) <= 4
     times = [datetime.fromisoformat(one["time"]) for one in seen]
     assert times == sorted(times)
@@ -73,11 +82,11 @@ def test_json_is_an_object_a_line(here: Here, warehouse: Warehouse, large: FlatM
     assert (last["server"], last["has_months"], last["all_sessions_visible"]) == ("up", True, True)
 
 
-def test_lines_are_plain(here: Here, warehouse: Warehouse, large: FlatMonth) -> None:
+def test_lines_have_no_control_characters(here: InProcess, warehouse: Warehouse, large: FlatMonth) -> None:
     with paused_load(warehouse, large):
-        said = here.run("watch", "--interval", "0.4", "--seconds", "1.2")
-    assert "\x1b" not in said.out
-    lines = said.out.splitlines()
+        printed = here.run("watch", "--interval", "0.4", "--seconds", "1.2")
+    assert "\x1b" not in printed.out
+    lines = printed.out.splitlines()
     assert 2 <= len(lines) <= 4
     for line in lines:
         assert LINE.match(line)
@@ -86,53 +95,53 @@ def test_lines_are_plain(here: Here, warehouse: Warehouse, large: FlatMonth) -> 
     assert "| The loader: for 100 % of the time the server waits for rows." in lines[-1]
 
 
-def test_nothing_loads(here: Here, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_watch_without_a_load(here: InProcess, warehouse: Warehouse, flat_months: FlatMonths) -> None:
     empty = here.run("watch", "--seconds", "0.2")
     assert "Nothing is loading" in empty.out
-    assert "no month was loaded yet" in empty.out
+    assert "no month has been loaded yet" in empty.out
     load_month(warehouse, flat_months())
     loaded = here.run("watch", "--seconds", "0.2")
     assert "Nothing is loading" in loaded.out
-    assert "no month was loaded yet" not in loaded.out
+    assert "no month has been loaded yet" not in loaded.out
     (one,) = objects(here.run("watch", "--seconds", "0.2", "--json"))
     assert (one["loaders"], one["rows_per_second"], one["bottleneck"]["kind"]) == ([], 0, "nothing")
 
 
-def test_the_embedded_server_runs_as_long_as_it_is_watched() -> None:
+def test_embedded_server_is_kept_running_while_watched() -> None:
     with new_home() as home:
-        said = home.run("watch", "--seconds", "0.5")
-        assert "no month was loaded yet" in said.out
+        printed = home.run("watch", "--seconds", "0.5")
+        assert "no month has been loaded yet" in printed.out
         assert not home.server.is_running()
         assert home.processes() == []
 
 
-def test_ctrl_c_ends_it(warehouse: Warehouse, here: Here) -> None:
+def test_ctrl_c_ends_watch(warehouse: Warehouse, here: InProcess) -> None:
     process = Home(here.home).start("watch", "--interval", "0.2", ERA5_DATABASE_URL=warehouse.url)
     assert process.stdout
     assert "Nothing is loading" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    said = ended(process)
-    assert (said.code, said.err) == (130, "")
+    printed = ended(process)
+    assert (printed.code, printed.err) == (130, "")
 
 
-def test_a_reader_who_goes_ends_it(warehouse: Warehouse, here: Here) -> None:
+def test_closed_pipe_ends_watch(warehouse: Warehouse, here: InProcess) -> None:
     process = Home(here.home).start("watch", "--interval", "0.2", ERA5_DATABASE_URL=warehouse.url)
     assert process.stdout
     process.stdout.readline()
     process.stdout.close()
     process.stdout = None
-    said = ended(process)
-    # Who notices first, the command line's library or we.
-    assert said.code in (1, 141)
-    assert said.err == ""
+    printed = ended(process)
+    # Depends on whether typer or era5 notices the closed pipe first.
+    assert printed.code in (1, 141)
+    assert printed.err == ""
 
 
-def test_a_server_that_goes_and_comes_back_is_told_of() -> None:
+def test_server_outage_is_reported() -> None:
     with new_home() as home:
         home.server.start()
         with psycopg.connect(home.server.url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE era5")
-        # By its URL: the command itself would start it.
+        # With a URL, because the command would start an embedded server again.
         url = home.server.url("era5")
         lines = home.start("watch", "--interval", "0.2", ERA5_DATABASE_URL=url)
         as_json = home.start("watch", "--json", "--interval", "0.2", ERA5_DATABASE_URL=url)
@@ -155,7 +164,7 @@ def test_a_server_that_goes_and_comes_back_is_told_of() -> None:
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
-    """The next line with these words."""
+    """The next line that contains `words`."""
     assert process.stdout
     deadline = time.monotonic() + SECONDS
     while words not in (line := process.stdout.readline()):
@@ -165,7 +174,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
 
 
 class Terminal:
-    """A terminal of 100 columns, with what was written to it so far."""
+    """A terminal of 100 columns, and the text written to it so far."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -197,7 +206,7 @@ class Terminal:
 
 @contextmanager
 def in_a_terminal(home: Path, *arguments: str, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
-    """The command `era5` as a person sees it."""
+    """Run `era5` in a terminal."""
     master, slave = pty.openpty()
     try:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
@@ -221,7 +230,7 @@ def in_a_terminal(home: Path, *arguments: str, **env: str) -> Iterator[tuple[sub
         os.close(master)
 
 
-def test_live_in_a_terminal(warehouse: Warehouse, here: Here, large: FlatMonth) -> None:
+def test_live_in_a_terminal(warehouse: Warehouse, here: InProcess, large: FlatMonth) -> None:
     with (
         paused_load(warehouse, large) as (_, pid),
         in_a_terminal(here.home, "watch", "--interval", "0.3", ERA5_DATABASE_URL=warehouse.url) as (process, terminal),
@@ -236,21 +245,21 @@ def test_live_in_a_terminal(warehouse: Warehouse, here: Here, large: FlatMonth) 
     for name in ("rows/s", "WAL", "checkpoints", "active sessions", "database"):
         assert name in plain
     assert "Traceback" not in plain
-    # Drawn in its place, and the cursor is there again.
+    # It is redrawn in place, and the cursor is visible again.
     assert "\x1b[2K" in terminal.written
     assert terminal.written.rindex("\x1b[?25h") > terminal.written.rindex("\x1b[?25l")
 
 
-def test_server_that_is_not_there(here: Here) -> None:
+def test_unreachable_server(here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    said = here.run("watch", "--seconds", "1", code=5)
-    assert_explained(said, "me@127.0.0.1:9/nowhere")
-    assert "correct-horse" not in said.err
+    printed = here.run("watch", "--seconds", "1", code=5)
+    assert_explained(printed, "me@127.0.0.1:9/nowhere")
+    assert "correct-horse" not in printed.err
 
 
 @pytest.mark.parametrize(
     "arguments",
     [("--interval", "0"), ("--interval", "nan"), ("--interval", "inf"), ("--seconds", "-1"), ("--seconds", "nan")],
 )
-def test_times_that_are_none(here: Here, arguments: tuple[str, str]) -> None:
+def test_invalid_times_are_refused(here: InProcess, arguments: tuple[str, str]) -> None:
     assert arguments[0] in here.run("watch", *arguments, code=2).err

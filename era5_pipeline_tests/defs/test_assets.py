@@ -1,4 +1,4 @@
-"""The three assets on real and generated months: what they record, and what their checks stop."""
+"""The three assets on real and generated months: recorded metadata, and months that their checks refuse."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from era5_pipeline.defs import metadata
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
@@ -23,7 +24,7 @@ ALL_CHECKS = {
     *("values_within_bounds", "no_missing_values"),
     *("rows_equal", "columns_equal"),
 }
-WHOLE = {"rows", "hours", "bytes", "seconds", "rows_per_second", "sha256", "expver", "hours_expected"}
+ALWAYS_RECORDED = {"rows", "hours", "bytes", "seconds", "rows_per_second", "sha256", "expver", "hours_expected"}
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +35,25 @@ def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str, Any]) -> dict[str, dict[str, Any]]:
     run = pipeline.run(month, **overrides)
-    assert run.trouble == []
+    assert run.errors == ()
     facts = pipeline.materialized(run)
-    assert facts == run.facts
-    assert set(facts) == {"raw", "flat", "weather"}
-    for stage, metadata in facts.items():
-        assert set(metadata) >= WHOLE, stage
-        assert metadata["rows"] == rows
-        assert metadata["bytes"] > 0
-        assert metadata["seconds"] > 0
-        assert metadata["rows_per_second"] == pytest.approx(rows / metadata["seconds"], rel=0.1)
-        assert metadata["hours"] == metadata["hours_expected"]
+    raw, flat, load = run.results.raw, run.results.flat, run.results.load
+    assert raw is not None
+    assert flat is not None
+    assert load is not None
+    # What Dagster has recorded is what the stages returned.
+    assert facts == {
+        "raw": plain(metadata.raw_metadata(raw)),
+        "flat": plain(metadata.flat_metadata(flat)),
+        "weather": plain(metadata.weather_metadata(load)),
+    }
+    for stage, values in facts.items():
+        assert set(values) >= ALWAYS_RECORDED, stage
+        assert values["rows"] == rows
+        assert values["bytes"] > 0
+        assert values["seconds"] > 0
+        assert values["rows_per_second"] == pytest.approx(rows / values["seconds"], rel=0.1)
+        assert values["hours"] == values["hours_expected"]
     for stage in ("flat", "weather"):
         assert facts[stage]["dagster/partition_row_count"] == rows
         assert len(facts[stage]["sha256"]) == 64
@@ -53,6 +62,10 @@ def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str
     assert pipeline.rows(month) == rows
     assert [pipeline.attempts(run, stage) for stage in ("raw", "flat", "weather")] == [1, 1, 1]
     return facts
+
+
+def plain(of: metadata.Metadata) -> dict[str, object]:
+    return {name: value.value for name, value in of.items()}
 
 
 def assert_picture(markdown: str) -> None:
@@ -73,8 +86,10 @@ def test_generated_month(pipeline: Pipeline) -> None:
     assert facts["weather"]["layout"] == "partitions"
     assert set(facts["flat"]["expver"]) == set(era5_files.COLUMNS)
     again = pipeline.run("2024-02", **SMALL)
-    assert again.facts["flat"]["reused"] is True
-    assert (again.facts["weather"]["changed"], again.facts["weather"]["rows"]) == (False, 696 * 9)
+    assert again.results.flat is not None
+    assert again.results.load is not None
+    assert again.results.flat.reused is True
+    assert (again.results.load.loaded.changed, again.results.load.loaded.rows) == (False, 696 * 9)
 
 
 @pytest.mark.parametrize(
@@ -100,15 +115,15 @@ def test_incomplete_month_is_refused_unless_allowed(pipeline: Pipeline, era5_sam
     assert set(pipeline.materialized(run)) == {"raw"}
     assert pipeline.checks(run) == {"grid_aligned": True, "variables_present": True, "hours_complete": False}
     assert (pipeline.rows("2023-09"), pipeline.entry("2023-09")) == (0, None)
-    (trouble,) = run.trouble
-    assert trouble.exit_code == 4
-    assert "2023-09 is incomplete: 168 of 720 hours" in trouble.message
-    assert "--allow-incomplete" in trouble.remedy
+    (error,) = run.errors
+    assert error.exit_code == 4
+    assert "2023-09 is incomplete: 168 of 720 hours" in error.message
+    assert "--allow-incomplete" in error.remedy
 
     run = pipeline.run("2023-09", **files, allow_incomplete=True)
-    assert run.trouble == []
+    assert run.errors == ()
     assert pipeline.checks(run) == dict.fromkeys(ALL_CHECKS, True)
-    assert run.facts["weather"]["state"] == "incomplete"
+    assert pipeline.materialized(run)["weather"]["state"] == "incomplete"
     entry = pipeline.entry("2023-09")
     assert entry is not None
     assert (entry.state, entry.hours, entry.hours_expected, entry.rows) == ("incomplete", 168, 720, 168 * 441)
@@ -121,7 +136,7 @@ def test_off_grid_month_is_refused(pipeline: Pipeline, era5_samples: Path) -> No
     assert pipeline.checks(run)["grid_aligned"] is False
     assert set(pipeline.materialized(run)) == {"raw"}
     assert pipeline.rows("2018-01") == 0
-    assert "is not on ERA5's 0.25 degree grid" in run.trouble[0].message
+    assert "is not on ERA5's 0.25 degree grid" in run.errors[0].message
 
 
 def test_impossible_values_are_refused(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -136,10 +151,10 @@ def test_impossible_values_are_refused(pipeline: Pipeline, tmp_path: Path) -> No
         "values_within_bounds": False,
     }
     assert pipeline.rows("2021-06") == 0
-    (trouble,) = run.trouble
-    assert trouble.exit_code == 4
-    assert "total_cloud_cover has 1 values outside" in trouble.message
-    assert "2021-06-05" in trouble.message
+    (error,) = run.errors
+    assert error.exit_code == 4
+    assert "total_cloud_cover has 1 values outside" in error.message
+    assert "2021-06-05" in error.message
 
 
 def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -150,38 +165,39 @@ def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path:
     assert pipeline.checks(run)["no_missing_values"] is False
     assert set(pipeline.materialized(run)) == {"raw", "flat"}
     assert pipeline.rows("2021-07") == 0
-    assert run.trouble[0].exit_code == 4
+    assert run.errors[0].exit_code == 4
 
     run = pipeline.run("2021-07", source="files", files_dir=str(tmp_path), allow_incomplete=True)
-    assert run.trouble == []
-    # All hours are there, and yet it is not whole: here and in the ledger.
-    assert (run.facts["weather"]["hours"], run.facts["weather"]["state"]) == (744, "incomplete")
+    assert run.errors == ()
+    # It has all hours and is incomplete all the same, here and in the ledger.
+    recorded = pipeline.materialized(run)["weather"]
+    assert (recorded["hours"], recorded["state"]) == (744, "incomplete")
     entry = pipeline.entry("2021-07")
     assert entry is not None
     assert entry.state == "incomplete"
     assert pipeline.rows("2021-07") == 744 * 12
 
 
-def test_variables_asked_for_must_be_there(pipeline: Pipeline, era5_samples: Path) -> None:
+def test_missing_requested_variable_is_refused(pipeline: Pipeline, era5_samples: Path) -> None:
     files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
     run = pipeline.run("2023-05", **files, variables="t2m,tp")
     assert pipeline.checks(run)["variables_present"] is False
-    assert "total_precipitation" in run.trouble[0].message
+    assert "total_precipitation" in run.errors[0].message
     assert pipeline.rows("2023-05") == 0
 
 
-def test_generated_months_never_replace_real_ones(pipeline: Pipeline, era5_samples: Path) -> None:
+def test_generated_month_does_not_replace_real_month(pipeline: Pipeline, era5_samples: Path) -> None:
     files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
-    assert pipeline.run("2023-04", **files).trouble == []
+    assert pipeline.run("2023-04", **files).errors == ()
     run = pipeline.run("2023-04", **SMALL)
-    assert [trouble.exit_code for trouble in run.trouble] == [4]
-    assert "the table holds real data" in run.trouble[0].message
+    assert [error.exit_code for error in run.errors] == [4]
+    assert "the table holds real data" in run.errors[0].message
     assert pipeline.attempts(run, "weather") == 1
     assert pipeline.rows("2023-04") == 720 * 63
 
 
-def test_month_without_files_names_what_there_is(pipeline: Pipeline, era5_samples: Path) -> None:
+def test_month_without_files_names_available_months(pipeline: Pipeline, era5_samples: Path) -> None:
     run = pipeline.run("2022-12", source="files", files_dir=str(era5_samples / "gulf-2023"))
-    assert [trouble.exit_code for trouble in run.trouble] == [3]
-    assert "2023-01 to 2023-12" in run.trouble[0].remedy
+    assert [error.exit_code for error in run.errors] == [3]
+    assert "2023-01 to 2023-12" in run.errors[0].remedy
     assert pipeline.attempts(run, "raw") == 1

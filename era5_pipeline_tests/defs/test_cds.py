@@ -1,4 +1,4 @@
-"""Months of the Climate Data Store through the assets, with the real client, from a server that speaks its protocol."""
+"""Months of the Climate Data Store through the assets: the real client, and a local server with the same protocol."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def log_of(pipeline: Pipeline, run: MonthRun) -> str:
     return "\n".join(entry.user_message for entry in pipeline.instance.all_logs(run.run_id))
 
 
-def test_a_month_comes_from_the_store_to_the_table(pipeline: Pipeline, server: CdsServer) -> None:
+def test_month_is_loaded_from_the_store(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("2020-02")
-    assert run.trouble == []
+    assert run.errors == ()
     assert pipeline.rows("2020-02") == 29 * 24 * 9
     entry = pipeline.entry("2020-02")
     assert entry is not None
@@ -65,10 +65,10 @@ def test_a_month_comes_from_the_store_to_the_table(pipeline: Pipeline, server: C
     assert set(pipeline.checks(run).values()) == {True}
 
 
-def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server: CdsServer) -> None:
+def test_waits_and_their_reasons_are_in_the_run_log(pipeline: Pipeline, server: CdsServer) -> None:
     server.faults.reject_jobs, server.faults.accepted_polls = 2, 3
     run = pipeline.run("2020-03")
-    assert run.trouble == []
+    assert run.errors == ()
     log = log_of(pipeline, run)
     assert log.count("temporarily limited") == 2
     assert "sending a new request in 0 s (waited 0 s so far)" in log
@@ -77,12 +77,12 @@ def test_waits_are_in_the_runs_log_with_their_reason(pipeline: Pipeline, server:
 
 
 @pytest.mark.parametrize("fault", ["licence", "cost", "invalid"])
-def test_what_is_refused_is_not_repeated_by_anybody(pipeline: Pipeline, server: CdsServer, fault: str) -> None:
+def test_refused_request_is_not_retried(pipeline: Pipeline, server: CdsServer, fault: str) -> None:
     setattr(server.faults, fault, True)
     run = pipeline.run("2020-04")
-    (trouble,) = run.trouble
-    assert trouble.exit_code == SourceError.exit_code
-    assert trouble.remedy
+    (error,) = run.errors
+    assert error.exit_code == SourceError.exit_code
+    assert error.remedy
     assert pipeline.attempts(run, "raw") == 1
     asked = [path for method, path, _ in server.requests if method == "POST"]
     assert len(asked) == 1
@@ -91,10 +91,10 @@ def test_what_is_refused_is_not_repeated_by_anybody(pipeline: Pipeline, server: 
     assert record.dagster_run.tags.get("dagster/max_retries") == "0"
 
 
-def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:
+def test_unavailable_month_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:
     server.today = datetime(2020, 5, 3, tzinfo=UTC)
     run = pipeline.run("2020-05")
-    assert run.trouble == []
+    assert run.errors == ()
     assert run.skipped is not None
     assert "2020-05 is not available yet: the latest hour there is 2020-04-28 00:00" in run.skipped
     record = pipeline.instance.get_run_record_by_id(run.run_id)
@@ -108,48 +108,46 @@ def test_a_month_that_is_not_there_yet_is_skipped(pipeline: Pipeline, server: Cd
     assert observed.partition == "2020-05-01"
 
 
-def test_a_short_month_is_refused_and_asked_for_anew(pipeline: Pipeline, server: CdsServer) -> None:
+def test_incomplete_month_is_refused_and_requested_again(pipeline: Pipeline, server: CdsServer) -> None:
     server.today = datetime(2020, 6, 20, tzinfo=UTC)
     run = pipeline.run("2020-06")
-    (trouble,) = run.trouble
-    assert trouble.exit_code == RefusedError.exit_code
-    assert "337 of 720 hours" in trouble.message
-    assert "the latest hour there is 2020-06-15 00:00 UTC" in trouble.message
+    (error,) = run.errors
+    assert error.exit_code == RefusedError.exit_code
+    assert "337 of 720 hours" in error.message
+    assert "the latest hour there is 2020-06-15 00:00 UTC" in error.message
     assert pipeline.rows("2020-06") == 0
     server.today = TODAY
-    assert pipeline.run("2020-06").trouble == []
+    assert pipeline.run("2020-06").errors == ()
     assert pipeline.rows("2020-06") == 720 * 9
-    # The second request asked for data made anew: the store keeps the short file.
+    # The second request asked for new data, because the store still has the incomplete file.
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True]
 
 
 @pytest.mark.parametrize("where", ["head", "values"])
-def test_a_file_that_cannot_be_read_is_fetched_anew(
-    pipeline: Pipeline, server: CdsServer, tmp_path: Path, where: str
-) -> None:
-    """As it was announced, and damaged nevertheless: where its coordinates are, or in the middle of the values."""
+def test_unreadable_file_is_fetched_again(pipeline: Pipeline, server: CdsServer, tmp_path: Path, where: str) -> None:
+    """The file has the announced checksum, but its coordinates or some of its values are damaged."""
     month, number = ("2020-09", 9) if where == "head" else ("2020-10", 10)
     only = {"variables": "temperature_2m", "area": "-5/106/-7/108"}
-    assert pipeline.run(month, **only).trouble == []
+    assert pipeline.run(month, **only).errors == ()
     (raw,) = (pipeline.home / "raw" / "cds").glob(f"2020-{number:02d}-*.nc")
     content = bytearray(raw.read_bytes())
     at = 4096 if where == "head" else len(content) // 2
     content[at : at + 4000] = bytes(4000)
     server.faults.answer_with = tmp_path / "damaged.nc"
     server.faults.answer_with.write_bytes(content)
-    (trouble,) = pipeline.run(month, **only, refetch=True).trouble
-    assert "downloaded again" in trouble.remedy
+    (error,) = pipeline.run(month, **only, refetch=True).errors
+    assert "downloaded again" in error.remedy
     server.faults.answer_with = None
-    assert pipeline.run(month, **only).trouble == []
+    assert pipeline.run(month, **only).errors == ()
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]
     entry = pipeline.entry(month)
     assert entry is not None
     assert entry.state == "loaded"
 
 
-def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) -> None:
+def test_first_month_of_era5_is_complete(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("1940-01")
-    assert run.trouble == []
+    assert run.errors == ()
     entry = pipeline.entry("1940-01")
     assert entry is not None
     assert (entry.state, entry.rows, entry.hours) == ("loaded", 744 * 9, 744)
@@ -157,9 +155,7 @@ def test_the_first_month_of_all_is_whole(pipeline: Pipeline, server: CdsServer) 
     assert (hours["temperature_2m"], hours["total_precipitation"], hours["snowfall"]) == (744, 737, 737)
 
 
-def test_real_files_in_a_zip_of_the_store(
-    pipeline: Pipeline, server: CdsServer, tmp_path: Path, era5_samples: Path
-) -> None:
+def test_zip_with_real_files(pipeline: Pipeline, server: CdsServer, tmp_path: Path, era5_samples: Path) -> None:
     members = sorted((era5_samples / "telangana-2023-09").glob("*.nc"))
     assert len(members) == 2
     archive = tmp_path / "real.zip"
@@ -169,15 +165,15 @@ def test_real_files_in_a_zip_of_the_store(
     server.faults.answer_with = archive
     wanted = {"variables": "u10,v10,tp", "area": "20/77/15/82"}
     run = pipeline.run("2023-09", **wanted)
-    assert "168 of 720 hours" in run.trouble[0].message
+    assert "168 of 720 hours" in run.errors[0].message
     run = pipeline.run("2023-09", **wanted, allow_incomplete=True)
-    assert run.trouble == []
+    assert run.errors == ()
     entry = pipeline.entry("2023-09")
     assert entry is not None
     assert (entry.state, entry.rows) == ("incomplete", 168 * 21 * 21)
 
 
-def test_the_key_is_in_no_log_event_or_file(pipeline: Pipeline, server: CdsServer) -> None:
+def test_key_is_not_in_any_log_event_or_file(pipeline: Pipeline, server: CdsServer) -> None:
     server.faults.too_many_requests, server.faults.retry_after = 1, "0"
     run = pipeline.run("2020-07")
     server.faults.licence = True
@@ -189,5 +185,5 @@ def test_the_key_is_in_no_log_event_or_file(pipeline: Pipeline, server: CdsServe
         assert not path.is_file() or server.key.encode() not in path.read_bytes(), path
 
 
-def test_fetching_has_a_pool_of_two(pipeline: Pipeline) -> None:
+def test_raw_asset_has_a_pool_with_limit_two(pipeline: Pipeline) -> None:
     assert pipeline.instance.event_log_storage.get_concurrency_info(pools.CDS).slot_count == 2

@@ -1,4 +1,4 @@
-"""Which errors are tried again, and what Dagster is told of them."""
+"""Which errors are retried, and how they appear in Dagster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERMANENT = (
 
 
 @pytest.mark.parametrize("kind", PERMANENT)
-def test_permanent_error_is_final(kind: type[Era5Error]) -> None:
+def test_permanent_error_is_not_retried(kind: type[Era5Error]) -> None:
     error = kind("2023-07: what failed", remedy="What to do.")
     with pytest.raises(dg.Failure) as raised, as_failures(0):
         raise error
@@ -37,14 +37,14 @@ def test_permanent_error_is_final(kind: type[Era5Error]) -> None:
     assert failure.__cause__ is error
 
 
-def test_bad_file_names_it() -> None:
+def test_failure_has_message_and_remedy_of_the_error() -> None:
     with pytest.raises(dg.Failure, match=r"a\.nc: is cut off") as raised, as_failures(0):
         raise BadFileError("a.nc", "is cut off", remedy="Download it again.")
     assert raised.value.metadata["exit_code"].value == 3
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 2, 3])
-def test_transient_error_asks_for_another_try(attempt: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_transient_error_requests_a_retry(attempt: int, caplog: pytest.LogCaptureFixture) -> None:
     error = TransientError("2023-07: the connection was lost", remedy="Run it again.")
     with pytest.raises(dg.RetryRequested) as raised, as_failures(attempt):
         raise error
@@ -53,31 +53,31 @@ def test_transient_error_asks_for_another_try(attempt: int, caplog: pytest.LogCa
     longest = (2 ** (attempt + 1) - 1) * 5 + 5
     assert request.seconds_to_wait is not None
     assert 0 <= request.seconds_to_wait <= longest
-    # What Dagster shows when the tries are used up.
+    # The failure that Dagster shows after the last retry.
     failure = request.__cause__
     assert isinstance(failure, dg.Failure)
     assert failure.allow_retries is True
     assert failure.metadata["exit_code"].value == 7
     assert failure.__cause__ is error
-    # The last one is not announced: none follows.
+    # No retry follows the last attempt, so none is announced.
     assert len(caplog.messages) == (attempt < 3)
 
 
-def test_defects_pass_as_they_are() -> None:
+def test_unexpected_errors_are_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), as_failures(0):
         _ = 1 / 0
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
-def test_interrupt_passes(kind: type[BaseException]) -> None:
+def test_interrupt_is_raised_unchanged(kind: type[BaseException]) -> None:
     with pytest.raises(kind), as_failures(0):
         raise kind
 
 
 @pytest.mark.parametrize("error", [TransientError("lost", remedy="Again."), ValueError("half a file")])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
-def test_error_of_cleaning_up_after_an_interrupt_is_one(kind: type[BaseException], error: Exception) -> None:
-    """A COPY that is cut off says that the connection is lost."""
+def test_error_in_cleanup_after_interrupt_counts_as_interrupt(kind: type[BaseException], error: Exception) -> None:
+    """An aborted COPY raises that the connection is lost."""
     lost = ConnectionError("lost")
     lost.__context__ = kind()
     error.__cause__ = lost

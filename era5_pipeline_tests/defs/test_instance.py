@@ -1,4 +1,4 @@
-"""The instance of `era5`: its configuration, its database when that fails, and runs whose process was killed."""
+"""The instance of `era5`: configuration, errors of its database, and runs whose process was killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dagster_postgres import PostgresRunStorage
 
-# Stands in the middle of a run until it is killed.
+# Stays in the middle of a run until it is killed.
 PROGRAM = """
 import sys, time
 from era5_pipeline.defs.instance import open_instance
@@ -58,7 +58,7 @@ def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield pipeline
 
 
-def test_configuration_is_the_projects(tmp_path: Path) -> None:
+def test_configuration_is_the_dagster_yaml_of_the_project(tmp_path: Path) -> None:
     folder = dagster_home(tmp_path / "home")
     written = folder / "dagster.yaml"
     assert written.read_text() == (ROOT / "dagster.yaml").read_text()
@@ -70,20 +70,20 @@ def test_configuration_is_the_projects(tmp_path: Path) -> None:
     assert written.read_text() == (ROOT / "dagster.yaml").read_text()
 
 
-def test_output_of_steps_stays_on_the_terminal(pipeline: Pipeline) -> None:
-    """Captured, it would reach the terminal through another process, if at all: no bar would move."""
+def test_output_of_steps_is_not_captured(pipeline: Pipeline) -> None:
+    """If it were captured, progress bars would not be shown."""
     assert isinstance(pipeline.instance.compute_log_manager, NoOpComputeLogManager)
 
 
-def test_runs_of_killed_processes_do_not_run_for_ever(pipeline: Pipeline) -> None:
+def test_runs_of_killed_processes_are_marked_as_failed(pipeline: Pipeline) -> None:
     with standing_run() as process:
         (run,) = pipeline.instance.get_runs(limit=1)
-        # Of a process that lives: left alone.
+        # The process is running: the run is not changed.
         with open_instance(pipeline.home):
             assert status(pipeline, run) is dg.DagsterRunStatus.STARTED
         process.kill()
         process.wait()
-        # Of another machine's, nobody can tell here.
+        # Whether a process of another machine is running cannot be determined here.
         host = run.tags["era5/host"]
         pipeline.instance.add_run_tags(run.run_id, {"era5/host": "elsewhere"})
         with open_instance(pipeline.home):
@@ -93,7 +93,7 @@ def test_runs_of_killed_processes_do_not_run_for_ever(pipeline: Pipeline) -> Non
             assert status(pipeline, run) is dg.DagsterRunStatus.FAILURE
     failed = pipeline.instance.get_run_by_id(run.run_id)
     assert failed is not None
-    # The command's user runs it again, not the daemon behind the user's back.
+    # The user repeats the command; the daemon does not retry the run.
     assert failed.tags["dagster/will_retry"] == "false"
 
 
@@ -103,7 +103,7 @@ def status(pipeline: Pipeline, run: dg.DagsterRun) -> dg.DagsterRunStatus:
     return found.status
 
 
-def test_lost_database_is_worth_another_try(server_url: str, tmp_path: Path) -> None:
+def test_lost_connection_is_a_transient_error(server_url: str, tmp_path: Path) -> None:
     with (
         fresh_database(server_url) as url,
         dagster_dropped(url),
@@ -114,10 +114,10 @@ def test_lost_database_is_worth_another_try(server_url: str, tmp_path: Path) -> 
     ):
         connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
     assert "SELECT" not in str(raised.value)
-    assert "left alone" in raised.value.remedy
+    assert "are skipped" in raised.value.remedy
 
 
-def test_connections_are_kept_and_tried_before_use(pipeline: Pipeline, server_url: str) -> None:
+def test_connections_are_reused_and_tested_before_use(pipeline: Pipeline, server_url: str) -> None:
     storage = cast("PostgresRunStorage", pipeline.instance.run_storage)
 
     def backend() -> int:
@@ -126,13 +126,13 @@ def test_connections_are_kept_and_tried_before_use(pipeline: Pipeline, server_ur
 
     first = backend()
     assert backend() == first
-    # As after a restart of the server.
+    # Like a restart of the server.
     with psycopg.connect(server_url, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(%s, 5000)", (first,))
     assert backend() != first
 
 
-def test_database_that_refuses_tables_is_told(server_url: str, tmp_path: Path) -> None:
+def test_missing_privilege_to_create_tables_is_explained(server_url: str, tmp_path: Path) -> None:
     with (
         fresh_role(server_url) as role,
         fresh_database(server_url) as url,

@@ -1,4 +1,4 @@
-"""Facts as Dagster shows them."""
+"""Stage results as Dagster metadata."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def values(of: metadata.Metadata) -> dict[str, object]:
     return {name: value.value for name, value in of.items()}
 
 
-def test_rates_are_of_the_stage_itself(flat: FlatMonth) -> None:
+def test_rate_uses_the_time_of_the_stage_alone(flat: FlatMonth) -> None:
     facts = values(metadata.weather_metadata(loaded(flat)))
     assert facts["rows_per_second"] == flat.rows / 2.0
     assert facts["verify_seconds"] == 0.5
-    # Nothing was loaded: there is no rate.
+    # Without a load there is no rate.
     unchanged = values(metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0)))
     assert unchanged["rows_per_second"] == 0.0
 
 
-def test_state_is_that_of_the_ledger(flat: FlatMonth) -> None:
+def test_state_is_the_same_as_in_the_ledger(flat: FlatMonth) -> None:
     assert values(metadata.weather_metadata(loaded(flat)))["state"] == "loaded"
     short = replace(flat, missing_hours=("2023-07-01T00",))
     assert values(metadata.weather_metadata(loaded(short)))["state"] == "incomplete"
@@ -59,7 +59,7 @@ def test_state_is_that_of_the_ledger(flat: FlatMonth) -> None:
     assert values(metadata.weather_metadata(loaded(holes)))["state"] == "incomplete"
 
 
-def test_version_and_what_of_it_is_preliminary(flat: FlatMonth) -> None:
+def test_version_and_preliminary_hours(flat: FlatMonth) -> None:
     for facts in (
         values(metadata.weather_metadata(loaded(flat))),
         values(metadata.flat_metadata(FlatResult(flat, (), flat.path, reused=False))),
@@ -85,7 +85,7 @@ def test_version_and_what_of_it_is_preliminary(flat: FlatMonth) -> None:
         ({"snowfall": {"unknown": 744}}, {}, "unknown"),
     ],
 )
-def test_version_of_raw_files_is_that_of_what_will_count(
+def test_version_of_raw_files_is_that_of_the_values_to_load(
     flat: FlatMonth, expver: dict[str, dict[str, int]], preliminary: dict[str, tuple[str, ...]], version: str
 ) -> None:
     raw = RawResult(
@@ -105,7 +105,7 @@ def test_version_of_raw_files_is_that_of_what_will_count(
 
 @pytest.mark.parametrize("changed", [None, (), ("snowfall", "temperature_2m")])
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_what_a_load_changed_is_told_where_it_is_known(
+def test_changed_columns_are_recorded_if_known(
     flat: FlatMonth, changed: tuple[str, ...] | None, *, confirmed: bool
 ) -> None:
     result = loaded(flat)
@@ -115,7 +115,7 @@ def test_what_a_load_changed_is_told_where_it_is_known(
     assert facts["columns_changed"] == (None if changed is None else list(changed))
 
 
-def test_month_without_a_preview_goes_on(flat: FlatMonth) -> None:
+def test_missing_preview_is_null(flat: FlatMonth) -> None:
     preview = preview_file(flat.path.parent, flat.month)
     preview.write_bytes(b"\x89PNG")
     with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
@@ -124,7 +124,7 @@ def test_month_without_a_preview_goes_on(flat: FlatMonth) -> None:
     assert without["preview"].value is None
 
 
-def test_checks_say_what_to_do_where_they_fail() -> None:
+def test_failed_checks_have_a_remedy() -> None:
     specs = metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True)
     assert [(spec.name, spec.blocking, bool(spec.description)) for spec in specs] == [
         ("values_within_bounds", True, True),

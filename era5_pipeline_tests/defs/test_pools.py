@@ -1,4 +1,4 @@
-"""The pool of loads, held by real runs in processes of their own."""
+"""The pool of loads, with real runs in subprocesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MONTHS = ("2020-01", "2020-02", "2020-03")
 
-# Loads take their time, so that they would overlap.
+# Loads are slow enough to overlap.
 PROGRAM = """
 import sys, time
 from era5_pipeline.defs.instance import open_instance
@@ -34,7 +34,7 @@ def dawdle(stage, done, total, unit):
         time.sleep(float(sys.argv[2]))
 with open_instance(read_settings().home) as instance, listening(dawdle):
     run = run_month(instance, Month.parse(sys.argv[1]), overrides={"source": "sample", "area": sys.argv[3]})
-    sys.exit(bool(run.trouble))
+    sys.exit(bool(run.errors))
 """
 
 
@@ -53,17 +53,17 @@ def limit_of(pipeline: Pipeline) -> int:
     return pipeline.instance.event_log_storage.get_concurrency_info(pools.WAREHOUSE).slot_count
 
 
-def test_the_pool_is_there_before_the_first_run(pipeline: Pipeline) -> None:
+def test_pools_exist_before_the_first_run(pipeline: Pipeline) -> None:
     assert limit_of(pipeline) == 2
 
 
-def test_a_limit_that_was_set_stays(pipeline: Pipeline) -> None:
+def test_changed_limit_is_kept(pipeline: Pipeline) -> None:
     pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 5)
     with open_instance(pipeline.home):
         assert limit_of(pipeline) == 5
 
 
-def test_pools_are_made_by_two_at_once(pipeline: Pipeline) -> None:
+def test_two_processes_create_pools_at_the_same_time(pipeline: Pipeline) -> None:
     storage = pipeline.instance.event_log_storage
     for _ in range(5):
         storage.delete_concurrency_limit(pools.WAREHOUSE)
@@ -84,7 +84,7 @@ def test_pools_are_made_by_two_at_once(pipeline: Pipeline) -> None:
         assert limit_of(pipeline) == 2
 
 
-def test_no_more_loads_at_once_than_the_limit(pipeline: Pipeline) -> None:
+def test_limit_of_concurrent_loads_holds(pipeline: Pipeline) -> None:
     pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 1)
     running = [program(month, 1.0) for month in MONTHS]
     assert [process.wait(120) for process in running] == [0, 0, 0]
@@ -100,7 +100,7 @@ def test_no_more_loads_at_once_than_the_limit(pipeline: Pipeline) -> None:
     assert (loads, overlaps) == ((3,), (0,))
 
 
-def test_a_killed_load_gives_its_place_back(pipeline: Pipeline) -> None:
+def test_killed_load_frees_its_slot(pipeline: Pipeline) -> None:
     pipeline.instance.event_log_storage.set_concurrency_slots(pools.WAREHOUSE, 1)
     with program("2020-01", 60) as process:
         assert process.stdout
@@ -109,4 +109,4 @@ def test_a_killed_load_gives_its_place_back(pipeline: Pipeline) -> None:
     with open_instance(pipeline.home):
         info = pipeline.instance.event_log_storage.get_concurrency_info(pools.WAREHOUSE)
         assert info.active_slot_count == 0
-    assert pipeline.run("2020-02", **SMALL).trouble == []
+    assert pipeline.run("2020-02", **SMALL).errors == ()

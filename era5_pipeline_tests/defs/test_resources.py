@@ -1,4 +1,4 @@
-"""What a run may set for itself, and what it may not."""
+"""Settings that a run can override, and settings that it cannot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_every_field_is_a_setting_and_none_is_secret() -> None:
     fields = set(Era5Resource.model_fields)
     assert fields <= set(Settings.model_fields)
-    # What is of the machine, the service or the schedules, not of a run.
+    # Settings of the machine, the service or the schedules, not of a run.
     assert set(Settings.model_fields) - fields == {
         *("home", "database_url", "dagster_database_url", "lock_timeout_seconds"),
         *("cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
@@ -42,7 +42,7 @@ def test_unset_fields_come_from_the_environment(monkeypatch: pytest.MonkeyPatch,
     assert settings.format == "parquet"
 
 
-def test_set_fields_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_fields_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ERA5_SOURCE", "sample")
     monkeypatch.setenv("ERA5_FORCE", "true")
     resource = Era5Resource(source="files", files_dir="/data", format="csv", force=False, sample_hours=3)
@@ -52,6 +52,6 @@ def test_set_fields_win(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("source", "cloud"), ("format", "xlsx"), ("sample_hours", 0)])
-def test_what_cannot_be_meant_is_named(field: str, value: str | int) -> None:
+def test_invalid_field_is_named(field: str, value: str | int) -> None:
     with pytest.raises(UsageError, match=f"ERA5_{field.upper()}"):
         Era5Resource(**{field: value}).settings()  # type: ignore[arg-type]

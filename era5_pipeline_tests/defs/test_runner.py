@@ -1,4 +1,4 @@
-"""Runs in this process: recorded like any other, with what was asked and nothing that is secret."""
+"""Runs in this process: recorded by Dagster with their overrides and no secrets; results and errors for the caller."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from psycopg import sql
 
 from era5_pipeline.defs import dagster_failures as failures
 from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.stage_results import StageResults, current_results
+from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, dagster_dropped, new_pipeline, settings_of
@@ -31,7 +33,7 @@ SECRET = "correct-horse"
 
 @pytest.fixture(scope="module")
 def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """As an ordinary user with a password, which the embedded server does not ask for."""
+    """With an ordinary user, and a password in the URL, which the embedded server does not check."""
     home = tmp_path_factory.mktemp("runner")
     with fresh_role(server_url, "CREATEDB") as role, fresh_database(server_url) as url:
         with psycopg.connect(server_url, autocommit=True) as connection:
@@ -44,7 +46,7 @@ def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_run_is_recorded_with_its_overrides(pipeline: Pipeline) -> None:
     run = pipeline.run("2020-02", **SMALL)
-    assert run.trouble == []
+    assert run.errors == ()
     record = pipeline.instance.get_run_record_by_id(run.run_id)
     assert record is not None
     recorded = record.dagster_run
@@ -53,7 +55,7 @@ def test_run_is_recorded_with_its_overrides(pipeline: Pipeline) -> None:
     assert recorded.tags["dagster/partition"] == "2020-02-01"
     config: Any = recorded.run_config
     assert config["resources"]["era5"]["config"] == SMALL
-    # In PostgreSQL, and nowhere else.
+    # In PostgreSQL, and in no SQLite file.
     name = database_of(pipeline.url) + "_dagster"
     with psycopg.connect(with_database(pipeline.url, name)) as connection:
         row = connection.execute("SELECT status FROM runs WHERE run_id = %s", (run.run_id,)).fetchone()
@@ -61,7 +63,23 @@ def test_run_is_recorded_with_its_overrides(pipeline: Pipeline) -> None:
     assert not list(pipeline.home.rglob("*.db"))
 
 
-def test_password_is_nowhere(pipeline: Pipeline) -> None:
+def test_results_of_the_stages_are_returned(pipeline: Pipeline) -> None:
+    run = pipeline.run("2020-07", **SMALL)
+    raw, flat, load = run.results.raw, run.results.flat, run.results.load
+    assert raw is not None
+    assert flat is not None
+    assert load is not None
+    assert str(raw.raw.month) == str(load.flat.month) == "2020-07"
+    assert raw.rows == flat.flat.rows == load.loaded.rows == 744 * 9
+    assert (run.skipped, run.results.error, run.results.failed_checks) == (None, None, [])
+    # Each run has its own results, and none are kept outside of runs.
+    failed = pipeline.run("2020-07", source="files").results
+    assert (failed.raw, failed.flat, failed.load) == (None, None, None)
+    assert isinstance(failed.error, UsageError)
+    assert current_results() == StageResults()
+
+
+def test_password_is_not_stored_anywhere(pipeline: Pipeline) -> None:
     run = pipeline.run("2020-03", **SMALL)
     assert SECRET in pipeline.url
     name = database_of(pipeline.url) + "_dagster"
@@ -71,52 +89,52 @@ def test_password_is_nowhere(pipeline: Pipeline) -> None:
         for (table,) in tables:
             held = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table))).fetchall()
             assert not any(SECRET in row[0] for row in held), table
-    assert SECRET not in repr(run.facts)
+    assert SECRET not in repr(run)
     assert SECRET not in str(pipeline.instance.get_ref().to_dict())
     for path in pipeline.home.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
-def test_unknown_override_is_no_run(pipeline: Pipeline) -> None:
+def test_unknown_override_is_refused(pipeline: Pipeline) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError, match="colour"):
         pipeline.run("2020-02", colour="red")
 
 
-def test_setting_that_cannot_be_meant_is_usage(pipeline: Pipeline) -> None:
+def test_invalid_override_is_a_usage_error(pipeline: Pipeline) -> None:
     run = pipeline.run("2020-02", source="sample", area="1/2/3")
-    assert [trouble.exit_code for trouble in run.trouble] == [2]
-    assert "'1/2/3' is not an area" in run.trouble[0].message
+    assert [error.exit_code for error in run.errors] == [2]
+    assert "'1/2/3' is not an area" in run.errors[0].message
     assert pipeline.attempts(run, "raw") == 1
 
 
-def test_defect_is_told_apart_and_not_tried_again(pipeline: Pipeline) -> None:
+def test_unexpected_error_is_reported_as_defect_and_not_retried(pipeline: Pipeline) -> None:
     def listener(stage: Stage, done: int, total: int, unit: str) -> None:
         raise ZeroDivisionError("one\ntwo")
 
     with listening(listener):
         run = pipeline.run("2020-04", **SMALL)
-    (trouble,) = run.trouble
-    assert trouble.exit_code == 1
-    assert "ZeroDivisionError: one two" in trouble.message
-    assert trouble.message.startswith("2020-04: ")
-    assert "defect" in trouble.remedy
-    assert run.run_id in trouble.remedy
+    (error,) = run.errors
+    assert error.exit_code == 1
+    assert "ZeroDivisionError: one two" in error.message
+    assert error.message.startswith("2020-04: ")
+    assert "defect" in error.remedy
+    assert run.run_id in error.remedy
     assert pipeline.attempts(run, "raw") == 1
 
 
 @pytest.mark.parametrize("at", ["raw", "flat", "load"])
 def test_ctrl_c_ends_the_run_at_once(pipeline: Pipeline, at: Stage) -> None:
     area = {**SMALL, "area": "10/100/0/110", "sample_hours": 48, "allow_incomplete": True, "force": True}
-    told: list[int] = []
+    interrupted: list[int] = []
 
     def listener(stage: Stage, done: int, total: int, unit: str) -> None:
-        if stage == at and not told:
-            told.append(done)
+        if stage == at and not interrupted:
+            interrupted.append(done)
             os.kill(os.getpid(), signal.SIGINT)
 
     with listening(listener), pytest.raises(KeyboardInterrupt):
         pipeline.run("2020-05", **area)
-    assert told
+    assert interrupted
     run = pipeline.instance.get_runs(limit=1)[0]
     assert run.tags["dagster/partition"] == "2020-05-01"
     assert run.status is dg.DagsterRunStatus.FAILURE
@@ -127,8 +145,8 @@ def test_ctrl_c_ends_the_run_at_once(pipeline: Pipeline, at: Stage) -> None:
     assert pipeline.rows("2020-05") == 0
 
 
-def test_ctrl_c_after_the_last_step_is_not_forgotten(pipeline: Pipeline) -> None:
-    """Between the steps it is Dagster's own code that runs, which holds interrupts back."""
+def test_ctrl_c_after_the_last_step_is_raised(pipeline: Pipeline) -> None:
+    """Between steps, Dagster delays interrupts."""
     seen: list[str] = []
 
     def watch() -> None:
@@ -157,10 +175,10 @@ def test_ctrl_c_after_the_last_step_is_not_forgotten(pipeline: Pipeline) -> None
     assert pipeline.rows("2020-06") == 720 * 9
 
 
-def test_transient_error_is_tried_again(
+def test_transient_error_is_retried(
     server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A database that has no connection free at first, and then has."""
+    """The database has no free connection during the first attempt."""
     monkeypatch.setattr(failures, "RETRIES", dg.RetryPolicy(max_retries=3, delay=0.3))
     with fresh_role(server_url) as role, new_pipeline(server_url, tmp_path) as pipeline:
         with psycopg.connect(server_url, autocommit=True) as admin:
@@ -175,7 +193,7 @@ def test_transient_error_is_tried_again(
             def emit(self, record: logging.LogRecord) -> None:
                 holder.close()
 
-        # The first attempt is over when the second is announced.
+        # Released when the retry is announced, after the first attempt.
         release = Release()
         logger = logging.getLogger(failures.__name__)
         logger.addHandler(release)
@@ -183,16 +201,16 @@ def test_transient_error_is_tried_again(
             run = pipeline.run("2020-02", **SMALL)
         finally:
             logger.removeHandler(release)
-        assert run.trouble == []
+        assert run.errors == ()
         assert [pipeline.attempts(run, stage) for stage in ("raw", "flat")] == [1, 1]
-        # The server may take a moment to see that the connection is free again.
+        # The server may take a moment to free the connection.
         assert pipeline.attempts(run, "weather") in (2, 3)
         assert pipeline.rows("2020-02") == 696 * 9
         assert any("trying again in" in message for message in caplog.messages)
 
-        # And where it stays so: as often as that, then the user is told.
+        # Without a free connection, the error is reported after the last retry.
         with psycopg.connect(users_url):
             run = pipeline.run("2020-03", **SMALL)
-        assert [trouble.exit_code for trouble in run.trouble] == [7]
-        assert "too many connections" in run.trouble[0].message
+        assert [error.exit_code for error in run.errors] == [7]
+        assert "too many connections" in run.errors[0].message
         assert pipeline.attempts(run, "weather") == 4

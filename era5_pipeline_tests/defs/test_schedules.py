@@ -1,7 +1,4 @@
-"""The schedules across a month that is half final when it comes, the clock in our hands, against a store that goes on.
-
-What a tick asks for is run at once, through the real assets; only the waiting between ticks is left out.
-"""
+"""The schedules over several months of simulated time, with a store whose data become final in the meantime."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ LOCATIONS = 9
 
 @dataclass
 class Ticked:
-    """What a tick said, and how the runs that it asked for ended."""
+    """Skip reason of a tick, its run requests, and the results of these runs."""
 
     skipped: str | None
     requests: list[dg.RunRequest]
@@ -45,7 +42,7 @@ class Ticked:
 
 @dataclass
 class World:
-    """A pipeline, the store, and the time in both."""
+    """A pipeline and the store, with a simulated time in both."""
 
     pipeline: Pipeline
     server: CdsServer
@@ -76,7 +73,7 @@ class World:
         )
 
     def temperature(self, month: str) -> float:
-        """The sum over the month, which differs between preliminary and final data."""
+        """The sum of temperatures of a month, which differs between preliminary and final data."""
         with Warehouse(self.pipeline.url).connect() as connection:
             row = connection.execute(
                 "SELECT sum(temperature_2m::float8) FROM weather WHERE time >= %s AND time < %s",
@@ -106,10 +103,10 @@ def world(server_url: str, store: CdsServer, tmp_path_factory: pytest.TempPathFa
         yield World(pipeline, store)
 
 
-def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
+def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
 
-    # Six days after its end, August is asked for: the accumulations of its first seven hours are final already.
+    # August is requested six days after its end. The accumulations of its first seven hours are final already.
     assert world.tick("monthly_update", "2026-09-06T06:00", run=False).months == ["2026-07"]
     ticked = world.tick("monthly_update", "2026-09-07T06:00")
     assert ticked.months == ["2026-08"]
@@ -124,15 +121,17 @@ def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
     assert entry.version == "mixed"
     preliminary = world.temperature("2026-08")
 
-    # From then on it is there, and too young to be asked for again.
-    assert world.tick("monthly_update", "2026-09-08T06:00").skipped == "the newest complete month is in the table"
+    # After the load, August is not requested again until it is old enough.
+    assert (
+        world.tick("monthly_update", "2026-09-08T06:00").skipped == "the newest complete month is already in the table"
+    )
     assert "old enough" in str(world.tick("revise_preliminary", "2026-09-14T07:00").skipped)
     assert "old enough" in str(world.tick("revise_preliminary", "2026-11-23T07:00").skipped)
 
-    # Three months later the store is late: asked anew, August is as it was, and stays preliminary.
+    # After three months the store still has preliminary data: August is requested again, and does not change.
     asked = len(world.server.submissions)
     ticked = world.tick("revise_preliminary", "2026-11-30T07:00")
-    assert ticked.months == []  # November is not over
+    assert ticked.months == []  # three months after August end with November
     ticked = world.tick("revise_preliminary", "2026-12-07T07:00")
     assert ticked.months == ["2026-08"]
     assert len(world.server.submissions) == asked + 1
@@ -142,7 +141,7 @@ def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
     assert (entry.version, entry.revised_at) == ("mixed", None)
     assert world.temperature("2026-08") == preliminary
 
-    # Then it is final: replaced, and it says so.
+    # Once the store has final data, August is replaced, and the ledger records the revision.
     world.server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
     ticked = world.tick("revise_preliminary", "2026-12-14T07:00")
     assert ticked.months == ["2026-08"]
@@ -158,7 +157,7 @@ def test_a_boundary_month_until_it_is_final_and_revised(world: World) -> None:
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
 
 
-def test_final_data_with_the_same_values_leave_the_rows_alone(world: World) -> None:
+def test_final_data_with_equal_values_replace_no_rows(world: World) -> None:
     world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
     world.server.preliminary_differs = False
     world.tick("monthly_update", "2026-09-07T06:00")
@@ -176,7 +175,7 @@ def test_final_data_with_the_same_values_leave_the_rows_alone(world: World) -> N
     assert after.revision["columns_changed"] == []
 
 
-def test_the_current_month_grows_day_by_day_until_it_is_whole(world: World) -> None:
+def test_current_month_is_loaded_daily_until_it_is_complete(world: World) -> None:
     ticked = world.tick("current_month_daily", "2026-09-10T08:00")
     assert ticked.months == ["2026-09"]
     entry = world.pipeline.entry("2026-09")
@@ -193,7 +192,7 @@ def test_the_current_month_grows_day_by_day_until_it_is_whole(world: World) -> N
     assert (entry.state, entry.hours) == ("loaded", 720)
 
 
-def test_a_month_that_is_later_than_usual_is_tried_again_the_next_day(world: World, monkeypatch: Any) -> None:
+def test_unavailable_month_is_skipped_and_tried_again_at_the_next_tick(world: World, monkeypatch: Any) -> None:
     monkeypatch.setenv("ERA5_AVAILABLE_AFTER_DAYS", "0")
     ticked = world.tick("current_month_daily", "2026-09-03T08:00")
     assert ticked.months == ["2026-09"]
@@ -205,7 +204,7 @@ def test_a_month_that_is_later_than_usual_is_tried_again_the_next_day(world: Wor
     assert entry.hours == 2 * 24 + 9
 
 
-def test_a_month_on_its_way_is_not_asked_for_twice(world: World) -> None:
+def test_month_that_is_already_running_is_not_requested(world: World) -> None:
     (request,) = world.tick("monthly_update", "2026-09-07T06:00", run=False).requests
     run = world.pipeline.instance.create_run_for_job(
         defs.resolve_job_def(load_month.name),
@@ -213,17 +212,17 @@ def test_a_month_on_its_way_is_not_asked_for_twice(world: World) -> None:
         tags={"dagster/partition": str(request.partition_key)},
     )
     skipped = world.tick("monthly_update", "2026-09-08T06:00")
-    assert skipped.skipped == "on their way already: 2026-08"
+    assert skipped.skipped == "already queued or running: 2026-08"
     world.pipeline.instance.delete_run(run.run_id)
 
 
-def test_schedules_are_off_until_they_are_switched_on() -> None:
+def test_schedules_are_stopped_by_default() -> None:
     for schedule in SCHEDULES:
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
         assert schedule.execution_timezone == "UTC"
 
 
-def test_a_source_without_news_is_said_at_the_tick(world: World, monkeypatch: Any) -> None:
+def test_source_without_new_data_is_the_skip_reason(world: World, monkeypatch: Any) -> None:
     monkeypatch.setenv("ERA5_SOURCE", "sample")
     skipped = world.tick("monthly_update", "2026-09-07T06:00").skipped
     assert "the source sample does not publish new months" in str(skipped)

@@ -1,4 +1,4 @@
-"""Dagster's storage: PostgreSQL, beside the warehouse, found by the pipeline's own settings."""
+"""Dagster's storage: PostgreSQL, next to the warehouse, found through the pipeline's settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def databases(url: str) -> set[str]:
         return {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
 
 
-def test_is_beside_the_warehouse(server_url: str, tmp_path: Path) -> None:
+def test_storage_is_on_the_server_of_the_warehouse(server_url: str, tmp_path: Path) -> None:
     with fresh_database(server_url) as url, dagster_dropped(url), settings_of(tmp_path, url):
         name = f"{database_of(url)}_dagster"
         assert name not in databases(url)
@@ -38,20 +38,20 @@ def test_is_beside_the_warehouse(server_url: str, tmp_path: Path) -> None:
             assert isinstance(instance.schedule_storage, PostgresScheduleStorage)
             assert database_of(url_of(instance)) == name
             assert instance.get_runs_count() == 0
-            # Elsewhere it is made again of this, which holds no URL.
+            # Other processes create the instance from this reference, which contains no URL.
             reference = instance.get_ref()
             assert "postgresql" not in str(reference.to_dict())
         assert name in databases(url)
         with dg.DagsterInstance.from_ref(reference) as again:
             assert again.get_runs_count() == 0
-        # As `dg` and the daemon open it.
+        # Opened in the way of `dg` and the daemon.
         with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as theirs:
             assert database_of(url_of(theirs)) == name
             assert theirs.run_retries_enabled
             assert not theirs.run_retries_retry_on_asset_or_op_failure
             assert not theirs.telemetry_enabled
             assert not theirs.nux_enabled
-        # Another warehouse has another history, in the same process too.
+        # Another warehouse has another history, even in the same process.
         with (
             fresh_database(server_url) as other,
             dagster_dropped(other),
@@ -61,7 +61,7 @@ def test_is_beside_the_warehouse(server_url: str, tmp_path: Path) -> None:
             assert database_of(url_of(instance)) == f"{database_of(other)}_dagster"
 
 
-def test_may_be_elsewhere(server_url: str, tmp_path: Path) -> None:
+def test_storage_can_have_its_own_url(server_url: str, tmp_path: Path) -> None:
     with (
         fresh_database(server_url) as url,
         fresh_database(server_url) as other,
@@ -72,7 +72,7 @@ def test_may_be_elsewhere(server_url: str, tmp_path: Path) -> None:
         assert f"{database_of(url)}_dagster" not in databases(url)
 
 
-def test_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_unreachable_server_is_named(tmp_path: Path) -> None:
     url = "postgresql://me:correct-horse@127.0.0.1:9/nowhere"
     with (
         settings_of(tmp_path, url),

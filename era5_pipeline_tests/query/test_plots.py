@@ -1,3 +1,5 @@
+"""`query.plots`: maps, previews and series."""
+
 from __future__ import annotations
 
 import io
@@ -13,7 +15,8 @@ from PIL import Image
 from era5_pipeline.model import grid
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, Variable
 from era5_pipeline.query import plots
-from era5_pipeline.query.read import Series, Snapshot, snapshot_of
+from era5_pipeline.query.series import Series
+from era5_pipeline.query.snapshots import Snapshot, snapshot_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +37,7 @@ SCALES = {
 
 
 def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0) -> Snapshot:
-    """Waves over an area, of the variable's usual size."""
+    """Waves over an area, with an amplitude typical of the variable."""
     rectangle = grid.Area.parse(area)
     rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
     latitudes = np.deg2rad(grid.latitudes_of(rows))
@@ -47,7 +50,7 @@ def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 
 
 
 def series_of(hours: int, *, missing: slice | None = None) -> Series:
-    """A year's and a day's wave in every column, from 2023 on; `missing` hours are left out."""
+    """A yearly and a daily cycle in every column, from 2023-01-01 on, without the `missing` hours."""
     number = np.arange(hours)
     if missing:
         number = np.delete(number, missing)
@@ -61,7 +64,7 @@ def texts_of(figure: Figure) -> list[str]:
 
 
 def tick_labels(axes: Axes, which: str) -> list[str]:
-    """The labels of the ticks that lie within the axes."""
+    """The labels of the ticks within the limits of the axes."""
     axes.figure.canvas.draw()
     low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
     axis: Any = axes.xaxis if which == "x" else axes.yaxis
@@ -75,7 +78,7 @@ def colours_in(png: bytes) -> int:
 
 
 def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
-    """The colour that is drawn at a place."""
+    """The colour drawn at a point."""
     file = io.BytesIO()
     figure.savefig(file, format="png")
     picture = Image.open(file).convert("RGB")
@@ -86,9 +89,9 @@ def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> t
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.column)
-def test_a_map_of_each_variable(variable: Variable, tmp_path: Path) -> None:
+def test_map_of_each_variable_is_written(variable: Variable, tmp_path: Path) -> None:
     path = tmp_path / "map.png"
-    plots.plot_map(snapshot_in("10/90/-10/120", variable), path, credit="who made it")
+    plots.plot_map(snapshot_in("10/90/-10/120", variable), path, credit="a credit line")
     png = path.read_bytes()
     with Image.open(path) as picture:
         assert 1000 < picture.width < 2000
@@ -97,9 +100,9 @@ def test_a_map_of_each_variable(variable: Variable, tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["map.png"]
 
 
-def test_a_map_says_what_when_and_of_whom() -> None:
-    figure = plots.map_figure(snapshot_in("-5/105/-8/109"), credit="who made it")
-    assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "who made it"]
+def test_map_names_variable_time_and_credit() -> None:
+    figure = plots.map_figure(snapshot_in("-5/105/-8/109"), credit="a credit line")
+    assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "a credit line"]
     axes, bar = figure.axes
     assert tick_labels(axes, "x") == [
         "105°E",
@@ -117,26 +120,26 @@ def test_a_map_says_what_when_and_of_whom() -> None:
     assert any(isinstance(collection, LineCollection) for collection in axes.collections)
 
 
-def test_the_time_is_shown_in_utc() -> None:
+def test_map_shows_time_in_utc() -> None:
     shown = snapshot_in("-5/105/-8/109")
     there = shown.time.astimezone(datetime.fromisoformat("2018-12-04T11:00+07:00").tzinfo)
     moved = Snapshot(there, shown.variable, shown.latitudes, shown.longitudes, shown.values)
     assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(plots.map_figure(moved))
 
 
-def test_an_amount_says_that_it_is_of_the_hour_before() -> None:
+def test_unit_of_amounts_names_the_hour_before() -> None:
     bar = plots.map_figure(snapshot_in("10/90/-10/120", PRECIPITATION)).axes[1]
     assert bar.get_xlabel() == "mm in the hour before"
 
 
-def test_cells_are_centred_on_their_points() -> None:
+def test_cells_are_centred_on_grid_points() -> None:
     figure = plots.map_figure(snapshot_in("-5/105/-8/109"))
     image = figure.axes[0].images[0]
     assert tuple(image.get_extent()) == (104.875, 109.125, -8.125, -4.875)
     assert figure.axes[0].get_xlim() == (104.875, 109.125)
 
 
-def test_a_degree_is_as_long_both_ways() -> None:
+def test_map_has_true_proportions_at_its_middle_latitude() -> None:
     axes = plots.map_figure(snapshot_in("61/-11/49/3")).axes[0]
     box = axes.get_window_extent()
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
@@ -144,7 +147,7 @@ def test_a_degree_is_as_long_both_ways() -> None:
     assert stretch == pytest.approx(1 / np.cos(np.deg2rad(55.0)), rel=1e-3)
 
 
-def test_the_globe_reaches_from_edge_to_edge() -> None:
+def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
     figure = plots.map_figure(snapshot_in("global"))
     axes = figure.axes[0]
     assert axes.get_xlim() == (-180.0, 180.0)
@@ -156,16 +159,16 @@ def test_the_globe_reaches_from_edge_to_edge() -> None:
     west, _, south, _ = axes.images[0].get_extent()
     assert west < -180.0
     assert south < -90.0
-    # Values go on across the seam: both borders show the column at the antimeridian.
+    # Both borders show the column at the antimeridian.
     shown = np.asarray(axes.images[0].get_array())
     np.testing.assert_array_equal(shown[:, 0], shown[:, -1])
     left, right = (pixel_at(figure, axes, longitude, -40.0) for longitude in (-179.0, 179.0))
     assert np.abs(np.subtract(left, right)).max() < 12
 
 
-def test_across_the_antimeridian_west_is_left() -> None:
+def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
     shown = snapshot_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
-    # One mark at 170 E, in the southwest, that the map has to show there.
+    # A mark in the southwest, at 170 E.
     shown.values[:4, :4] = 50.0
     figure = plots.map_figure(shown)
     axes = figure.axes[0]
@@ -179,7 +182,7 @@ def test_across_the_antimeridian_west_is_left() -> None:
     assert elsewhere[0] <= elsewhere[2] + 50
 
 
-def test_one_point_is_shown_with_its_surroundings() -> None:
+def test_single_point_is_drawn_with_surroundings() -> None:
     figure = plots.map_figure(snapshot_in("-6.25/106.75/-6.25/106.75"))
     axes = figure.axes[0]
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
@@ -190,7 +193,7 @@ def test_one_point_is_shown_with_its_surroundings() -> None:
 
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
-def test_odd_areas_give_maps_of_a_sane_shape(area: str) -> None:
+def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
     figure = plots.map_figure(snapshot_in(area))
     width, height = figure.get_size_inches()
     assert 5.0 <= width <= 11.0
@@ -200,7 +203,7 @@ def test_odd_areas_give_maps_of_a_sane_shape(area: str) -> None:
     assert -90.0 <= south < north <= 90.0
 
 
-def test_temperature_is_about_zero_only_where_it_crosses_it() -> None:
+def test_temperature_scale_is_symmetric_only_if_values_cross_zero() -> None:
     across = plots.map_figure(snapshot_in("60/-40/-60/40")).axes[0].images[0]
     low, high = across.get_clim()
     assert low == -high
@@ -208,14 +211,14 @@ def test_temperature_is_about_zero_only_where_it_crosses_it() -> None:
     assert warm.get_clim()[0] > 0.0
 
 
-def test_wind_is_about_zero_and_cloud_from_none_to_all() -> None:
+def test_wind_scale_is_symmetric_and_cloud_scale_is_0_to_1() -> None:
     wind = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
     assert wind.get_clim()[0] == -wind.get_clim()[1]
     cloud = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
     assert cloud.get_clim() == (0.0, 1.0)
 
 
-def test_no_rain_is_white_and_a_step_has_its_colour_on_every_map() -> None:
+def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
     def colours(top: float) -> tuple[np.ndarray, np.ndarray]:
         shown = snapshot_in("10/90/-10/120", PRECIPITATION)
         shown.values[:] = 0.0
@@ -232,7 +235,7 @@ def test_no_rain_is_white_and_a_step_has_its_colour_on_every_map() -> None:
     assert not (top == 1.0).all()
 
 
-def test_missing_values_are_grey_and_none_at_all_is_said() -> None:
+def test_missing_values_are_grey_and_a_map_without_values_says_so() -> None:
     shown = snapshot_in("-5/105/-8/109")
     shown.values[:] = np.nan
     figure = plots.map_figure(shown)
@@ -242,7 +245,7 @@ def test_missing_values_are_grey_and_none_at_all_is_said() -> None:
 
 @pytest.mark.parametrize("area", ["global", "-5/105/-8/109", "-10/170/-25/-170", "0/0/0/0", "61/-11/49/3"])
 @pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
-def test_previews_are_small(area: str, variable: Variable) -> None:
+def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
     png = plots.preview_map(snapshot_in(area, variable))
     assert len(png) < 40_000
     with Image.open(io.BytesIO(png)) as picture:
@@ -252,18 +255,18 @@ def test_previews_are_small(area: str, variable: Variable) -> None:
     assert colours_in(png) > 10
 
 
-def test_a_preview_of_noise_is_small_too() -> None:
+def test_preview_of_noise_is_under_40_kb() -> None:
     shown = snapshot_in("global", BY_COLUMN["total_cloud_cover"])
     shown.values[:] = np.random.default_rng(0).random(shown.values.shape)
     assert len(plots.preview_map(shown)) < 40_000
 
 
-def test_a_short_series_is_hourly(tmp_path: Path) -> None:
-    figure = plots.series_figure(series_of(48), (TEMPERATURE,), DOHA, credit="who made it")
+def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
+    figure = plots.series_figure(series_of(48), (TEMPERATURE,), DOHA, credit="a credit line")
     assert texts_of(figure) == [
         "2 m temperature at 25.25°N 51.5°E",
         "01 Jan 2023, 00:00 to 02 Jan 2023, 23:00 UTC",
-        "who made it",
+        "a credit line",
     ]
     (axes,) = figure.axes
     assert axes.get_ylabel() == "°C"
@@ -286,14 +289,14 @@ def test_a_short_series_is_hourly(tmp_path: Path) -> None:
         (40 * 365, ["monthly mean", "yearly mean"]),
     ],
 )
-def test_a_longer_series_has_means(days: int, labels: list[str]) -> None:
+def test_longer_series_has_means(days: int, labels: list[str]) -> None:
     (axes,) = plots.series_figure(series_of(days * 24), (TEMPERATURE,), DOHA).axes
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == labels
 
 
-def test_a_daily_mean_is_the_mean_of_the_day() -> None:
+def test_daily_mean_covers_the_utc_day() -> None:
     shown = series_of(20 * 24)
     (axes,) = plots.series_figure(shown, (TEMPERATURE,), DOHA).axes
     (line,) = (line for line in axes.lines if line.get_label() == "daily mean")
@@ -302,7 +305,7 @@ def test_a_daily_mean_is_the_mean_of_the_day() -> None:
     assert np.asarray(line.get_xdata())[0] == np.datetime64("2023-01-01T12:00")
 
 
-def test_lines_break_where_hours_are_missing() -> None:
+def test_lines_have_gaps_where_hours_are_missing() -> None:
     # Day 6 lacks 12 of its hours, so it has no mean either.
     (axes,) = plots.series_figure(series_of(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA).axes
     lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
@@ -310,14 +313,14 @@ def test_lines_break_where_hours_are_missing() -> None:
     assert np.flatnonzero(np.isnan(lines["daily mean"])).tolist() == [5]
 
 
-def test_a_lonely_hour_is_a_dot() -> None:
+def test_single_hour_is_a_dot() -> None:
     figure = plots.series_figure(series_of(1), (TEMPERATURE,), DOHA)
     (axes,) = figure.axes
     assert any(line.get_marker() == "." and np.size(line.get_xdata()) == 1 for line in axes.lines)
     assert "01 Jan 2023, 00:00 UTC" in texts_of(figure)
 
 
-def test_rain_is_summed_by_day_and_midnight_belongs_to_the_day_before() -> None:
+def test_daily_precipitation_includes_the_following_midnight() -> None:
     times = np.datetime64("2023-01-01T01", "s") + np.arange(30 * 24) * np.timedelta64(3600, "s")
     amounts = np.zeros(len(times), dtype=np.float32)
     amounts[times == np.datetime64("2023-01-05T00")] = 3.0
@@ -329,7 +332,7 @@ def test_rain_is_summed_by_day_and_midnight_belongs_to_the_day_before() -> None:
     assert heights[3:5] == pytest.approx([3.0, 4.0])
 
 
-def test_several_variables_are_panels_on_one_axis() -> None:
+def test_several_variables_share_the_time_axis() -> None:
     shown = series_of(24 * 31)
     shown.values["snowfall"][:] = np.nan
     figure = plots.series_figure(shown, VARIABLES, DOHA)
@@ -341,8 +344,8 @@ def test_several_variables_are_panels_on_one_axis() -> None:
     assert texts_of(figure)[0] == "Weather at 25.25°N 51.5°E"
 
 
-def test_a_noisy_lifetime_is_drawn() -> None:
-    # 20 years by the hour would be refused by Agg in one piece; the pieces are what this is about.
+def test_long_noisy_series_is_drawn_in_pieces() -> None:
+    # Agg would fail on 20 years of hours in one piece. A few years are enough to check that the line is split.
     hours = 3 * 365 * 24
     shown = series_of(hours)
     shown.values["temperature_2m"][:] = np.random.default_rng(0).normal(size=hours)
@@ -373,7 +376,7 @@ def test_latitude_labels(degrees: float, label: str) -> None:
     assert plots.latitude_label(degrees) == label
 
 
-def test_a_failed_picture_leaves_the_old_one(tmp_path: Path) -> None:
+def test_failed_plot_keeps_the_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     path.write_bytes(b"before")
     broken = Series(np.zeros(0, dtype="datetime64[s]"), {"temperature_2m": np.zeros(0, dtype=np.float32)})

@@ -1,14 +1,14 @@
-"""Pictures of what `query` reads: maps, series and small previews, as PNG.
+"""PNG plots of what `query` reads: maps, time series and small previews.
 
-Here: how each variable looks (`looks`), figures (`figures`), what is drawn (`maps`, `series`). Not here: reading
-data, or deciding what to draw.
+Here: titles and colours of variables (`variable_styles`), layout of figures (`figures`), and the plots (`map_plots`,
+`series_plots`, `coastlines`). Not here: reading data, or choosing what to draw.
 
-Figures are matplotlib's `Figure` on the Agg canvas, without pyplot: no display and no global state, so several
-threads may draw at once. The functions that end in `_figure` build one; the others save it.
+Figures are matplotlib's `Figure` on the Agg canvas, without pyplot: they need no display and no global state, so that
+threads can draw at the same time. Functions that end in `_figure` return a figure; the others return or write PNG.
 """
 
 from era5_pipeline.query.plots.figures import latitude_label, longitude_label
-from era5_pipeline.query.plots.maps import map_figure, plot_map, preview_map
+from era5_pipeline.query.plots.map_plots import map_figure, plot_map, preview_map
 from era5_pipeline.query.plots.series_plots import plot_series, series_figure
 
 __all__ = [

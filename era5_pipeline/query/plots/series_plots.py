@@ -1,4 +1,4 @@
-"""A location's series: a panel per variable, hours with their means, or totals as bars."""
+"""Time series of a location: one panel per variable, with hours and means as lines, or totals as bars."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from era5_pipeline.query.plots.figures import (
     print_title,
     save,
 )
-from era5_pipeline.query.plots.looks import FAINT, INK, look_of
+from era5_pipeline.query.plots.variable_styles import FAINT, INK, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.query.read import Series
+    from era5_pipeline.query.series import Series
 
     FloatArray = npt.NDArray[np.float32]
     TimeArray = npt.NDArray[np.datetime64]
@@ -46,24 +46,24 @@ _LABELS = {
     "M": ("monthly mean", "month"),
     "Y": ("yearly mean", "year"),
 }
-# The longest series for which each pair of periods is drawn: the finer one thin, the coarser one bold.
+# The longest series for each pair of periods: the finer one is drawn thin, the coarser one bold.
 _TIERS: tuple[tuple[np.timedelta64, Period, Period], ...] = (
     (np.timedelta64(10, "D"), "h", "h"),
     (np.timedelta64(3 * 366, "D"), "h", "D"),
     (np.timedelta64(30 * 366, "D"), "D", "M"),
 )
 _LONGEST_TIER: tuple[Period, Period] = ("M", "Y")
-# A mean or a total of fewer hours than this part would tell of the hours that happen to be there.
+# The part of a period's hours that its mean or total needs; with fewer, it would not represent the period.
 _ENOUGH = 0.75
 
 
 def series_figure(series: Series, variables: tuple[Variable, ...], location: Location, *, credit: str = "") -> Figure:
-    """Draw a location's series, one panel per variable, below one another on the same time axis.
+    """Draw the series of a location: one panel per variable, stacked, on the same time axis.
 
-    Up to ten days are drawn hour by hour; longer ones have the hours thin and their daily means bold, and
-    beyond 3 years days and months, beyond 30 years months and years. Of amounts (mm), the totals of the
-    coarser period are drawn as bars. A mean or total needs three quarters of its hours (which then speak for
-    the rest); lines break where hours are missing. `credit` is printed small at the foot.
+    Up to ten days are drawn by the hour, longer series with hours (thin) and daily means (bold), from 3 years on with
+    days and months, from 30 years on with months and years. Amounts (mm) are bars of totals over the coarser period. A
+    mean or total needs three quarters of its hours, and is then scaled to all of them; lines have gaps where hours are
+    missing. `credit` is printed small at the bottom.
     """
     is_single = len(variables) == 1
     panel, gap, top = (3.1, 0.0, 0.85) if is_single else (1.8, 0.34, 1.05)
@@ -81,10 +81,10 @@ def series_figure(series: Series, variables: tuple[Variable, ...], location: Loc
         _time_axis(axes, series.times, is_lowest=number == 0)
         is_highest = number == len(variables) - 1
         if not is_single:
-            axes.set_title(look_of(variable).title, fontsize=9, loc="left", color=INK, pad=4)
+            axes.set_title(style_of(variable).title, fontsize=9, loc="left", color=INK, pad=4)
         if is_highest and axes.get_legend_handles_labels()[1]:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=2)
-    title = look_of(variables[0]).title if is_single else "Weather"
+    title = style_of(variables[0]).title if is_single else "Weather"
     place = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
     print_title(figure, _SERIES_LEFT, f"{title} at {place}", _time_span(series.times))
     print_credit(figure, _SERIES_LEFT, credit)
@@ -99,7 +99,7 @@ def plot_series(
     *,
     credit: str = "",
 ) -> None:
-    """Write `series_figure` of one variable, or several, to `path` as PNG, whole or not at all.
+    """Write `series_figure` of one or more variables to `path` as PNG, atomically.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
@@ -109,7 +109,7 @@ def plot_series(
 
 
 def _draw_series(axes: Axes, times: TimeArray, values: FloatArray, variable: Variable) -> None:
-    look = look_of(variable)
+    style = style_of(variable)
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
     fine, coarse = next(tiers, _LONGEST_TIER)
     axes.set_axisbelow(True)
@@ -117,19 +117,19 @@ def _draw_series(axes: Axes, times: TimeArray, values: FloatArray, variable: Var
     axes.tick_params(labelsize=8, width=0.5, length=3, colors=INK)
     axes.spines[["right", "top"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.6)
-    unit = look.unit
+    unit = style.unit
     if variable.step_type == "accum":
-        unit = f"{look.unit} per {_LABELS[coarse][1]}"
-        _draw_totals(axes, times, values, look.line, coarse)
+        unit = f"{style.unit} per {_LABELS[coarse][1]}"
+        _draw_totals(axes, times, values, style.line, coarse)
     elif fine == coarse:
-        _draw_line(axes, times, values, fine, look.line, width=1.4)
+        _draw_line(axes, times, values, fine, style.line, width=1.4)
     else:
-        _draw_line(axes, times, values, fine, look.line, width=0.5, alpha=0.45, label=_LABELS[fine][0])
-        _draw_line(axes, times, values, coarse, look.line, width=1.5, label=_LABELS[coarse][0])
+        _draw_line(axes, times, values, fine, style.line, width=0.5, alpha=0.45, label=_LABELS[fine][0])
+        _draw_line(axes, times, values, coarse, style.line, width=1.5, label=_LABELS[coarse][0])
     axes.set_ylabel(unit, fontsize=9, color=INK)
-    if look.scale == "symmetric":
+    if style.scale == "symmetric":
         axes.axhline(0.0, color=FAINT, linewidth=0.6, zorder=1)
-    if look.scale == "fraction":
+    if style.scale == "fraction":
         axes.set_ylim(-0.02, 1.02)
     if not np.isfinite(values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
@@ -146,7 +146,7 @@ def _draw_line(
     alpha: float = 1.0,
     label: str = "",
 ) -> None:
-    """Draw the means of periods as a line, at their middles; one without neighbours as a dot."""
+    """Draw means as a line through the middles of their periods; a mean without neighbours as a dot."""
     starts, means = _means(times, values, period)
     begin, end = _seconds(starts), _seconds(starts + 1)
     at = begin if period == "h" else begin + (end - begin) // 2
@@ -159,18 +159,18 @@ def _draw_line(
 
 
 def _pieces(count: int) -> Iterator[slice]:
-    """Cut a line of `count` points into pieces that join: Agg may refuse a noisy one that is longer."""
+    """Split a line of `count` points into adjoining pieces: Agg may fail on a longer noisy line."""
     for start in range(0, max(count - 1, 1), 20_000):
         yield slice(start, start + 20_001)
 
 
 def _draw_totals(axes: Axes, times: TimeArray, values: FloatArray, colour: str, period: Period) -> None:
-    """Draw the totals of periods as bars as wide as the periods."""
-    # An amount stamped 00:00 fell in the hour before, so it belongs to the day, or month, before.
+    """Draw the totals of periods as bars of the width of the periods."""
+    # An amount with valid time 00:00 fell in the hour before, which belongs to the previous day, or month.
     starts, means = _means(times - np.timedelta64(1, "h"), values, period)
     totals = np.nan_to_num(means) * _hours(starts)
     begin, end = _seconds(starts), _seconds(starts + 1)
-    # Bars of years and months are apart by a seam; those of a year's days are too thin for one.
+    # Bars are separated by a thin line, unless they are too many and too thin for it.
     seam = 0.3 if len(starts) < 200 else 0.0
     axes.bar(
         begin,
@@ -186,7 +186,7 @@ def _draw_totals(axes: Axes, times: TimeArray, values: FloatArray, colour: str, 
 
 
 def _means(times: TimeArray, values: FloatArray, period: Period) -> tuple[TimeArray, npt.NDArray[np.float64]]:
-    """Give every period from first to last (k,), and its mean (k,), NaN where too many hours are missing."""
+    """Every period from first to last (k,), and its mean (k,), NaN if too many hours are missing."""
     periods = times.astype(f"datetime64[{period}]")
     number = (periods - periods[0]).astype(np.int64)
     starts = periods[0] + np.arange(int(number[-1]) + 1)
@@ -208,13 +208,13 @@ def _seconds(times: TimeArray) -> TimeArray:
 
 def _time_axis(axes: Axes, times: TimeArray, *, is_lowest: bool) -> None:
     locator = dates.AutoDateLocator(tz=UTC, minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
-    # The subtitle gives the dates, so there is no need for the offset that repeats the last of them.
+    # No offset text: the subtitle already has the dates.
     formatter = dates.ConciseDateFormatter(  # type: ignore[no-untyped-call]
         locator, tz=UTC, show_offset=False, zero_formats=["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M"]
     )
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(formatter)
-    # An hour at least, in which the first hour's amount fell.
+    # At least one hour, because the first amount fell in the hour before its valid time.
     margin = np.maximum((times[-1] - times[0]) // 100, np.timedelta64(3600, "s"))
     axes.set_xlim(times[0] - margin, times[-1] + margin)
     axes.tick_params(labelbottom=is_lowest)

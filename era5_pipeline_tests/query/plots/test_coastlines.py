@@ -19,11 +19,11 @@ def bounds(lines: list[np.ndarray]) -> np.ndarray:
 
 
 def pieces(lines: list[np.ndarray]) -> np.ndarray:
-    """All pieces of all lines, (k, 2, 2)."""
+    """All segments of all lines, (k, 2, 2)."""
     return np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in lines])
 
 
-def test_the_globe_in_less_than_a_second() -> None:
+def test_global_coastlines_take_less_than_a_second() -> None:
     begin = time.perf_counter()
     lines = coastlines(-180.0, 180.0, -90.0, 90.0)
     assert time.perf_counter() - begin < 1.0
@@ -31,7 +31,7 @@ def test_the_globe_in_less_than_a_second() -> None:
     found = bounds(lines)
     assert found[:, 0].min() >= -180.0
     assert found[:, 1].max() <= 180.0
-    # From Antarctica's ice to the north of Greenland.
+    # From Antarctica to the north of Greenland.
     assert found[:, 2].min() < -75.0
     assert found[:, 3].max() > 83.0
 
@@ -40,16 +40,16 @@ def test_the_globe_in_less_than_a_second() -> None:
     ("west", "east", "south", "north"),
     [(-180.0, 180.0, -90.0, 90.0), (0.0, 360.0, -90.0, 90.0), (-60.0, 60.0, -90.0, -60.0)],
 )
-def test_no_line_where_polygons_are_cut(west: float, east: float, south: float, north: float) -> None:
+def test_cuts_of_polygons_are_not_drawn(west: float, east: float, south: float, north: float) -> None:
     longitudes = pieces(coastlines(west, east, south, north))[:, :, 0] % 180.0
     latitudes = pieces(coastlines(west, east, south, north))[:, :, 1]
     assert not (longitudes == 0.0).all(axis=1).any()
     assert not (latitudes == -90.0).all(axis=1).any()
-    # Nor a line across the map, from one side to the other.
+    # There is also no line across the map, from one side to the other.
     assert np.abs(np.diff(pieces(coastlines(west, east, south, north))[:, :, 0])).max() < 20.0
 
 
-def test_java_lies_where_it_lies() -> None:
+def test_java_is_at_its_location() -> None:
     lines = coastlines(105.0, 109.0, -8.0, -5.0)
     java = max(lines, key=len)
     jakarta_bay = np.array([106.8, -6.1])
@@ -57,7 +57,7 @@ def test_java_lies_where_it_lies() -> None:
 
 
 @pytest.mark.parametrize("turn", [-360.0, 360.0])
-def test_a_window_of_another_turn_has_the_same_lines(turn: float) -> None:
+def test_window_shifted_by_360_degrees_has_the_same_lines(turn: float) -> None:
     here = coastlines(105.0, 109.0, -8.0, -5.0)
     there = coastlines(105.0 + turn, 109.0 + turn, -8.0, -5.0)
     assert len(here) == len(there)
@@ -65,15 +65,15 @@ def test_a_window_of_another_turn_has_the_same_lines(turn: float) -> None:
         np.testing.assert_allclose(line + np.array([turn, 0.0]), same, atol=FRACTION_OF_TURN)
 
 
-def test_across_the_antimeridian_both_sides_are_there() -> None:
+def test_window_across_the_antimeridian_has_both_sides() -> None:
     found = bounds(coastlines(160.0, 200.0, 60.0, 72.0))
     assert found[:, 0].min() < 165.0  # Siberia
     assert found[:, 1].max() > 195.0  # Alaska
-    # Chukotka's coast goes on past 180: its two parts meet there.
+    # Chukotka's coast continues past 180 without a gap.
     assert np.isclose(found[:, :2], 180.0).sum() >= 2
 
 
-def test_a_smaller_window_has_finer_lines() -> None:
+def test_smaller_window_has_higher_resolution() -> None:
     def spacing(width: float) -> float:
         """The mean distance of vertices, in degrees, around Iceland."""
         found = pieces(coastlines(-19.0 - width / 2, -19.0 + width / 2, 63.0, 67.0))
@@ -83,7 +83,7 @@ def test_a_smaller_window_has_finer_lines() -> None:
     assert spacing(12.0) < spacing(100.0) / 2 < spacing(300.0) / 4
 
 
-def test_open_sea_has_none() -> None:
+def test_open_sea_has_no_lines() -> None:
     assert coastlines(-140.0, -138.0, -50.0, -48.0) == []
 
 
@@ -94,7 +94,7 @@ def test_open_sea_has_none() -> None:
     south=st.floats(-90.0, 89.5),
     height=st.floats(0.5, 180.0),
 )
-def test_lines_touch_their_window_and_leave_it_by_one_vertex(
+def test_lines_end_at_most_one_vertex_outside_the_window(
     west: float, width: float, south: float, height: float
 ) -> None:
     east, north = west + width, min(south + height, 90.0)

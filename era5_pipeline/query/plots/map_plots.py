@@ -1,4 +1,4 @@
-"""Maps and small previews of a snapshot: cells, coastlines, colour bar, degrees."""
+"""Maps and small previews of a snapshot: grid cells, coastlines, colour bar, degrees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from era5_pipeline.query.plots.figures import (
     print_title,
     save,
 )
-from era5_pipeline.query.plots.looks import FAINT, INK, NO_DATA, colours_of, look_of, widened
+from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, colour_scale, style_of, widened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-    from era5_pipeline.query.read import Snapshot
+    from era5_pipeline.query.snapshots import Snapshot
 
 Extend = Literal["neither", "min", "max", "both"]
 Window = tuple[float, float, float, float]  # west, east, south, north in degrees
@@ -43,9 +43,9 @@ _MAP_NARROWEST_FIGURE = 5.0
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 0.75, 0.45, 0.85, 0.4
 _BAR_THICKNESS, _BAR_GAP, _BAR_LABELS = 0.16, 0.42, 0.45
 _TICK_SPACING = 0.7
-# Degrees: a single point is shown with some coast around it. And no map is a mere strip, or many times as
-# tall as wide.
+# Degrees: a single point is shown with its surroundings.
 _SMALLEST_WINDOW = 2.0
+# Limits of the map's shape: width to height, and height of a degree of latitude to width of one of longitude.
 _WIDEST_RATIO = 2.6
 _HIGHEST_STRETCH = 4.0
 
@@ -55,18 +55,18 @@ _PREVIEW_BYTES = 40_000
 
 
 def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
-    """Draw a snapshot as a map: cells, coastlines, colour bar, degrees, and the valid time in UTC above.
+    """Draw a snapshot as a map: grid cells, coastlines, colour bar, degrees, and the valid time (UTC) as title.
 
-    Cells without a value are grey. The figure is 5 to 11 inches wide, as the area's shape asks for; `credit`
-    is printed small at its foot.
+    Cells without a value are grey. The figure is 5 to 11 inches wide, depending on the shape of the area; `credit` is
+    printed small at the bottom.
     """
-    look = look_of(snapshot.variable)
+    style = style_of(snapshot.variable)
     window = _window(snapshot)
     width, height = _map_size(window)
     is_wide = width >= 1.2 * height
     bottom = _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
-    # A narrow map still needs room for its title.
+    # A narrow map still needs space for its title.
     size = (max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE), bottom + height + _MAP_TOP)
     figure = new_figure(*size)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
@@ -80,14 +80,14 @@ def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
     _colour_bar(figure, image, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
     is_amount = snapshot.variable.step_type == "accum"
-    axis.set_label_text(f"{look.unit} in the hour before" if is_amount else look.unit, color=INK, fontsize=9)
-    print_title(figure, _MAP_LEFT, look.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
+    axis.set_label_text(f"{style.unit} in the hour before" if is_amount else style.unit, color=INK, fontsize=9)
+    print_title(figure, _MAP_LEFT, style.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
     print_credit(figure, _MAP_LEFT, credit)
     return figure
 
 
 def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "") -> None:
-    """Write `map_figure` to `path` as PNG, whole or not at all.
+    """Write `map_figure` to `path` as PNG, atomically.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
@@ -96,7 +96,7 @@ def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "") -> None:
 
 
 def preview_map(snapshot: Snapshot) -> bytes:
-    """Draw a snapshot small, with a colour bar but no title: PNG, 360 pixels wide, under 40 kB."""
+    """A small map with a colour bar and no title: PNG, 360 pixels wide, under 40 kB."""
     window = _window(snapshot)
     width, height = _map_size(window)
     scale = min(_PREVIEW_WIDTH / width, _PREVIEW_MAP_HEIGHT / height)
@@ -113,20 +113,18 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    figure.text(0.885, 0.17 / (bar_height + height), look_of(snapshot.variable).unit, fontsize=6, color=INK)
-    return _small_png(figure)
+    figure.text(0.885, 0.17 / (bar_height + height), style_of(snapshot.variable).unit, fontsize=6, color=INK)
+    return _compressed_png(figure)
 
 
-def _small_png(figure: Figure) -> bytes:
+def _compressed_png(figure: Figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     picture = Image.open(file).convert("RGB")
-    # All colours where they fit. Else as many as fit: a noisy field needs fewer to stay small, down to 3 bits
-    # a pixel.
+    # All colours if the file is small enough; otherwise as many as possible, for a noisy field down to 3 bits a pixel.
     for colours in (None, 256, 128, 64, 32, 16, 8):
         file = io.BytesIO()
-        # Colours are chosen by how far they are apart, not by how often they occur, or the colour bar would
-        # lose its.
+        # MAXCOVERAGE chooses colours by their distance, not their frequency, and so keeps those of the colour bar.
         reduced = picture.quantize(colours, Image.Quantize.MAXCOVERAGE) if colours else picture
         reduced.save(file, "png", optimize=True)
         if file.tell() < _PREVIEW_BYTES:
@@ -135,7 +133,7 @@ def _small_png(figure: Figure) -> bytes:
 
 
 def _window(snapshot: Snapshot) -> Window:
-    """Find what the map shows: the cells, and more around a very small or very long area."""
+    """The area to draw: the cells, widened for a very small or very long area."""
     half = STEP_DEGREES / 2
     west, east = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
     south, north = (
@@ -148,7 +146,7 @@ def _window(snapshot: Snapshot) -> Window:
     stretch = _stretch(south, north)
     tall = max(north - south, _SMALLEST_WINDOW, (east - west) / stretch / _WIDEST_RATIO)
     south, north = widened(south, north, tall)
-    # Beyond a pole there is nothing to show; the widening stops there.
+    # The window ends at the poles.
     south, north = max(south - max(north - 90.0, 0.0), -90.0), min(north + max(-90.0 - south, 0.0), 90.0)
     wide = min(max(east - west, _SMALLEST_WINDOW * stretch, tall * stretch / _WIDEST_RATIO), 360.0)
     west, east = widened(west, east, wide)
@@ -156,12 +154,12 @@ def _window(snapshot: Snapshot) -> Window:
 
 
 def _stretch(south: float, north: float) -> float:
-    """Give how many times longer a degree of latitude is drawn than one of longitude."""
+    """Length of a degree of latitude on the map, as a multiple of one of longitude."""
     return min(1.0 / max(float(np.cos(np.deg2rad((south + north) / 2))), 1e-6), _HIGHEST_STRETCH)
 
 
 def _map_size(window: Window) -> tuple[float, float]:
-    """Give the width and height of the map, in inches."""
+    """Width and height of the map, in inches."""
     west, east, south, north = window
     ratio = (east - west) / ((north - south) * _stretch(south, north))
     if ratio * _MAP_TALLEST >= _MAP_WIDEST:
@@ -172,19 +170,18 @@ def _map_size(window: Window) -> tuple[float, float]:
 def _draw_map(
     axes: Axes, snapshot: Snapshot, window: Window, *, line_width: float, is_small: bool = False
 ) -> AxesImage:
-    """Draw cells and coastlines; `is_small` averages cells that share a pixel."""
+    """Draw cells and coastlines; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
     half = STEP_DEGREES / 2
     values = snapshot.values
     first, last = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
     if len(snapshot.longitudes) == N_LONGITUDES:
-        # The window's borders halve one column of cells: one half is drawn at each side.
+        # The border of the window cuts one column of cells in half: one half is drawn on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
         first -= STEP_DEGREES
-    colours, norm = colours_of(snapshot.variable, snapshot.values)
+    colours, norm = colour_scale(snapshot.variable, snapshot.values)
     axes.set_facecolor(NO_DATA)
-    # All cells are equal, so an image shows the same as a mesh of a million quadrilaterals, and is drawn much
-    # faster.
+    # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
         np.ma.masked_invalid(values),
         extent=(first, last, float(snapshot.latitudes[0]) - half, float(snapshot.latitudes[-1]) + half),
@@ -197,7 +194,7 @@ def _draw_map(
     if not np.isfinite(snapshot.values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
     lines = coastlines(west, east, south, north)
-    # A pale seam below the line keeps it visible on dark colours.
+    # A pale line below keeps the coast visible on dark colours.
     for colour, width, alpha in (("white", 3 * line_width, 0.3), (INK, line_width, 1.0)):
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False)
     axes.set_xlim(west, east)
@@ -220,12 +217,12 @@ def _colour_bar(
 
 
 def _extend(image: AxesImage) -> Extend:
-    """Tell which ends of the colour bar are pointed: those beyond which there are values."""
+    """The ends of the colour bar to draw pointed: those with values outside the range."""
     values = image.get_array()
     if values is None or not np.ma.count(values):
         return "neither"
     low, high = image.get_clim()
-    # Not for the half step by which packed files leave 0 to 1, and dip below an amount of 0.
+    # The tolerance is for packed files, whose values may be half a packing step outside 0 to 1, or below 0 mm.
     above = float(values.max()) > high + 0.002
     below = float(values.min()) < low - 0.002 and not isinstance(image.norm, BoundaryNorm)
     if below:
@@ -248,6 +245,6 @@ def _degree_axes(axes: Axes, window: Window, width: float, height: float) -> Non
 
 
 def _degree_step(length: float, most: float) -> float:
-    """Choose the degrees between ticks, so that there are at most `most` intervals."""
+    """Degrees between ticks, for at most `most` intervals."""
     steps = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0)
     return next((step for step in steps if length / step <= most), steps[-1])

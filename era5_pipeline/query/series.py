@@ -1,0 +1,97 @@
+"""Hours of one location, as numpy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psycopg import sql
+
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.query.available import hours_held, nearest_point, point_name, some_row
+from era5_pipeline.query.fetch import fetch_array
+from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.variables import Variable
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One location's rows: `times` (n,) ascending, in UTC, and `values` (n,) of each column.
+
+    Values are float32 in the table's units; NULL is NaN. Hours without a row are left out.
+    """
+
+    times: npt.NDArray[np.datetime64]
+    values: Mapping[str, npt.NDArray[np.float32]]
+
+
+def read_series(
+    connection: psycopg.Connection[Any],
+    location: Location,
+    columns: tuple[Variable, ...],
+    start: datetime | None,
+    end: datetime | None,
+) -> Series:
+    """All rows of a location with `start <= time < end` (aware; None: unlimited).
+
+    The connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if there are none; it names the hours that the table holds, or the nearest location.
+    """
+    query = sql.SQL(read_sql("series")).format(
+        columns=sql.SQL(", ").join(_or_nan(variable.column) for variable in columns)
+    )
+    dtype = np.dtype([("time", "i8"), *((variable.column, "f4") for variable in columns)])
+    rows = fetch_array(connection, query, {"location_id": location.location_id, "start": start, "end": end}, dtype)
+    if not rows.size:
+        raise _no_series(connection, location, start, end)
+    return Series(
+        times=rows["time"].astype("datetime64[s]"),
+        values={variable.column: np.ascontiguousarray(rows[variable.column]) for variable in columns},
+    )
+
+
+def _or_nan(column: str) -> sql.Composed:
+    return sql.SQL("coalesce({}, 'NaN')").format(sql.Identifier(column))
+
+
+def _no_series(
+    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
+) -> NoDataError:
+    place = f"location {location.location_id} ({point_name(location.latitude, location.longitude)})"
+    held = hours_held(connection, location.location_id)
+    if held:
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; it holds {held}",
+            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    time, some_id = some_row(connection)
+    ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
+    nearest = nearest_point(ids, location.latitude, location.longitude)
+    return NoDataError(
+        f"{place}: the table has nothing there; at {time:%Y-%m-%d %H:%M} UTC the nearest of its {len(ids):,} "
+        f"locations is {nearest}, and it holds {hours_held(connection, some_id)}",
+        remedy="Ask for a place in the area that was loaded, or load the months with a larger area.",
+    )
+
+
+def _range(start: datetime | None, end: datetime | None) -> str:
+    texts = []
+    if start:
+        texts.append(f"from {start.astimezone(UTC):%Y-%m-%d %H:%M}")
+    if end:
+        texts.append(f"{'to ' if start else ''}before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
+    return " ".join((*texts, "UTC")) if texts else "at all"

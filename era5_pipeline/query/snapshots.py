@@ -1,0 +1,122 @@
+"""One hour of one variable on a rectangle of the grid, as numpy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psycopg import sql
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.query.available import hours_held, nearest_point, some_row
+from era5_pipeline.query.fetch import fetch_array
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.model.variables import Variable
+
+    FloatArray = npt.NDArray[np.float32]
+
+EVERYWHERE = grid.Area(90.0, -180.0, -90.0, 180.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One variable at one hour, on the smallest rectangle of the grid that holds all locations found.
+
+    `latitudes` (n,) ascend from the south, `longitudes` (m,) from the west; both are degrees in float32, 0.25 apart.
+    Longitudes are in (-180, 180], except where the rectangle crosses the antimeridian: there they continue past 180, so
+    that they ascend (180.25 is 179.75 W). `values` (n, m) float32 are in the table's units, NaN for NULL or no row.
+    """
+
+    time: datetime
+    variable: Variable
+    latitudes: FloatArray
+    longitudes: FloatArray
+    values: FloatArray
+
+
+def read_snapshot(
+    connection: psycopg.Connection[Any], time: datetime, variable: Variable, area: grid.Area | None = None
+) -> Snapshot:
+    """One variable at the hour `time` (aware), in `area`, or at all locations of the table.
+
+    The connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if there is no row; it names the hours that the table holds, or the nearest location.
+    """
+    rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
+    if not rows.size:
+        raise _no_snapshot(connection, time, area)
+    return snapshot_of(time, variable, rows["location_id"], rows["value"])
+
+
+def snapshot_of(
+    time: datetime, variable: Variable, location_ids: npt.NDArray[np.int32], values: FloatArray
+) -> Snapshot:
+    """Arrange values (k,) at locations (k,), in any order, k > 0, on the rectangle of a `Snapshot`."""
+    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
+    south = int(rows.min())
+    west, width = _narrowest_arc(columns)
+    filled = np.full((int(rows.max()) - south + 1, width), np.nan, dtype=np.float32)
+    filled[rows - south, (columns - west) % grid.N_LONGITUDES] = values
+    return Snapshot(
+        time=time.astimezone(UTC),
+        variable=variable,
+        latitudes=grid.latitudes_of(np.arange(south, south + filled.shape[0])),
+        longitudes=grid.longitudes_of(np.arange(west, west + width)),
+        values=filled,
+    )
+
+
+def locations_at(
+    connection: psycopg.Connection[Any], time: datetime, column: str, area: grid.Area
+) -> npt.NDArray[np.void]:
+    """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
+    latitudes = area.latitude_indices()
+    west, width = _narrowest_arc(area.longitude_indices())
+    parameters = {
+        "time": time,
+        "first_id": int(grid.location_ids(latitudes[0], 0)),
+        "last_id": int(grid.location_ids(latitudes[-1], grid.N_LONGITUDES - 1)),
+        "columns": grid.N_LONGITUDES,
+        "west_index": west,
+        "width": width,
+    }
+    query = sql.SQL(read_sql("snapshot")).format(column=sql.Identifier(column))
+    return fetch_array(connection, query, parameters, np.dtype([("location_id", "i4"), ("value", "f4")]))
+
+
+def _narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
+    """Western end and width, in grid columns, of the shortest arc that contains all these columns (n,)."""
+    found = np.unique(columns)
+    gaps = np.diff(found, append=found[0] + grid.N_LONGITUDES)
+    # The arc leaves out the widest gap; of several, the last one, so that a whole parallel begins at the antimeridian.
+    widest = len(gaps) - 1 - int(np.argmax(gaps[::-1]))
+    west = int(found[(widest + 1) % len(found)])
+    return west, grid.N_LONGITUDES - int(gaps[widest]) + 1
+
+
+def _no_snapshot(connection: psycopg.Connection[Any], time: datetime, area: grid.Area | None) -> NoDataError:
+    when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
+    if area and ids.size:
+        west, width = _narrowest_arc(area.longitude_indices())
+        longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
+        nearest = nearest_point(ids, (area.north + area.south) / 2, longitude)
+        return NoDataError(
+            f"{when}: the table has no location in {area}; the nearest of its {len(ids):,} is {nearest}",
+            remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
+        )
+    _, some_id = some_row(connection)
+    return NoDataError(
+        f"{when}: the table has no row of that hour; it holds {hours_held(connection, some_id)}",
+        remedy=f"Ask for an hour within that, or load the month: era5 load --from {time.astimezone(UTC):%Y-%m}.",
+    )

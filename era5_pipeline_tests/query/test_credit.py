@@ -1,0 +1,42 @@
+"""`query.credit`: the credit line below data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.query.credit import ERA5_CREDIT, SAMPLE_CREDIT, UNKNOWN_CREDIT, read_credit
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    from era5_pipeline_tests.weather_table import Connection
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "credit"),
+    [
+        (datetime(2023, 1, 5, tzinfo=UTC), datetime(2023, 2, 1, tzinfo=UTC), ERA5_CREDIT),
+        (datetime(2023, 2, 1, tzinfo=UTC), datetime(2023, 2, 1, 1, tzinfo=UTC), SAMPLE_CREDIT),
+        (datetime(2023, 2, 1, tzinfo=UTC), None, SAMPLE_CREDIT),
+        (None, datetime(2023, 1, 2, tzinfo=UTC), ERA5_CREDIT),
+        (datetime(2022, 1, 1, tzinfo=UTC), datetime(2022, 2, 1, tzinfo=UTC), UNKNOWN_CREDIT),
+    ],
+)
+def test_copernicus_is_credited_only_for_months_from_era5(
+    weather_table: Connection, start: datetime | None, end: datetime | None, credit: str
+) -> None:
+    assert read_credit(weather_table, start, end) == credit
+
+
+def test_mixed_sources_credit_both(weather_table: Connection) -> None:
+    credit = read_credit(weather_table, None, None)
+    assert credit.startswith(ERA5_CREDIT)
+    assert "sample data" in credit
+
+
+def test_source_is_unknown_without_ledger(empty_database: Connection) -> None:
+    assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
+    empty_database.execute(read_sql("schema"))
+    assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT

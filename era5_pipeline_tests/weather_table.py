@@ -1,0 +1,74 @@
+"""The table weather with seven locations and 72 hours, for the tests of queries and of the commands that print them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.warehouse.layouts.layout import create_weather
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Connection = psycopg.Connection[Any]
+
+HOUR = timedelta(hours=1)
+START = datetime(2023, 1, 30, tzinfo=UTC)
+HOURS = 72  # until the end of 1 February, so that the rows are in two partitions
+MISSING = 10  # the hour without a row for Jakarta
+NULL = 3  # the hour with NULL cloud cover
+JAKARTA = grid.nearest_location(-6.25, 106.75)
+# On both sides of the antimeridian, not in order.
+FIJI = tuple(
+    grid.nearest_location(latitude, longitude) for latitude in (-17.0, -17.25) for longitude in (180.0, -179.75, 179.75)
+)
+TEMPERATURE = BY_COLUMN["temperature_2m"]
+CLOUD = BY_COLUMN["total_cloud_cover"]
+SNOWFALL = BY_COLUMN["snowfall"]
+
+
+def temperature_of(location: grid.Location, hour: int) -> float:
+    """The temperature in the table: different for each location and hour, exact in float32."""
+    return location.location_id % 1000 / 8 + hour / 1024
+
+
+@pytest.fixture
+def empty_database(database_url: str) -> Iterator[Connection]:
+    """A connection to a database without tables; the time zone of its session is not UTC."""
+    with psycopg.connect(database_url, autocommit=True, options="-c TimeZone=Asia/Jakarta") as connection:
+        yield connection
+
+
+@pytest.fixture
+def weather_table(empty_database: Connection) -> Connection:
+    """The same database with 72 hours of two months: one hour is missing, one value is NULL, one column is all NULL."""
+    make_table(empty_database)
+    empty_database.execute("CREATE SCHEMA era5")
+    empty_database.execute("CREATE TABLE era5.ledger (month date, source text)")
+    empty_database.execute("INSERT INTO era5.ledger VALUES ('2023-01-01', 'files'), ('2023-02-01', 'sample')")
+    with empty_database.cursor().copy("COPY weather FROM STDIN") as copy:
+        for location in (JAKARTA, *FIJI):
+            for hour in reversed(range(HOURS)):
+                if hour == MISSING and location == JAKARTA:
+                    continue
+                cloud = None if hour == NULL else 0.1
+                place = (location.location_id, location.latitude, location.longitude)
+                values = (temperature_of(location, hour), 1.5, -2.5, cloud, 1e-5, None)
+                copy.write_row((START + hour * HOUR, *place, *values))
+    return empty_database
+
+
+def make_table(connection: Connection) -> None:
+    partitioning = psycopg.sql.SQL("PARTITION BY RANGE (time)")
+    create_weather(connection, partitioning)
+    for first, after in (("2023-01-01", "2023-02-01"), ("2023-02-01", "2023-03-01")):
+        connection.execute(
+            f"CREATE TABLE weather_{first[5:7]} PARTITION OF weather "
+            f"FOR VALUES FROM ('{first} 00:00Z') TO ('{after} 00:00Z')"
+        )
+    connection.execute("CREATE INDEX ON weather USING brin (location_id) WITH (pages_per_range = 16)")
