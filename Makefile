@@ -16,7 +16,7 @@ help:
 	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
 	@echo "make test    all tests"
-	@echo "make test-quick  the tests that need no server and no second (pytest -m 'not server and not slow')"
+	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
 	@echo "make check   lint, types and tests"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
 	@echo "make lock    update requirements.lock after a change of pyproject.toml (UPGRADE=1: everything to its newest version)"
@@ -47,7 +47,7 @@ test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-quick: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not server and not slow"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
 
 lint: $(READY)
 	@$(BIN)/ruff check .

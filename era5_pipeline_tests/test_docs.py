@@ -48,7 +48,9 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
     words = shlex.split(command)
     if words[0] == "make":
         assert re.search(rf"^{re.escape(words[1])}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python"}, f"{document}: nobody tests {words[0]}"
+    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python"}, (
+        f"{document}: nobody tests {words[0]}"
+    )
 
 
 def test_the_documents_show_commands_at_all() -> None:

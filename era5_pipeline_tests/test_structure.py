@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.conftest import SLOW_MODULES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ ONLY_IN = {
 # Test modules about a topic that several modules of their room share.
 TOPICS = {
     "bench": {"test_suites"},
-    "cli": {"test_cli", "test_load_interrupted"},
+    "cli": {"test_cli", "test_load_interrupted", "test_series_and_map"},
     "defs": {"test_cds"},
     "query": {"test_plots"},
     "sources/cds": {"test_taken_up"},
@@ -169,20 +170,19 @@ def test_class_names_are_unique() -> None:
 
 def test_every_test_module_is_named_after_a_module_of_its_room_or_a_known_topic() -> None:
     strangers = []
-    topics = set()
     for path in sorted(TESTS.rglob("test_*.py")):
         folder = path.parent.relative_to(TESTS).as_posix()
         if folder == ".":
             continue
         assert folder in FOLDERS, f"no room {folder} for {path.name}"
-        if path.stem.removeprefix("test_") in modules_in(folder):
-            continue
-        if path.stem in TOPICS.get(folder, set()):
-            topics.add((folder, path.stem))
-        else:
+        named_after = path.stem.removeprefix("test_")
+        if named_after not in modules_in(folder) and path.stem not in TOPICS.get(folder, set()):
             strangers.append(f"{folder}/{path.name}")
     assert strangers == []
-    assert topics == {(folder, name) for folder, names in TOPICS.items() for name in names}
+
+
+def test_the_modules_that_are_marked_slow_exist() -> None:
+    assert {module for module in SLOW_MODULES if not (TESTS / module).is_file()} == set()
 
 
 # --- docs/architecture.md: the listing of the rooms ------------------------------------------------------------------
