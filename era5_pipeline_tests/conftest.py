@@ -21,6 +21,7 @@ SLOW_MODULES = frozenset(
         "bench/test_suites.py",  # processes that start together
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
+        "sources/cds/test_cds_source.py",  # waits for a server between requests
     }
 )
 _TESTS = Path(__file__).parent
