@@ -1,4 +1,4 @@
-# Two commands set everything up: `make demo` shows it, `make test` proves it. Both need Python 3.11-3.13 and make.
+# Two commands set everything up: `make demo` shows the pipeline, `make test` tests it. Both need Python 3.11-3.13 and make.
 # The first interpreter that runs and fits: a name on PATH may be a shim of a version manager that refuses to start,
 # and Debian's own Python makes no environments (no ensurepip) until python3-venv is installed.
 FITS := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
@@ -10,21 +10,22 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cds test lint types check lock clean
+.PHONY: help setup demo demo-cds test test-quick lint types check lock clean
 
 help:
 	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
-	@echo "make test    the tests"
+	@echo "make test    all tests"
+	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
 	@echo "make check   lint, types and tests"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
-	@echo "make lock    bring requirements.lock in step with pyproject.toml (UPGRADE=1: everything to its newest version)"
+	@echo "make lock    update requirements.lock after a change of pyproject.toml (UPGRADE=1: everything to its newest version)"
 	@echo "make clean   remove the environment and the caches (not the data in .era5)"
 
 setup: $(READY)
 
-# The stamp goes first and comes last. An environment without it was cut off, and pip cannot tell what such a one lacks:
-# it is made anew, which is quick, because pip keeps what it has downloaded.
+# The stamp is removed first and written last. Without it the environment was interrupted, and pip cannot tell what is
+# missing: it is made again from scratch, which is quick, because pip keeps what it has downloaded.
 $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
 		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
@@ -44,6 +45,9 @@ demo-cds: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-quick: $(READY)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
 
 lint: $(READY)
 	@$(BIN)/ruff check .

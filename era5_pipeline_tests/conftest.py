@@ -1,12 +1,33 @@
-"""Settings of hypothesis, for all tests. The plugins (servers, flat months, real files) are named one folder up."""
+"""Settings of hypothesis, and the marker `slow`. Plugins (servers, flat months, real files) are named one folder up."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
-# No deadline: how fast an example ran tells of the machine's other work. In CI the same examples at every run, so that
-# a change is judged by what it changed; at the desk new ones, which is where bugs are found.
+# No deadline: how long an example takes depends on the machine's other work. In CI every run uses the same examples, so
+# that a change is judged by what it changed; on a desk each run uses new ones, which is where bugs are found.
 settings.register_profile("era5", deadline=None, derandomize="CI" in os.environ)
+# Of `make test-quick`, by --hypothesis-profile.
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("era5")
+
+# Modules that take several seconds though they need no server (pytest --durations=60 -m "not server").
+SLOW_MODULES = frozenset(
+    {
+        "bench/test_suites.py",  # processes that start together
+        "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
+        "sources/arco/test_arco_source.py",  # a Zarr store of the globe
+        "sources/cds/test_cds_source.py",  # waits for a server between requests
+    }
+)
+_TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(_TESTS) and item.path.relative_to(_TESTS).as_posix() in SLOW_MODULES:
+            item.add_marker(pytest.mark.slow)

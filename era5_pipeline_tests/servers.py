@@ -112,6 +112,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("host", params, indirect=True, scope="module")
 
 
+# Fixtures of a server, and names by which a test or a fixture of its own starts one: its test is marked `server`.
+_SERVER_FIXTURES = frozenset({"embedded", "server_url", "host"})
+_SERVER_STARTERS = frozenset({"new_home", "EmbeddedServer", "own_server_of"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and _uses_server(item):
+            item.add_marker(pytest.mark.server)
+
+
+def _uses_server(item: pytest.Function) -> bool:
+    if _SERVER_FIXTURES & set(item.fixturenames):
+        return True
+    fixtures = [definitions[-1].func for definitions in item._fixtureinfo.name2fixturedefs.values()]
+    return any(_SERVER_STARTERS & set(function.__code__.co_names) for function in (item.obj, *fixtures))
+
+
 def _host(url: str) -> Host:
     """Read the version of a server given by URL, in a new database."""
     try:

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from era5_pipeline import __version__
 from era5_pipeline.cli import app
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-_LINK = re.compile(r"\]\(([^)#]+)")
+_LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 
 def _commands() -> list[tuple[str, str]]:
@@ -47,7 +48,9 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
     words = shlex.split(command)
     if words[0] == "make":
         assert re.search(rf"^{re.escape(words[1])}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg"}, f"{document}: nobody tests {words[0]}"
+    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python"}, (
+        f"{document}: nobody tests {words[0]}"
+    )
 
 
 def test_the_documents_show_commands_at_all() -> None:
@@ -56,9 +59,19 @@ def test_the_documents_show_commands_at_all() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_relative_links_lead_somewhere(document: Path) -> None:
-    for target in _LINK.findall(document.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (document.parent / target).exists(), target
+    for target, anchor in _LINK.findall(document.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path = document.parent / target if target else document
+        assert path.exists(), target
+        if anchor:
+            assert anchor in _anchors(path), f"{target}#{anchor}"
+
+
+def _anchors(document: Path) -> set[str]:
+    """What a forge calls the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_command_is_documented() -> None:
@@ -90,4 +103,4 @@ def test_the_readme_describes_every_column_with_its_unit() -> None:
 def test_licence_attribution_and_changelog_are_there() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Contains modified Copernicus" in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "[Unreleased]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,222 @@
+"""The structure of the package: few rooms, imports that only go down, unique names, tests that mirror modules.
+
+docs/architecture.md shows the rooms; the last tests compare it with the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.conftest import SLOW_MODULES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGE = ROOT / "era5_pipeline"
+TESTS = ROOT / "era5_pipeline_tests"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+
+# From the bottom to the top: a room may import those before it, never one after it.
+ROOMS = (
+    *("model", "runtime", "postgres", "netcdf", "sources", "flat", "warehouse", "query", "planning", "monitor"),
+    *("updates", "stages", "bench", "defs", "definitions", "cli"),
+)
+MOST_MODULES = 12
+# One module for each command, however many there are.
+UNLIMITED = {"cli"}
+
+# Libraries, and the only rooms that may import them; `dagster` stands for all of its packages.
+ONLY_IN = {
+    "dagster": {"defs", "definitions"},
+    "ecmwf": {"sources"},
+    "matplotlib": {"query"},
+    "netCDF4": {"netcdf"},
+    "psycopg": {"postgres", "warehouse", "query", "planning", "monitor", "bench", "cli"},
+    "rich": {"cli", "planning"},  # planning: only to write numbers of bytes
+    "typer": {"cli"},
+    "xarray": {"netcdf", "sources"},
+}
+
+# Test modules about a topic that several modules of their room share.
+TOPICS = {
+    "bench": {"test_suites"},
+    "cli": {"test_cli", "test_load_interrupted", "test_series_and_map"},
+    "defs": {"test_cds"},
+    "query": {"test_plots"},
+    "sources/cds": {"test_taken_up"},
+    "sources/files": {"test_ncar"},
+    "warehouse": {"test_load_faults", "test_load_interrupted", "test_revised", "test_workers"},
+    "warehouse/layouts": {"test_layouts"},
+}
+
+
+def module_name(path: Path) -> str:
+    """The dotted name below the package: `flat.merge`; of an `__init__.py`, its folder's."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+
+
+FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+# Without the `__init__` modules.
+MODULES = sorted(name for name, path in FILES.items() if path.name != "__init__.py")
+FOLDERS = sorted({path.parent.relative_to(PACKAGE).as_posix() for path in FILES.values()} - {"."})
+
+
+def room_of(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
+def imported_by(module: str) -> set[str]:
+    """The absolute names of what the module imports: anywhere in it, in functions and under TYPE_CHECKING too."""
+    names = set()
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def own_imports(module: str) -> set[str]:
+    """The modules of the package that the module imports: `a.b.name` is the module `a.b` unless `a.b.name` is one."""
+    own = {name.removeprefix("era5_pipeline.") for name in imported_by(module) if name.startswith("era5_pipeline.")}
+    found = {name if name in FILES else name.rpartition(".")[0] for name in own}
+    assert found <= set(FILES), f"{module} imports what does not exist: {found - set(FILES)}"
+    return found - {""}
+
+
+IMPORTS = {module: own_imports(module) for module in FILES}
+
+
+def modules_in(folder: str) -> list[str]:
+    return sorted(p.stem for p in (PACKAGE / folder).glob("*.py") if p.name != "__init__.py")
+
+
+def repeated(names: list[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def test_the_top_of_the_package_has_the_known_rooms_and_at_most_16() -> None:
+    entries = {room_of(module) for module in FILES} - {""}
+    assert entries == set(ROOMS)
+    assert len(entries) <= 16
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_room_has_at_most_12_modules(folder: str) -> None:
+    if folder not in UNLIMITED:
+        assert len(modules_in(folder)) <= MOST_MODULES
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_room_says_what_belongs_in_it(folder: str) -> None:
+    assert ast.get_docstring(TREES[folder.replace("/", ".")])
+
+
+def test_imports_only_go_down() -> None:
+    upward = [
+        f"{module} imports {imported}"
+        for module in FILES
+        if module
+        for imported in sorted(IMPORTS[module])
+        if ROOMS.index(room_of(imported)) > ROOMS.index(room_of(module))
+    ]
+    assert upward == []
+
+
+def test_the_package_itself_imports_no_room() -> None:
+    assert IMPORTS[""] == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    # A folder's `__init__` counts as one of the modules.
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(f"imports in a circle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_imported_in_its_rooms_only(library: str) -> None:
+    packages = {module: {name.split(".")[0] for name in imported_by(module)} for module in FILES}
+    if library == "dagster":
+        packages = {module: {name.split("_")[0] for name in names} for module, names in packages.items()}
+    importing = sorted(module for module, names in packages.items() if library in names)
+    assert importing, f"{library} is imported nowhere"
+    assert [module for module in importing if room_of(module) not in ONLY_IN[library]] == []
+
+
+def test_module_names_are_unique() -> None:
+    # A command's module may be named after what it shows.
+    assert repeated([module.rpartition(".")[2] for module in MODULES if room_of(module) != "cli"]) == []
+
+
+def test_class_names_are_unique() -> None:
+    classes: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in classes.items() if len(modules) > 1} == {}
+
+
+def test_every_test_module_is_named_after_a_module_of_its_room_or_a_known_topic() -> None:
+    strangers = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        folder = path.parent.relative_to(TESTS).as_posix()
+        if folder == ".":
+            continue
+        assert folder in FOLDERS, f"no room {folder} for {path.name}"
+        named_after = path.stem.removeprefix("test_")
+        if named_after not in modules_in(folder) and path.stem not in TOPICS.get(folder, set()):
+            strangers.append(f"{folder}/{path.name}")
+    assert strangers == []
+
+
+def test_the_modules_that_are_marked_slow_exist() -> None:
+    assert {module for module in SLOW_MODULES if not (TESTS / module).is_file()} == set()
+
+
+# --- docs/architecture.md: the listing of the rooms ------------------------------------------------------------------
+
+
+def listing() -> dict[str, tuple[str, list[str]]]:
+    """Of each room in the document's listing: its sentence, and its modules."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    match = re.search(r"```text\nera5_pipeline/\n(.*?)```", text, re.DOTALL)
+    assert match is not None
+    rooms: dict[str, tuple[str, list[str]]] = {}
+    room = ""
+    for line in match[1].splitlines():
+        if line.startswith(" "):
+            rooms[room][1].extend(line.split())
+        elif line:
+            room, sentence = line.split(maxsplit=1)
+            room = room.removesuffix("/")
+            rooms[room] = (sentence, [])
+    return rooms
+
+
+def test_the_architecture_page_lists_every_room_with_a_sentence() -> None:
+    wanted = set(FOLDERS) | {f"{module}.py" for module in MODULES if "." not in module}
+    assert set(listing()) == wanted
+    assert all(sentence.strip() for sentence, _ in listing().values())
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_architecture_page_lists_the_modules_of_a_room(folder: str) -> None:
+    listed = listing()[folder][1]
+    assert listed == modules_in(folder), f"docs/architecture.md, {folder}/: write {' '.join(modules_in(folder))}"
+
+
+def test_the_architecture_page_lists_the_rooms_from_the_bottom_to_the_top() -> None:
+    tops = [room_of(room.removesuffix(".py").replace("/", ".")) for room in listing()]
+    assert list(dict.fromkeys(tops)) == list(ROOMS)
