@@ -6,10 +6,9 @@ Here: judging. Not here: finding the facts (`netcdf.inventory`, `flatten`, `ware
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from era5_pipeline.model.hours import describe_hours
+from era5_pipeline.model.hours import describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 
 if TYPE_CHECKING:
@@ -121,11 +120,11 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> Outcome:
 
 def _last_hour(inventory: Inventory) -> str | None:
     """The latest hour that there is, if all up to it are there, and none after; None: the gaps are elsewhere."""
-    first, end = (int(time.timestamp()) // 3600 for time in (inventory.month.start, inventory.month.end))
+    first, end = hour_of(inventory.month.start), hour_of(inventory.month.end)
     last = int(inventory.hours.max(initial=-1))
     if inventory.hours.size != last - first + 1 or last == end - 1:
         return None
-    return f"{datetime.fromtimestamp(last * 3600, tz=UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{time_of(last):%Y-%m-%d %H:%M} UTC"
 
 
 def _shortened(runs: tuple[str, ...]) -> str:

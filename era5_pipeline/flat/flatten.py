@@ -14,7 +14,6 @@ import resource
 import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ from era5_pipeline.flat.statistics import Tally
 from era5_pipeline.flat.tiles import Tile, cut_tiles
 from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.model.hours import describe_hours
+from era5_pipeline.model.hours import as_datetime64, describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
@@ -43,6 +42,7 @@ from era5_pipeline.runtime.prefetch import MadeAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     import dask.array as da
@@ -222,14 +222,14 @@ class _Flattening:
     @cached_property
     def preview_hour(self) -> int:
         """The hour that is drawn: the one nearest to the middle of the month, by position."""
-        middle = int(self.inventory.month.start.timestamp()) // 3600 + self.inventory.month.hours // 2
+        middle = hour_of(self.inventory.month.start) + self.inventory.month.hours // 2
         return int(np.abs(self.inventory.hours - middle).argmin())
 
     def middle(self) -> MiddleHour:
         """The month's first variable at that hour."""
         hour = int(self.inventory.hours[self.preview_hour])
         return MiddleHour(
-            datetime.fromtimestamp(hour * 3600, tz=UTC),
+            time_of(hour),
             BY_COLUMN[self.inventory.columns[0]],
             np.concatenate(self.preview_locations),
             np.concatenate(self.preview_values),
@@ -305,7 +305,7 @@ class _Flattening:
         hours = self.inventory.hours
         location_id = location_ids(latitude_index, longitude_index)
         weights = RowWeights(location_id, hours, rows)
-        times = np.tile(hours.astype("datetime64[h]").astype("datetime64[us]"), latitude_index.size)
+        times = np.tile(as_datetime64(hours).astype("datetime64[us]"), latitude_index.size)
         keys = (location_id, latitudes_of(latitude_index), longitudes_of(longitude_index))
         arrays = [pa.array(times, type=SCHEMA.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]

@@ -15,7 +15,7 @@ import numpy as np
 from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
-from era5_pipeline.model.hours import describe_hours
+from era5_pipeline.model.hours import describe_hours, hour_of
 from era5_pipeline.model.variables import VARIABLES, Variable
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
@@ -116,7 +116,7 @@ class Inventory:
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Hours of the month, (n,) ascending, that `variable` ought to have and has not."""
         expected = hours_of(self.month)
-        first = int(variable.first_valid.timestamp()) // 3600
+        first = hour_of(variable.first_valid)
         return np.setdiff1d(expected[expected >= first], self.column_hours(variable.column))
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:

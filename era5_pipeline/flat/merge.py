@@ -14,6 +14,7 @@ import numpy as np
 from era5_pipeline.model.data_version import FINAL
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import latitudes_of, longitudes_of
+from era5_pipeline.model.hours import time_of
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER
 
@@ -225,10 +226,10 @@ def _holds(placed: Placed, place_in_tile: tuple[int, int, int]) -> bool:
 def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tuple[int, int, int]) -> str:
     """`latitude 25.5, longitude 51.25, 2023-07-01T00:00Z` of positions in a tile."""
     latitude, longitude, hour = place_in_tile
-    time = hours[hour].astype("datetime64[h]")
+    time = time_of(int(hours[hour]))
     return (
         f"latitude {latitudes_of(tile.latitude_index[latitude]):g}, "
-        f"longitude {longitudes_of(tile.longitude_index[longitude]):g}, {time}:00Z"
+        f"longitude {longitudes_of(tile.longitude_index[longitude]):g}, {time:%Y-%m-%dT%H:00Z}"
     )
 
 

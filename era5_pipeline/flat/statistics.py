@@ -15,7 +15,7 @@ from era5_pipeline.flat.digests import digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.merge import Versions, describe_place
 from era5_pipeline.model.data_version import PRELIMINARY
-from era5_pipeline.model.hours import describe_hours
+from era5_pipeline.model.hours import describe_hours, hour_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +58,7 @@ class Tally:
             inventory,
             Versions(inventory.hours.size),
             due_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
-            & (inventory.hours >= int(variable.first_valid.timestamp()) // 3600),
+            & (inventory.hours >= hour_of(variable.first_valid)),
             due_places=inventory.column_coverage(variable.column),
         )
 

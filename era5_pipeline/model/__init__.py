@@ -1,1 +1,1 @@
-"""What things are: months, variables, the grid, hours, versions of ERA5, errors, settings; one definition each."""
+"""The concepts of the project, one definition each: months, hours, variables, the grid, sources, versions, errors."""

@@ -1,7 +1,7 @@
-"""Which version of ERA5 a month is of: final, preliminary (ERA5T), or some of each.
+"""The version of ERA5 that a month consists of: final, preliminary (ERA5T), or some hours of each.
 
-Here: the versions as files name them (`expver`), and what a month's counts of them come to. Not here: reading them from
-files (`netcdf.inspect`), or which version of a value counts (`merge`).
+Here: the versions as files name them (`expver`), and the version of a month by its counts of them. Not here: reading
+them from files (`netcdf.contents`), or choosing between two versions of a value (`flat.merge`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ Version = Literal["final", "preliminary", "mixed", "unknown"]
 def version_of(
     expver: Mapping[str, Mapping[str, int]], preliminary_hours: Mapping[str, Sequence[str]] | None = None
 ) -> Version:
-    """What hours by column and version come to: "unknown" where files do not say, "mixed" where some are preliminary.
+    """The version of a month, from its number of hours by column and version (`expver`).
 
-    With `preliminary_hours` (runs by column), a preliminary version that is counted nowhere in them is passed over: the
-    files have it, and final data for the same hours. None: whatever is counted as preliminary is.
+    "unknown" where the files do not name their version, "mixed" where some hours are preliminary.
+
+    `preliminary_hours` are runs of hours by column. If it is given and empty, preliminary data are ignored: the files
+    have final data for the same hours as well. None: all hours counted as preliminary are.
     """
     counted = {version for counts in expver.values() for version, hours in counts.items() if hours}
     if preliminary_hours is not None and not any(preliminary_hours.values()):

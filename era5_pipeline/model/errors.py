@@ -1,23 +1,23 @@
-"""What a user can cause, as exceptions: each says what failed, for which month or file, and what to do.
+"""Exceptions shown to the user: each says what failed, for which month or file, and what to do.
 
     Era5Error                  exit code 1
-    |-- UsageError                       2   a month, area, column or setting that cannot be meant
-    |-- InputError                       3   the files (or their source) cannot be used
-    |   |-- BadFileError                     one file, named
-    |   |-- NoDataError                      a month of which there is nothing
-    |   `-- NotYetAvailableError             a month that the source will have later
-    |-- RefusedError                     4   the month was read, and a check refused it
-    |-- WarehouseError                   5   the database server
+    |-- UsageError                       2   invalid month, area, column or setting
+    |-- InputError                       3   the source's files cannot be used
+    |   |-- BadFileError                     one file cannot be used
+    |   |-- NoDataError                      no data of the month
+    |   `-- NotYetAvailableError             the source will have the month later
+    |-- RefusedError                     4   a check refused the month
+    |-- WarehouseError                   5   the database server failed
     |   |-- ServerUnreachableError
-    |   |-- ServerUnsuitableError            too old, read-only, a privilege missing
-    |   `-- MonthLockedError                 another load holds the month
-    |-- LocalDiskError                   6   this machine's disk
-    `-- SourceError                      8   the service that months come from (key, licence, limits)
-        `-- MonthFailedError             9       it fails at this month; others it may give
+    |   |-- ServerUnsuitableError            too old, read-only, or a privilege is missing
+    |   `-- MonthLockedError                 another load has locked the month
+    |-- LocalDiskError                   6   this machine's disk is full or not writable
+    `-- SourceError                      8   the service refuses (key, licence, limits)
+        `-- MonthFailedError             9       only for this month
 
-All of them are permanent: trying the same again gives the same answer. Transient trouble has one class:
+All of these are permanent: a retry would fail in the same way. There is one class of temporary errors:
 
-    TransientError(Era5Error)            7   worth another try by whoever called
+    TransientError(Era5Error)            7   the caller may retry
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Era5Error(Exception):
-    """An error to be shown to the user as two lines: what failed, and the remedy.
+    """An error that is shown to the user as two lines: what failed, and the remedy.
 
     `message` names the month or file; `remedy` says what to do.
     """
@@ -49,7 +49,7 @@ class Era5Error(Exception):
 
 
 class UsageError(Era5Error):
-    """A month, area, column or setting that cannot be meant."""
+    """Invalid month, area, column or setting."""
 
     exit_code = 2
 
@@ -70,21 +70,21 @@ class BadFileError(InputError):
 
 
 class NoDataError(InputError):
-    """The source has nothing of the month."""
+    """The source has no data of the month."""
 
 
 class NotYetAvailableError(InputError):
-    """The source does not have the month yet, and will have it: a month to be passed over, not a failure."""
+    """The source does not have the month yet: it is skipped, which is no failure."""
 
 
 class RefusedError(Era5Error):
-    """The month was read, and a check refused it."""
+    """A check refused the month after it was read."""
 
     exit_code = 4
 
 
 class WarehouseError(Era5Error):
-    """The database server could not do what was asked."""
+    """The database server failed or refused."""
 
     exit_code = 5
 
@@ -98,7 +98,7 @@ class ServerUnsuitableError(WarehouseError):
 
 
 class MonthLockedError(WarehouseError):
-    """Another load holds the month, and did not finish in time."""
+    """Another load has locked the month, and did not finish within the lock timeout."""
 
 
 class LocalDiskError(Era5Error):
@@ -108,33 +108,35 @@ class LocalDiskError(Era5Error):
 
 
 class SourceError(Era5Error):
-    """The service that months come from refuses: the key, a licence, a limit. Asking again gives the same answer."""
+    """The service refuses, because of the key, a licence or a limit. A retry would be refused too."""
 
     exit_code = 8
 
 
 class MonthFailedError(SourceError):
-    """The service could not give this month: the request failed there, or what came is damaged. Others it may give."""
+    """The service failed for this month alone: its request failed there, or the download is damaged."""
 
     exit_code = 9
 
 
 class TransientError(Era5Error):
-    """Worth another try: the connection was cut, the server restarts."""
+    """A temporary error that may be retried: the connection was lost, the server restarts."""
 
     exit_code = 7
 
 
-# EFBIG: a file larger than the file system, or a limit of the user, allows.
+# EFBIG: the file exceeds a limit of the file system or of the user.
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 @contextmanager
 def disk_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn "no space", "quota", "too large", "read-only" and "permission" into a `LocalDiskError` that names `path`.
+    """Raise a `LocalDiskError` that names `path` for a full disk, a quota, a file size limit or missing permission.
+
+    `doing` says in the message what failed.
 
     Raises:
-        LocalDiskError: in place of those `OSError`s; every other error passes.
+        LocalDiskError: in place of these `OSError`s; every other error passes through.
     """
     try:
         yield

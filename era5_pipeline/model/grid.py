@@ -1,9 +1,9 @@
-"""What a location is: ERA5's 0.25 degree grid, its numbering, and rectangles on it.
+"""Locations: ERA5's 0.25 degree grid, the numbering of its points, and rectangles on it.
 
 Here: arithmetic between degrees, grid indices and `location_id`. Not here: files, or which locations a month has.
 
 Latitude indices run south to north from 0 (90 S) to 720 (90 N); longitude indices run from 0 (179.75 W) eastward to
-1439 (180 E), so that `location_id = latitude_index * 1440 + longitude_index + 1` rises from 1 to 1,038,240.
+1439 (180 E). `location_id = latitude_index * 1440 + longitude_index + 1` runs from 1 to 1,038,240.
 The numbering is that of the study this table comes from: latitude -30, longitude 30.25 is 346441.
 """
 
@@ -25,12 +25,12 @@ STEP_DEGREES = 0.25
 N_LATITUDES = 721
 N_LONGITUDES = 1440
 N_LOCATIONS = N_LATITUDES * N_LONGITUDES
-# float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also forgives files that computed theirs.
+# float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also allows for files with rounding errors.
 TOLERANCE_DEGREES = 1e-3
 
 
 def latitude_indices(latitudes: npt.ArrayLike) -> IntArray:
-    """Indices, shape (n,), of latitudes in degrees north.
+    """Grid indices, shape (n,), of latitudes in degrees north.
 
     Raises:
         ValueError: naming the first latitude that is not on the grid.
@@ -39,7 +39,7 @@ def latitude_indices(latitudes: npt.ArrayLike) -> IntArray:
 
 
 def longitude_indices(longitudes: npt.ArrayLike) -> IntArray:
-    """Indices, shape (n,), of longitudes in degrees east, given in [-180, 180] or [0, 360].
+    """Grid indices, shape (n,), of longitudes in degrees east, given in [-180, 180] or [0, 360].
 
     Raises:
         ValueError: naming the first longitude that is not on the grid.
@@ -50,7 +50,7 @@ def longitude_indices(longitudes: npt.ArrayLike) -> IntArray:
     if bad.any():
         raise ValueError(f"longitude {float(values[bad][0]):g} is not a longitude in degrees")
     eastward = np.mod(values + 179.75, 360.0)
-    # A hair below the first column (float noise under -179.75) wraps to just under 360: that is column 0 again.
+    # A rounding error below -179.75 wraps to just under 360: that is column 0 as well.
     eastward[eastward > 360.0 - TOLERANCE_DEGREES] = 0.0
     return _indices(eastward, origin=0.0, count=N_LONGITUDES, name="longitude", shown=values)
 
@@ -85,7 +85,7 @@ def longitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def location_ids(latitude_index: npt.ArrayLike, longitude_index: npt.ArrayLike) -> IntArray:
-    """`location_id` (1 to 1,038,240) of grid indices; the arguments broadcast."""
+    """`location_id` (1 to 1,038,240), int32, of grid indices; the arguments broadcast."""
     latitude = np.asarray(latitude_index, dtype=np.int32)
     longitude = np.asarray(longitude_index, dtype=np.int32)
     return latitude * np.int32(N_LONGITUDES) + longitude + np.int32(1)
@@ -101,15 +101,15 @@ class Location:
 
 
 def nearest_location(latitude: float, longitude: float) -> Location:
-    """The grid point nearest to a place; longitude in [-180, 360].
+    """The grid point nearest to the coordinates, in degrees; longitude in [-180, 360].
 
     Raises:
-        UsageError: if the place is not on Earth.
+        UsageError: if a coordinate is out of range.
     """
     if not -90.0 <= latitude <= 90.0:
-        raise UsageError(f"latitude {latitude:g} is not on Earth", remedy="Latitudes run from -90 to 90.")
+        raise UsageError(f"latitude {latitude:g} is out of range", remedy="Give a latitude from -90 to 90.")
     if not -180.0 <= longitude <= 360.0:
-        raise UsageError(f"longitude {longitude:g} is not on Earth", remedy="Longitudes run from -180 to 360.")
+        raise UsageError(f"longitude {longitude:g} is out of range", remedy="Give a longitude from -180 to 360.")
     latitude_index = round((latitude + 90.0) / STEP_DEGREES)
     longitude_index = round((longitude + 179.75) / STEP_DEGREES) % N_LONGITUDES
     return Location(
@@ -123,7 +123,7 @@ def nearest_location(latitude: float, longitude: float) -> Location:
 class Area:
     """A rectangle, borders included, as the CDS takes it: north, west, south, east in degrees.
 
-    `west > east` means that it crosses the antimeridian.
+    If `west > east`, it crosses the antimeridian.
     """
 
     north: float
@@ -134,26 +134,26 @@ class Area:
     def __post_init__(self) -> None:
         if not -90.0 <= self.south <= self.north <= 90.0:
             raise UsageError(
-                f"area {self}: south must not lie above north, both within -90 to 90",
+                f"area {self}: south must not be greater than north, both within -90 to 90",
                 remedy="An area is NORTH/WEST/SOUTH/EAST, for example -5/106/-8/108.",
             )
         if not all(-180.0 <= degrees <= 360.0 for degrees in (self.west, self.east)):
             raise UsageError(
-                f"area {self}: west and east must lie within -180 to 360",
+                f"area {self}: west and east must be within -180 to 360",
                 remedy="An area is NORTH/WEST/SOUTH/EAST, for example -5/106/-8/108.",
             )
         if not (self.latitude_indices().size and self.longitude_indices().size):
             raise UsageError(
-                f"area {self} holds no grid point",
-                remedy="Points lie on multiples of 0.25 degrees: make the area larger, or put its borders on them.",
+                f"area {self} contains no grid point",
+                remedy="Grid points are multiples of 0.25 degrees: make the area larger, or move its borders to them.",
             )
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `NORTH/WEST/SOUTH/EAST` (commas do too), or `global`.
+        """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`.
 
         Raises:
-            UsageError: if it is neither, or not a rectangle on Earth.
+            UsageError: if it is neither, or an invalid rectangle.
         """
         if text.strip().lower() == "global":
             return cls(90.0, -180.0, -90.0, 180.0)
@@ -170,13 +170,13 @@ class Area:
         return "/".join(f"{degrees:.10g}" for degrees in (self.north, self.west, self.south, self.east))
 
     def latitude_indices(self) -> IntArray:
-        """Indices of the grid's latitudes within, south to north."""
+        """Grid indices of the latitudes in the area, south to north."""
         first = int(np.ceil(round((self.south + 90.0) / STEP_DEGREES, 6)))
         last = int(np.floor(round((self.north + 90.0) / STEP_DEGREES, 6)))
         return np.arange(first, last + 1, dtype=np.int32)
 
     def longitude_indices(self) -> IntArray:
-        """Indices of the grid's longitudes within, ascending (not west to east where it crosses 180)."""
+        """Grid indices of the longitudes in the area, ascending (not west to east if it crosses 180)."""
         degrees = longitudes_of(np.arange(N_LONGITUDES)).astype(np.float64)
         width = (self.east - self.west) % 360.0
         if width == 0.0 and self.east > self.west:

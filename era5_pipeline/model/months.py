@@ -1,6 +1,6 @@
-"""What a month is: its key, window, hours and names, computed in one place.
+"""Calendar months in UTC: parsing, partition key, start, end and number of hours.
 
-Here: calendar months in UTC and the hours in them. Not here: which hours a file has, or what a missing hour means.
+Not here: the hours as numbers (`hours`), which of them a file has, or what a missing hour means.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FIRST_YEAR = 1940
-# The last whose months have an end that Python, and pandas, can write.
+# The last year whose months end within the range of pandas' nanosecond timestamps.
 _LAST_YEAR = 2261
 _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?")
 
 
 @dataclass(frozen=True, order=True)
 class Month:
-    """One calendar month, UTC: the partition of the pipeline and of the table."""
+    """One calendar month, UTC: a partition of the pipeline and of the table."""
 
     year: int
     month: int
@@ -45,7 +45,7 @@ class Month:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `2023-07`, or the partition key `2023-07-01`.
+        """Parse `2023-07`, or the partition key `2023-07-01`.
 
         Raises:
             UsageError: if it is neither, or before 1940.
@@ -57,13 +57,13 @@ class Month:
 
     @classmethod
     def of(cls, time: datetime) -> Self:
-        """The month that holds `time` (aware)."""
+        """The month, in UTC, that contains `time` (aware)."""
         time = time.astimezone(UTC)
         return cls(time.year, time.month)
 
     @classmethod
     def from_number(cls, number: int) -> Self:
-        """The inverse of `number`."""
+        """The month with this `number`."""
         return cls(number // 12, number % 12 + 1)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Month:
 
     @property
     def number(self) -> int:
-        """Months since the year 0: consecutive months are consecutive numbers."""
+        """Months since January of the year 0, so that consecutive months have consecutive numbers."""
         return self.year * 12 + self.month - 1
 
     @property
@@ -91,14 +91,14 @@ class Month:
 
     @property
     def hours(self) -> int:
-        """Hours in the month: 672 to 744."""
+        """Number of hours in the month, 672 to 744."""
         return monthrange(self.year, self.month)[1] * 24
 
     def require_begun(self, now: datetime) -> None:
-        """Raise if the month lies in the future.
+        """Check that the month has begun by `now` (aware).
 
         Raises:
-            UsageError: naming the month that `now` is in.
+            UsageError: if it lies in the future.
         """
         if self.start > now:
             raise UsageError(
@@ -108,7 +108,7 @@ class Month:
 
 
 def month_range(first: Month, last: Month) -> Iterator[Month]:
-    """All months from `first` to `last`, both included.
+    """Yield all months from `first` to `last`, both included.
 
     Raises:
         UsageError: if `last` is before `first`.
@@ -120,7 +120,7 @@ def month_range(first: Month, last: Month) -> Iterator[Month]:
 
 
 def spans(months: Iterable[Month], shown: int = 3) -> str:
-    """Months as text, consecutive ones together: `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
+    """Describe ascending months as spans, `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
     runs: list[list[Month]] = []
     for month in months:
         if runs and month.number == runs[-1][-1].number + 1:

@@ -1,6 +1,6 @@
-"""Settings as one typed object, from the environment (`ERA5_...`), then `.env`; nothing is read at import.
+"""All settings as one typed object, read from the environment (`ERA5_...`), then from `.env`; none at import.
 
-Here: what may be set, and its defaults. Not here: what the pipeline does with it.
+Here: names, types and defaults. Not here: what the pipeline does with them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3
 FlatFormat = Literal["parquet", "csv"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
-# ERA5_AERA and ERA5_SOURC are found, a person's own ERA5_DATA and ERA5_URL are left alone.
-_ALIKE = 0.85
+# Similarity from which a name counts as misspelt: ERA5_AERA and ERA5_SOURC do, a user's own ERA5_DATA and ERA5_URL do
+# not.
+_SIMILARITY = 0.85
 
 
 def _absolute(path: Path) -> Path:
@@ -43,7 +44,7 @@ SourceName = Annotated[str, AfterValidator(_known_source)]
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Each field `name` is read from `ERA5_NAME`."""
+    """All settings. The field `name` is read from `ERA5_NAME`."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX, env_file=_ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True
@@ -64,44 +65,51 @@ class Settings(BaseSettings):
     files_dir: str | None = Field(
         default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
     )
-    variables: str | None = Field(default=None, description="Variables that a month must have, with commas")
+    variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
-    format: FlatFormat = Field(default="parquet", description="What a flat month is written as")
-    allow_incomplete: bool = Field(default=False, description="Load a month that lacks hours")
-    force: bool = Field(default=False, description="Do the month again even where nothing changed")
+    format: FlatFormat = Field(default="parquet", description="File format of flat months")
+    allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
+    force: bool = Field(default=False, description="Load months again even if nothing changed")
     sample_hours: int | None = Field(
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )
-    refetch: bool = Field(default=False, description="Sources cds, arco: fetch the month anew, though it is here")
+    refetch: bool = Field(
+        default=False, description="Sources cds, arco: fetch months again, even if they are stored here"
+    )
     cds_poll_seconds: float = Field(
-        default=60.0, gt=0, le=3600, description="Source cds: longest time between two looks at a queued request"
+        default=60.0, gt=0, le=3600, description="Source cds: longest interval between two checks of a queued request"
     )
     cds_retry_seconds: float = Field(
-        default=30.0, gt=0, le=3600, description="Source cds: first wait after a failure; doubles up to half an hour"
+        default=30.0,
+        gt=0,
+        le=3600,
+        description="Source cds: delay before the first retry; it doubles up to half an hour",
     )
     cds_patience_hours: float = Field(
-        default=168.0, gt=0, description="Source cds: how long a run waits for a month, the queue included"
+        default=168.0, gt=0, description="Source cds: how long a run waits for a month, including the queue"
     )
-    arco_url: str = Field(default=ARCO_URL, description="Source arco: the Zarr store, of any kind that fsspec reads")
+    arco_url: str = Field(
+        default=ARCO_URL, description="Source arco: URL of the Zarr store, of any kind that fsspec reads"
+    )
     available_after_days: int = Field(
-        default=6, ge=0, le=60, description="Schedules: a month is asked for so many days after its end"
+        default=6, ge=0, le=60, description="Schedules: days from the end of a month until it is fetched"
     )
     revise_after_months: int = Field(
         default=3,
         ge=0,
         le=24,
-        description="Schedules: preliminary hours are fetched anew so long after the month's end",
+        description="Schedules: months from the end of a month until its preliminary hours are fetched again",
     )
     workers: int = Field(
-        default=1, ge=1, le=64, description="Connections that share out one month, where the layout allows"
+        default=1, ge=1, le=64, description="Connections that load one month in parallel, if the layout allows it"
     )
     lock_timeout_seconds: int = Field(
-        default=600, ge=0, description="How long a load waits for another load of the month, or for a lock"
+        default=600, ge=0, description="How long a load waits for another load of the same month, or for a lock"
     )
 
     @property
     def source_name(self) -> SourceName:
-        """The source that is set; unset: `files` where a folder is set, else `cds`."""
+        """The chosen source; if unset, `files` if a folder is set, else `cds`."""
         return self.source or (SOURCE_OF_FOLDERS if self.files_dir else DEFAULT_SOURCE)
 
     @property
@@ -111,7 +119,7 @@ class Settings(BaseSettings):
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
-        """The variables that a month must have, in table order; None: what the source holds.
+        """The variables that a month must have, in table order; None: all that the source has.
 
         Raises:
             UsageError: if one is unknown.
@@ -123,19 +131,20 @@ class Settings(BaseSettings):
 
     @property
     def wanted_area(self) -> Area | None:
-        """The area asked for; None: what the source holds.
+        """The requested area; None: all that the source has.
 
         Raises:
-            UsageError: if it is not a rectangle on Earth.
+            UsageError: if it is invalid.
         """
         return Area.parse(self.area) if self.area else None
 
 
 def read_settings(**overrides: object) -> Settings:
-    """Settings from the environment and `.env`; `overrides` that are not None win.
+    """Read the settings from the environment and `.env`; `overrides` that are not None take precedence.
 
     Raises:
-        UsageError: naming each setting that cannot be meant, or is misspelt: a month of the wrong area costs hours.
+        UsageError: naming each invalid or misspelt setting: a misspelt one, if ignored, could cost hours of loading
+            the wrong area.
     """
     _require_no_misspelt()
     try:
@@ -152,5 +161,7 @@ def _require_no_misspelt() -> None:
     known = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
     given = {name.upper() for name in (*os.environ, *dotenv_values(_ENV_FILE)) if name.upper().startswith(_PREFIX)}
     for name in sorted(given - set(known)):
-        if meant := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE):
-            raise UsageError(f"{name} is not a setting", remedy=f"Is {meant[0]} meant? .env.example has all of them.")
+        if meant := difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY):
+            raise UsageError(
+                f"{name} is not a setting", remedy=f"Did you mean {meant[0]}? .env.example lists all settings."
+            )

@@ -1,6 +1,6 @@
-"""What a user means by a time: years, months, days and hours, as instants in UTC.
+"""Parse the times that a user writes: years, months, days and hours, as datetimes in UTC.
 
-Here: reading text. Not here: which hours the table holds.
+Not here: which hours the table holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMS = "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UT
 
 @dataclass(frozen=True)
 class _Span:
-    """The time that a text names: from `start` to just before `end`, aware and in UTC."""
+    """The period that a text names: from `start` to just before `end`, aware and in UTC."""
 
     start: datetime
     end: datetime
@@ -32,11 +32,10 @@ class _Span:
 
 
 def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[datetime | None, datetime | None]:
-    """Read a range from the beginning of `from_text` to the end of `to_text`: (start, end), without `end`.
+    """Parse a range from the start of `from_text` to the end of `to_text`: (start, end), where `end` is excluded.
 
-    Each is a year, a month, a day or an instant; None leaves that side open. A year, month or day at the end
-    is included whole, an instant with its hour: `to_text` 2023-07-15T12:00 gives 13:00. Both are aware and in
-    UTC.
+    Each is a year, a month, a day or an instant; None leaves that side open. `to_text` is included whole, an
+    instant with its hour: 2023-07-15T12:00 gives 13:00. Both results are aware and in UTC.
 
     Raises:
         UsageError: if one is not a time, or the range is empty.
@@ -49,14 +48,14 @@ def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[dateti
 
 
 def parse_instant(text: str) -> datetime:
-    """Read the full hour that `text` names, aware and in UTC.
+    """Parse an instant on a full hour of UTC; the result is aware and in UTC.
 
     Raises:
-        UsageError: if it is not a time, names more than an hour (a day, say), or lies between two hours.
+        UsageError: if `text` is not a time, names a longer period (such as a day), or is not on a full hour.
     """
     span = _parse(text)
     if not span.is_instant:
-        raise UsageError(f"{text!r} names no hour", remedy=f"Add it, for example {span.start:%Y-%m-%dT12:00}.")
+        raise UsageError(f"{text!r} names no hour", remedy=f"Add one, for example {span.start:%Y-%m-%dT12:00}.")
     if span.start != _hour_of(span.start):
         raise UsageError(
             f"{text!r} is not on a full hour of UTC",
@@ -76,7 +75,7 @@ def _parse(text: str) -> _Span:
     try:
         return _span(match)
     except (ValueError, OverflowError) as error:
-        # A 13th month, 30 February, hour 24, or a time whose UTC lies outside the years 1 to 9999.
+        # Month 13, 30 February, hour 24, or a time that in UTC is outside the years 1 to 9999.
         raise UsageError(f"{text!r} is not a time: {error}", remedy=_FORMS) from None
 
 

@@ -1,9 +1,10 @@
-"""The one table of variables, which feeds requests, DDL, column schema, bounds of the checks, and docs.
+"""The table of variables: requests, DDL, column schema, bounds of the checks, plots and docs all come from it.
 
-Here: what each of the six variables is, in the file and in the table. Not here: reading, checking or drawing it.
+Here: names, units, conversion and bounds of each variable, in files and in the table. A new variable needs an entry
+here, and a row in the README.
 
-Source: ECMWF parameter database (paramId) and the ERA5 documentation. Bounds are wide enough for every value ERA5
-holds (2 m temperature from about -90 to +58 degC) and for the half step that 16-bit packing may fall below zero.
+Source: ECMWF parameter database (paramId) and the ERA5 documentation. Bounds include every value of ERA5
+(2 m temperature from about -90 to +58 degC), and half a step of 16-bit packing below zero.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Variable:
     minimum: float
     maximum: float
     description: str
-    # Accumulations begin with the first forecast of 1940-01-01, whose first step ends at 07:00.
+    # The first valid time. Accumulations begin with the first forecast of 1940-01-01, whose first step ends at 07:00.
     first_valid: datetime = datetime(1940, 1, 1, tzinfo=UTC)
-    # In the monthly files of NSF NCAR's archive (dataset d633000), which has no accumulations of this kind.
+    # The name in monthly files of NSF NCAR's archive (dataset d633000), which lacks hourly accumulations.
     ncar_name: str | None = None
 
     @property
@@ -155,17 +156,17 @@ _BY_ANY_NAME = BY_COLUMN | BY_SHORT_NAME | {variable.cds_name: variable for vari
 
 
 def find_variable(name: str) -> Variable:
-    """The variable called `name`: its column, its short name in the file, or its CDS name.
+    """Find a variable by its column, its short name in files, or its CDS name.
 
     Raises:
-        UsageError: if there is none; the message lists the columns.
+        UsageError: if there is none; the remedy lists all columns.
     """
     try:
         return _BY_ANY_NAME[name.strip()]
     except KeyError:
         raise UsageError(
             f"{name!r} is not a variable of the table",
-            remedy=f"They are {', '.join(f'{v.column} ({v.short_name})' for v in VARIABLES)}.",
+            remedy=f"Choose from {', '.join(f'{v.column} ({v.short_name})' for v in VARIABLES)}.",
         ) from None
 
 

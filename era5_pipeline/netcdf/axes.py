@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.months import FIRST_YEAR
+from era5_pipeline.model.hours import as_datetime64, from_datetime64, hour_of
+from era5_pipeline.model.months import FIRST_YEAR, Month
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "nothing"]
 
 # Hours since 1970-01-01 UTC.
-FIRST_HOUR = int(np.datetime64(f"{FIRST_YEAR}-01-01", "h").astype(np.int64))
+FIRST_HOUR = hour_of(Month(FIRST_YEAR, 1).start)
 _TIME_NAMES = ("valid_time", "time")
 _LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
 _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
@@ -106,12 +107,12 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     off = times != hours
     if off.any():
         raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Ask for hourly data, on the hour.")
-    numbers = hours.astype(np.int64)
+    numbers = from_datetime64(hours)
     if numbers.min() < FIRST_HOUR:
         raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", AGAIN)
     distinct, counts = np.unique(numbers, return_counts=True)
     if (counts > 1).any():
-        twice = distinct[counts > 1][0].astype("datetime64[h]")
+        twice = as_datetime64(distinct[counts > 1])[0]
         raise ProblemError("time", f"time {twice}:00 occurs more than once", "Download it again without doubles.")
     return numbers
 

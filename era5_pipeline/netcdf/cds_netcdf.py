@@ -12,6 +12,7 @@ import numpy as np
 
 from era5_pipeline.model.data_version import FINAL
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+from era5_pipeline.model.hours import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import netCDF4
@@ -104,7 +105,7 @@ def write_coordinates(dataset: netCDF4.Dataset, part: Part, axes: Axes) -> None:
             "calendar": "proleptic_gregorian",
         }
     )
-    valid_time[:] = np.array(part.hours, dtype=np.int64) * 3600
+    valid_time[:] = np.array(part.hours, dtype=np.int64) * SECONDS_PER_HOUR
     latitude = dataset.createVariable("latitude", "f8", ("latitude",), fill_value=np.nan)
     latitude.setncatts(
         {

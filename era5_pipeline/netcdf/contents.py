@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
 from era5_pipeline.model.variables import BY_NAME_IN_FILE, BY_SHORT_NAME, Variable
 from era5_pipeline.netcdf.axes import (
     AGAIN,
@@ -92,14 +93,13 @@ class Contents:
 
 def months_of(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """The distinct months, `YYYY-MM`, of hours since 1970-01-01 UTC."""
-    months = np.unique(hours.astype("datetime64[h]").astype("datetime64[M]"))
+    months = np.unique(as_datetime64(hours).astype("datetime64[M]"))
     return tuple(str(month) for month in months)
 
 
 def hours_of(month: Month) -> npt.NDArray[np.int64]:
     """All hours of the month, (n,) int64, since 1970-01-01 UTC."""
-    first = int(month.start.timestamp()) // 3600
-    return np.arange(first, first + month.hours, dtype=np.int64)
+    return np.array(hours_of_month(month), dtype=np.int64)
 
 
 def open_netcdf(file: NetcdfFile) -> xr.Dataset:
@@ -160,7 +160,7 @@ def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
 
 def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
     try:
-        hours = times_along(array).astype("datetime64[h]").astype(np.int64)
+        hours = from_datetime64(times_along(array))
     except ProblemError:
         return ()
     return months_of(hours[hours >= FIRST_HOUR])

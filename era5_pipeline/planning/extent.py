@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.sources.cds.request import fields_of
@@ -132,4 +133,4 @@ def grid_indices(area: Area) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _hours_before(variable: Variable, month: Month) -> int:
     """Hours of the month before the variable begins."""
-    return max(0, round((variable.first_valid - month.start).total_seconds() / 3600))
+    return max(0, hour_of(variable.first_valid) - hour_of(month.start))

@@ -1,4 +1,4 @@
-"""What counts of versions come to."""
+"""The version of a month from its counts of hours by version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from era5_pipeline.model.data_version import version_of
         ({}, "unknown"),
     ],
 )
-def test_version_of_counts(expver: dict[str, dict[str, int]], version: str) -> None:
+def test_a_month_is_final_preliminary_mixed_or_unknown_by_its_counts(
+    expver: dict[str, dict[str, int]], version: str
+) -> None:
     assert version_of(expver) == version
 
 
@@ -38,7 +40,7 @@ def test_version_of_counts(expver: dict[str, dict[str, int]], version: str) -> N
         ({"a": {"unknown": 744, "0005": 744}}, {}, "unknown"),
     ],
 )
-def test_preliminary_data_beside_final_ones_for_all_of_their_hours_do_not_count(
+def test_preliminary_data_are_ignored_if_all_their_hours_have_final_data_too(
     expver: dict[str, dict[str, int]], preliminary: dict[str, tuple[str, ...]], version: str
 ) -> None:
     assert version_of(expver, preliminary) == version

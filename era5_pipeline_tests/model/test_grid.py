@@ -51,7 +51,7 @@ def test_numbers_run_from_1_to_1038240_each_once() -> None:
 
 
 @given(latitude_numbers, longitude_numbers, st.sampled_from([0.0, 360.0]))
-def test_degrees_and_numbers_lead_to_each_other(latitude: int, longitude: int, turn: float) -> None:
+def test_degrees_and_indices_convert_into_each_other(latitude: int, longitude: int, turn: float) -> None:
     north, east = float(latitudes_of(latitude)), float(longitudes_of(longitude))
     assert -90 <= north <= 90
     assert -180 < east <= 180
@@ -62,30 +62,30 @@ def test_degrees_and_numbers_lead_to_each_other(latitude: int, longitude: int, t
 
 
 @pytest.mark.parametrize(("degrees", "index"), [(-180.0, 1439), (180.0, 1439), (0.0, 719), (360.0, 719), (-179.75, 0)])
-def test_the_seams_of_the_circle(degrees: float, index: int) -> None:
+def test_longitude_wraps_around_at_180_and_360_degrees(degrees: float, index: int) -> None:
     assert longitude_indices([degrees]).tolist() == [index]
 
 
 @given(latitude_numbers, longitude_numbers, st.floats(-9e-4, 9e-4))
-def test_a_hair_beside_the_grid_is_on_it(latitude: int, longitude: int, hair: float) -> None:
-    assert latitude_indices([float(latitudes_of(latitude)) + hair]).tolist() == [latitude]
-    assert longitude_indices([float(longitudes_of(longitude)) + hair]).tolist() == [longitude]
+def test_a_rounding_error_beside_the_grid_is_tolerated(latitude: int, longitude: int, error: float) -> None:
+    assert latitude_indices([float(latitudes_of(latitude)) + error]).tolist() == [latitude]
+    assert longitude_indices([float(longitudes_of(longitude)) + error]).tolist() == [longitude]
 
 
 @pytest.mark.parametrize("degrees", [0.1, 10.125, 28.9, 47.201, math.nan, math.inf, 9.969e36, -90.25, 90.25])
-def test_latitudes_off_the_grid_are_named(degrees: float) -> None:
+def test_a_latitude_off_the_grid_is_refused_by_name(degrees: float) -> None:
     with pytest.raises(ValueError, match=re.escape(f"latitude {degrees:g} is not on")):
         latitude_indices([10.0, degrees])
 
 
 @pytest.mark.parametrize("degrees", [0.1, 10.125, -179.9])
-def test_longitudes_off_the_grid_are_named(degrees: float) -> None:
+def test_a_longitude_off_the_grid_is_refused_by_name(degrees: float) -> None:
     with pytest.raises(ValueError, match=re.escape(f"longitude {degrees:g} is not on")):
         longitude_indices([10.0, degrees])
 
 
 @pytest.mark.parametrize("degrees", [-180.25, 360.25, math.nan, math.inf, 9.969e36])
-def test_what_is_no_longitude_is_named(degrees: float) -> None:
+def test_an_invalid_longitude_is_refused_by_name(degrees: float) -> None:
     with pytest.raises(ValueError, match="is not a longitude in degrees"):
         longitude_indices([degrees])
 
@@ -99,42 +99,42 @@ def test_the_nearest_location_is_within_half_a_step(latitude: float, longitude: 
 
 
 @pytest.mark.parametrize(("latitude", "longitude"), [(90.1, 0), (-91, 0), (math.nan, 0), (0, 361), (0, math.nan)])
-def test_places_off_earth_are_refused(latitude: float, longitude: float) -> None:
-    with pytest.raises(UsageError, match="is not on Earth"):
+def test_coordinates_out_of_range_are_refused(latitude: float, longitude: float) -> None:
+    with pytest.raises(UsageError, match="is out of range"):
         nearest_location(latitude, longitude)
 
 
 @given(areas())
-def test_an_area_holds_the_grid_points_within_its_borders(area: Area) -> None:
+def test_an_area_contains_the_grid_points_within_its_borders(area: Area) -> None:
     north = latitudes_of(np.arange(N_LATITUDES)).astype(float)
     within = (north >= area.south) & (north <= area.north)
     np.testing.assert_array_equal(area.latitude_indices(), np.flatnonzero(within))
-    # Walking east from the western border, the eastern one is met after the point, or with it.
+    # Going east from the western border, a point in the area comes before the eastern border, or on it.
     width = 360.0 if area.east - area.west == 360.0 else (area.east - area.west) % 360.0
     east = longitudes_of(np.arange(N_LONGITUDES)).astype(float)
-    walk = np.round((east - area.west) % 360.0, 6) % 360.0
-    np.testing.assert_array_equal(area.longitude_indices(), np.flatnonzero(walk <= width + 1e-6))
+    eastward = np.round((east - area.west) % 360.0, 6) % 360.0
+    np.testing.assert_array_equal(area.longitude_indices(), np.flatnonzero(eastward <= width + 1e-6))
 
 
 @given(areas())
 @example(Area(45.2499999, -179.7500001, 10.0000001, 123.4567891))
-def test_an_area_is_the_same_after_it_was_written_down(area: Area) -> None:
+def test_an_area_is_equal_after_a_round_trip_through_text(area: Area) -> None:
     assert Area.parse(str(area)) == area
 
 
 @pytest.mark.parametrize("text", ["global", "GLOBAL", "90/-180/-90/180", "90/0/-90/360", "90,0,-90,359.75"])
-def test_the_whole_earth(text: str) -> None:
+def test_the_whole_globe_in_any_spelling_has_all_grid_points(text: str) -> None:
     area = Area.parse(text)
     assert area.latitude_indices().size == N_LATITUDES
     assert area.longitude_indices().size == N_LONGITUDES
 
 
 @pytest.mark.parametrize("text", ["0/180/0/-180", "0/180/0/180", "0/-180/0/-180", "0/360/0/0"])
-def test_the_same_meridian_twice_is_one_meridian_and_not_the_whole_circle(text: str) -> None:
+def test_equal_west_and_east_are_one_meridian_and_not_the_whole_circle(text: str) -> None:
     assert Area.parse(text).longitude_indices().size == 1
 
 
-def test_an_area_crosses_the_antimeridian() -> None:
+def test_an_area_may_cross_the_antimeridian() -> None:
     found = longitudes_of(Area.parse("10/179.5/0/-179.5").longitude_indices())
     assert sorted(found.tolist()) == [-179.75, -179.5, 179.5, 179.75, 180.0]
 
@@ -143,14 +143,14 @@ def test_an_area_crosses_the_antimeridian() -> None:
     "text",
     ["", "10/20/30", "10/20/0/x", "0/0/10/10", "91/0/0/10", "10/-181/0/10", "10/0/0/361", "nan/0/0/1", "10/nan/0/1"],
 )
-def test_what_is_no_area_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_area_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         Area.parse(text)
     assert "NORTH/WEST/SOUTH/EAST" in raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["10.2/20/10.05/21", "10/20.05/9/20.2"])
-def test_an_area_between_the_grid_points_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="holds no grid point") as raised:
+def test_an_area_without_a_grid_point_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="contains no grid point") as raised:
         Area.parse(text)
     assert "0.25" in raised.value.remedy

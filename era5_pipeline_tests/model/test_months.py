@@ -13,12 +13,12 @@ months = st.builds(Month, st.integers(1940, 2200), st.integers(1, 12))
 
 
 @pytest.mark.parametrize("text", ["2023-07", "2023-07-01", " 2023-07 "])
-def test_a_month_is_read_from_its_name_and_from_its_partition_key(text: str) -> None:
+def test_a_month_is_parsed_from_its_name_and_from_its_partition_key(text: str) -> None:
     assert Month.parse(text) == Month(2023, 7)
 
 
 @pytest.mark.parametrize("text", ["", "2023", "2023-7", "2023-07-02", "07-2023", "2023/07", "2023-13", "2023-00", "x"])
-def test_what_is_no_month_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_month_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="is not a month") as raised:
         Month.parse(text)
     assert "YYYY-MM" in raised.value.remedy
@@ -32,13 +32,13 @@ def test_months_before_era5_are_refused(text: str) -> None:
 
 
 @given(months)
-def test_names_and_numbers_lead_back_to_the_month(month: Month) -> None:
+def test_a_month_survives_a_round_trip_through_name_key_and_number(month: Month) -> None:
     assert Month.parse(str(month)) == Month.parse(month.key) == Month.from_number(month.number) == month
     assert Month.of(month.start) == Month.of(month.end - timedelta(microseconds=1)) == month
 
 
 @given(months)
-def test_a_month_ends_where_the_next_begins_and_has_the_hours_between(month: Month) -> None:
+def test_a_month_ends_where_the_next_begins_and_counts_the_hours_between(month: Month) -> None:
     following = Month.from_number(month.number + 1)
     assert month < following
     assert month.end == following.start
@@ -47,17 +47,17 @@ def test_a_month_ends_where_the_next_begins_and_has_the_hours_between(month: Mon
 
 
 @pytest.mark.parametrize(("text", "hours"), [("2023-02", 672), ("2024-02", 696), ("2000-02", 696), ("2023-12", 744)])
-def test_february_knows_leap_years(text: str, hours: int) -> None:
+def test_february_has_a_day_more_in_leap_years(text: str, hours: int) -> None:
     assert Month.parse(text).hours == hours
 
 
-def test_the_month_of_a_time_is_that_in_utc() -> None:
+def test_the_month_of_a_time_is_determined_in_utc() -> None:
     east = timezone(timedelta(hours=9))
     assert Month.of(datetime(2023, 7, 1, 8, 59, tzinfo=east)) == Month(2023, 6)
     assert Month.of(datetime(2023, 7, 1, 9, 0, tzinfo=east)) == Month(2023, 7)
 
 
-def test_months_of_the_future_are_refused_and_the_present_one_is_not() -> None:
+def test_a_future_month_is_refused_and_the_current_one_is_not() -> None:
     now = datetime(2023, 7, 1, tzinfo=UTC)
     Month(2023, 7).require_begun(now)
     with pytest.raises(UsageError, match="lies in the future") as raised:
@@ -65,18 +65,18 @@ def test_months_of_the_future_are_refused_and_the_present_one_is_not() -> None:
     assert "2023-07" in raised.value.remedy
 
 
-def test_a_range_has_both_ends() -> None:
+def test_a_range_includes_both_ends() -> None:
     found = [str(month) for month in month_range(Month(2022, 11), Month(2023, 2))]
     assert found == ["2022-11", "2022-12", "2023-01", "2023-02"]
     assert list(month_range(Month(2023, 2), Month(2023, 2))) == [Month(2023, 2)]
 
 
-def test_a_range_backwards_is_refused() -> None:
+def test_a_reversed_range_is_refused() -> None:
     with pytest.raises(UsageError, match="2023-02 to 2022-11 is empty"):
         list(month_range(Month(2023, 2), Month(2022, 11)))
 
 
-def test_spans() -> None:
+def test_consecutive_months_are_described_as_spans() -> None:
     held = [*month_range(Month(1999, 11), Month(2000, 2)), Month(2001, 1), Month(2002, 1), Month(2003, 1)]
     assert spans(held) == "1999-11 to 2000-02, 2001-01, 2002-01 and 1 more month"
     assert spans([*held, Month(2003, 2)], shown=1) == "1999-11 to 2000-02 and 4 more months"
@@ -84,6 +84,6 @@ def test_spans() -> None:
 
 
 @pytest.mark.parametrize("text", ["2262-01", "9999-12"])
-def test_a_year_without_an_end_is_in_the_future(text: str) -> None:
+def test_a_year_beyond_the_range_of_timestamps_is_in_the_future(text: str) -> None:
     with pytest.raises(UsageError, match="lies in the future"):
         Month.parse(text)

@@ -41,7 +41,7 @@ def test_the_environment_wins_over_the_file_and_arguments_over_both(
     assert (settings.area, settings.sample_hours, settings.format) == ("1/2/0/3", 6, "csv")
 
 
-def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_setting_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AREA", "SOURCE", "SAMPLE_HOURS", "DATABASE_URL", "FILES_DIR", "HOME"):
         monkeypatch.setenv(f"ERA5_{name}", "")
     assert read_settings() == Settings()
@@ -56,7 +56,7 @@ def test_a_folder_of_files_means_the_source_files(tmp_path: Path) -> None:
     assert read_settings(files_dir="here", source="sample").source_name == "sample"
 
 
-def test_variables_and_area_are_understood() -> None:
+def test_variables_and_area_are_parsed() -> None:
     settings = read_settings(variables="tp, 2m_temperature,snowfall", area="10/20/0/30")
     assert settings.wanted_variables is not None
     assert [variable.short_name for variable in settings.wanted_variables] == ["t2m", "tp", "sf"]
@@ -70,7 +70,7 @@ def test_an_unknown_variable_and_a_wrong_area_are_refused() -> None:
         _ = read_settings(area="Jakarta").wanted_area
 
 
-def test_what_cannot_be_meant_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ERA5_SAMPLE_HOURS", "hunter2")
     monkeypatch.setenv("ERA5_FORMAT", "hunter3")
     with pytest.raises(UsageError) as raised:
@@ -90,7 +90,7 @@ def test_numbers_out_of_range_are_refused(monkeypatch: pytest.MonkeyPatch, name:
         read_settings()
 
 
-def test_passwords_do_not_show() -> None:
+def test_passwords_appear_in_no_text_of_the_settings() -> None:
     settings = read_settings(database_url="postgresql://me:hunter2@host/db")
     assert "hunter2" not in repr(settings)
     assert settings.database_url is not None
@@ -107,7 +107,7 @@ def test_passwords_do_not_show() -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["environment", "file"])
-def test_a_setting_that_is_misspelt_is_refused(
+def test_a_misspelt_setting_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, meant: str, where: str
 ) -> None:
     if where == "file":
@@ -116,10 +116,10 @@ def test_a_setting_that_is_misspelt_is_refused(
         monkeypatch.setenv(name, "1/2/0/3")
     with pytest.raises(UsageError, match=f"{name.upper()} is not a setting") as caught:
         read_settings()
-    assert f"Is {meant} meant?" in caught.value.remedy
+    assert f"Did you mean {meant}?" in caught.value.remedy
 
 
 @pytest.mark.parametrize("name", ["ERA5_URL", "ERA5_DATA", "ERA5_TEST_DSN", "ERA5_SAMPLES", "MY_ERA5_AREAS"])
-def test_names_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_variables_of_other_programs_are_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "x")
     assert read_settings().area is None

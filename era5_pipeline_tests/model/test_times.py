@@ -43,7 +43,7 @@ formats = st.sampled_from(FORMATS)
         ("2023-07-15T12:30", "2023-07-15T12:30", "2023-07-15T13"),
     ],
 )
-def test_what_a_text_spans(text: str, start: str, end: str) -> None:
+def test_a_text_names_a_period_from_its_start_to_its_end(text: str, start: str, end: str) -> None:
     expected = tuple(datetime.fromisoformat(time).replace(tzinfo=UTC) for time in (start, end))
     assert parse_time_range(text, text) == expected
     assert parse_time_range(text, None) == (expected[0], None)
@@ -60,7 +60,7 @@ def test_a_time_lies_within_the_text_that_names_it(time: datetime, format_: str)
 
 
 @given(first=times, last=times, from_format=formats, to_format=formats)
-def test_a_range_holds_both_its_ends_or_is_refused(
+def test_a_range_includes_both_ends_or_is_refused(
     first: datetime, last: datetime, from_format: str, to_format: str
 ) -> None:
     texts = first.strftime(from_format), last.strftime(to_format)
@@ -76,13 +76,13 @@ def test_a_range_holds_both_its_ends_or_is_refused(
 
 
 @given(time=times)
-def test_a_month_is_what_months_says_it_is(time: datetime) -> None:
+def test_a_month_is_the_same_period_as_in_months(time: datetime) -> None:
     month = Month.of(time)
     assert parse_time_range(str(month), str(month)) == (month.start, month.end)
 
 
 @given(time=hours, minutes=st.integers(-12 * 60, 14 * 60))
-def test_an_offset_names_the_same_instant(time: datetime, minutes: int) -> None:
+def test_an_instant_with_a_utc_offset_is_converted_to_utc(time: datetime, minutes: int) -> None:
     there = time.astimezone(timezone(timedelta(minutes=minutes)))
     assert parse_instant(there.isoformat(timespec="minutes")) == time
 
@@ -100,7 +100,7 @@ def test_an_instant_is_a_full_hour_or_refused(time: datetime) -> None:
 
 @pytest.mark.parametrize("text", ["2023", "2023-07", "2023-07-15"])
 def test_an_instant_needs_its_hour(text: str) -> None:
-    with pytest.raises(UsageError, match="names no hour\nAdd it, for example 2023-0"):
+    with pytest.raises(UsageError, match="names no hour\nAdd one, for example 2023-0"):
         parse_instant(text)
 
 
@@ -123,10 +123,10 @@ def test_an_instant_needs_its_hour(text: str) -> None:
         "0001-01-01T00:00+01:00",
         "9999",
         "9999-12-31T23:00",
-        "٢٠٢٣",  # digits, but not those
+        "٢٠٢٣",  # digits, but not ASCII
     ],
 )
-def test_what_is_no_time_is_refused_with_the_forms(text: str) -> None:
+def test_an_invalid_time_is_refused_with_the_accepted_forms(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not a time(.|\n)*Times are written 2023, 2023-07"):
         parse_time_range(None, text)
 
@@ -136,5 +136,5 @@ def test_an_empty_range_is_refused() -> None:
         parse_time_range("2023-08", "2023-07")
 
 
-def test_no_text_is_no_bound() -> None:
+def test_without_texts_a_range_has_no_bounds() -> None:
     assert parse_time_range(None, None) == (None, None)

@@ -23,18 +23,18 @@ def test_a_variable_is_found_by_each_of_its_names(variable: Variable) -> None:
         assert find_variable(name) is variable
 
 
-def test_an_unknown_variable_is_refused_with_the_columns_there_are() -> None:
+def test_an_unknown_variable_is_refused_with_a_list_of_all_columns() -> None:
     with pytest.raises(UsageError, match="'sst'") as raised:
         find_variable("sst")
     assert all(column in raised.value.remedy for column in BY_COLUMN)
 
 
-def test_columns_come_in_the_order_of_the_table() -> None:
+def test_variables_are_returned_in_the_order_of_the_table() -> None:
     chosen = in_table_order(["snowfall", "temperature_2m", "snowfall"])
     assert [variable.short_name for variable in chosen] == ["t2m", "sf"]
 
 
-def test_only_accumulations_begin_with_the_seventh_hour_of_1940() -> None:
+def test_only_accumulations_begin_at_07_of_1_january_1940() -> None:
     first = {variable.short_name: variable.first_valid for variable in VARIABLES}
     assert first["tp"] == first["sf"] == datetime(1940, 1, 1, 7, tzinfo=UTC)
     assert {first[name] for name in ("t2m", "u10", "v10", "tcc")} == {datetime(1940, 1, 1, tzinfo=UTC)}
@@ -43,6 +43,6 @@ def test_only_accumulations_begin_with_the_seventh_hour_of_1940() -> None:
 @pytest.mark.parametrize(
     ("name", "low", "high"), [("t2m", -89.2, 56.7), ("tcc", 0, 1), ("tp", 0, 401), ("u10", -90, 90)]
 )
-def test_bounds_hold_what_was_ever_measured(name: str, low: float, high: float) -> None:
+def test_bounds_include_the_records_ever_measured(name: str, low: float, high: float) -> None:
     variable = find_variable(name)
     assert variable.minimum < low < high < variable.maximum

@@ -16,6 +16,7 @@ import numpy as np
 from era5_pipeline.model.data_version import FINAL, PRELIMINARY
 from era5_pipeline.model.errors import NoDataError, NotYetAvailableError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.cds_layout import write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, Part
@@ -27,7 +28,6 @@ from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -123,8 +123,8 @@ class ArcoSource:
         return VARIABLES if self.request.variables is None else self.request.variables
 
     def _fetch_days(self, month: Month, store: ZarrStore, known: _MonthRecord) -> _MonthRecord:
-        first = _hour(month.start)
-        last = min(first + month.hours, _hour(store.extent.last) + 1)
+        first = hour_of(month.start)
+        last = min(first + month.hours, hour_of(store.extent.last) + 1)
         for start in range(first, last, 24):
             hours = range(start, min(start + 24, last))
             key = f"{month}-{(start - first) // 24 + 1:02d}"
@@ -141,7 +141,7 @@ class ArcoSource:
 
     def _fetch_day(self, month: Month, known: _MonthRecord, key: str, hours: range, store: ZarrStore) -> _MonthRecord:
         axes = Axes.of(self.request.area or Area.parse("global"))
-        final = _hour(store.extent.last_final)
+        final = hour_of(store.extent.last_final)
         versions = tuple(FINAL if hour <= final else PRELIMINARY for hour in hours)
         part = Part("instant", self._variables, hours, versions)
         path = self._days(month) / f"{key}.nc"
@@ -177,7 +177,7 @@ class ArcoSource:
             for variable in self._variables:
                 # Cut at once: a chunk holds an hour of the whole globe.
                 values = store.read(variable, block)[:, rows][:, :, columns]
-                due = np.array(block) >= _hour(variable.first_valid)
+                due = np.array(block) >= hour_of(variable.first_valid)
                 if np.isnan(values[due]).any():
                     lacking.append(variable.cds_name)
                 fields[variable.column] = values
@@ -247,11 +247,6 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     """Open the source as the settings describe it."""
     folder = settings.home / "raw" / ArcoSource.name
     return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say)
-
-
-def _hour(time: datetime) -> int:
-    """Hours since 1970-01-01 UTC."""
-    return int(time.timestamp()) // 3600
 
 
 def _positions(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from fsspec.utils import get_protocol
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import SourceError, TransientError, UsageError
+from era5_pipeline.model.hours import from_datetime64, time_of
 from era5_pipeline.sources.arco.checked_blosc import use_checked_blosc
 from era5_pipeline.sources.arco.read_retries import read_with_retries, with_decoding_errors
 
@@ -110,7 +111,7 @@ class ZarrStore:
         part = slice(first, first + len(hours))
         if not np.array_equal(self.hours[part], hours):
             raise SourceError(f"{self.url} lacks hours on its time axis", remedy=_REMEDY)
-        what = f"{np.datetime64(hours.start, 'h').astype('datetime64[D]')}: {variable.cds_name} from {self.url}"
+        what = f"{time_of(hours.start):%Y-%m-%d}: {variable.cds_name} from {self.url}"
         values = read_with_retries(
             what,
             "If that happens again, fetch the month from the source cds.",
@@ -187,7 +188,7 @@ def _hours(dataset: xr.Dataset) -> npt.NDArray[np.int64]:
     times = dataset["time"].values
     # An axis without a unit counts hours since 1900.
     stamps = _EPOCH + times.astype("timedelta64[h]") if np.issubdtype(times.dtype, np.integer) else times
-    return stamps.astype("datetime64[h]").astype(np.int64)
+    return from_datetime64(stamps)
 
 
 def _complete(indices: Indices, count: int, what: str) -> Indices:

@@ -13,6 +13,7 @@ import numpy as np
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
@@ -24,7 +25,6 @@ from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -69,8 +69,7 @@ class SampleSource:
         """
         variables = in_table_order(self.request.columns) if self.request.columns else VARIABLES
         area = self.request.area or DEFAULT_AREA
-        first = _hours_since_1970(month.start)
-        wanted = range(first, first + min(self.hours or month.hours, month.hours))
+        wanted = hours_of_month(month)[: self.hours]
         parts = _parts(variables, wanted)
         if not parts:
             names = ", ".join(variable.column for variable in variables)
@@ -120,16 +119,12 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
     return SampleSource(settings.home / "raw" / SampleSource.name, request, settings.sample_hours)
 
 
-def _hours_since_1970(time: datetime) -> int:
-    return round(time.timestamp() / 3600)
-
-
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[Part, ...]:
     """Divide the variables by step type, without those that have none of the wanted hours."""
     parts = []
     for step_type in _STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.step_type == step_type)
-        begin = max((_hours_since_1970(variable.first_valid) for variable in alike), default=wanted.stop)
+        begin = max((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
         if hours := range(max(wanted.start, begin), wanted.stop):
             parts.append(Part(step_type, alike, hours))
     return tuple(parts)
