@@ -122,3 +122,10 @@ def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materia
         )
         current_results().load = result
         return materialized
+
+
+load_month = dg.define_asset_job(
+    "load_month",
+    selection=dg.AssetSelection.assets(RAW, FLAT, WEATHER),
+    description="Loads one month, from its source into the table weather.",
+)

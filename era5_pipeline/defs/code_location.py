@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from era5_pipeline.defs import assets, jobs, schedules
+from era5_pipeline.defs import assets, schedules
 from era5_pipeline.defs.resources import Era5Resource
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather],
-    jobs=[jobs.load_month],
+    jobs=[assets.load_month],
     schedules=schedules.SCHEDULES,
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance import OWN_PROCESS
-from era5_pipeline.defs.jobs import load_month
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import dagster as dg
 
-from era5_pipeline.defs.jobs import load_month
+from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings

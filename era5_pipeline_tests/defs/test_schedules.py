@@ -11,7 +11,7 @@ import pytest
 import time_machine
 
 from era5_pipeline.definitions import defs
-from era5_pipeline.defs.jobs import load_month
+from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.schedules import SCHEDULES
 from era5_pipeline.model.months import Month
