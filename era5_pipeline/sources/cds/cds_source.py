@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.month_files import MonthFiles
 from era5_pipeline.sources.cds.month_request import MonthRequest
 from era5_pipeline.sources.cds.request import variables_of
-from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.month_lock import locked_month, try_lock_month
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 

@@ -14,17 +14,17 @@ import requests
 
 from era5_pipeline.model.errors import LocalDiskError, disk_errors
 from era5_pipeline.runtime import progress
-from era5_pipeline.sources.cds.answers import error_of
 from era5_pipeline.sources.cds.checksums import announced_number, digests, has_checksum
-from era5_pipeline.sources.cds.http_errors import INVALID_URL_ERRORS, describe_connection_error, retry_after
-from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
+from era5_pipeline.sources.cds.client.answers import error_of
+from era5_pipeline.sources.cds.client.http_errors import INVALID_URL_ERRORS, describe_connection_error, retry_after
+from era5_pipeline.sources.cds.client.retry_policy import MAX_FAILURES, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.sources.cds.service import Asset
+    from era5_pipeline.sources.cds.client.service import Asset
 
 _TIMEOUT_SECONDS = (30.0, 120.0)
 # Bytes of an incomplete block are lost when a connection is cut, so blocks are small.

@@ -40,23 +40,23 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError
 from era5_pipeline.sources.cds.checksums import announced_number
-from era5_pipeline.sources.cds.credentials import read_credentials
+from era5_pipeline.sources.cds.client.credentials import read_credentials
+from era5_pipeline.sources.cds.client.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
+from era5_pipeline.sources.cds.client.service import CdsService, Job, translated_errors, was_refused
 from era5_pipeline.sources.cds.download import WrongChecksumError, download
 from era5_pipeline.sources.cds.note import Fetched, State
 from era5_pipeline.sources.cds.request import fresh_time_order
-from era5_pipeline.sources.cds.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
-from era5_pipeline.sources.cds.service import CdsService, Job, translated_errors, was_refused
 from era5_pipeline.sources.cds.validation import validate_download
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
+    from era5_pipeline.sources.cds.client.service import Asset
     from era5_pipeline.sources.cds.download import ReceivedFile
     from era5_pipeline.sources.cds.month_files import MonthFiles
     from era5_pipeline.sources.cds.note import Note
-    from era5_pipeline.sources.cds.retry_policy import RetrySettings
-    from era5_pipeline.sources.cds.service import Asset
 
 # Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
 # one: they are asked for with an order of hours of their own.

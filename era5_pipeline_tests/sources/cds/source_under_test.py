@@ -10,7 +10,7 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.sources.cds.cds_source import CdsSource
-from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:

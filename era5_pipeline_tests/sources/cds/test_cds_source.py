@@ -492,7 +492,7 @@ from pathlib import Path
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.cds.cds_source import CdsSource
-from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
 from era5_pipeline.sources.source import Request
 request = Request(None, Area.parse(sys.argv[2]))
 retries = RetrySettings(0.05, 0.05)

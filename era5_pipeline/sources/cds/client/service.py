@@ -17,9 +17,9 @@ from urllib.parse import urljoin
 import requests
 from ecmwf.datastores import Client
 
-from era5_pipeline.sources.cds.answers import error_of, is_about_failed_job
+from era5_pipeline.sources.cds.client.answers import error_of, is_about_failed_job
+from era5_pipeline.sources.cds.client.session import OneOriginSession
 from era5_pipeline.sources.cds.request import DATASET
-from era5_pipeline.sources.cds.session import OneOriginSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ecmwf.datastores import Remote
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.sources.cds.credentials import Credentials
+    from era5_pipeline.sources.cds.client.credentials import Credentials
 
 _TIMEOUT_SECONDS = 60.0
 # A request that was sent, but whose job id was never received, is looked for in one page of the user's newest jobs. The

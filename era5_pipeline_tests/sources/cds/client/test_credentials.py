@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import SourceError
-from era5_pipeline.sources.cds.credentials import read_credentials
+from era5_pipeline.sources.cds.client.credentials import read_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path

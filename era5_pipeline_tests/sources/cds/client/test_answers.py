@@ -8,8 +8,8 @@ import requests
 
 from era5_pipeline.model.errors import NotYetAvailableError, SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.answers import RequestFailedError, error_of
-from era5_pipeline.sources.cds.retry_policy import RetryableError
+from era5_pipeline.sources.cds.client.answers import RequestFailedError, error_of
+from era5_pipeline.sources.cds.client.retry_policy import RetryableError
 
 MONTH = Month(2026, 11)
 NOT_YET = (

@@ -16,15 +16,15 @@ import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
-from era5_pipeline.sources.cds.http_errors import (
+from era5_pipeline.sources.cds.client.http_errors import (
     INVALID_URL_ERRORS,
     describe_connection_error,
     describe_tls_error,
     host_of,
     retry_after,
 )
-from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
-from era5_pipeline.sources.cds.session import OtherHostError
+from era5_pipeline.sources.cds.client.retry_policy import MAX_FAILURES, RetryableError
+from era5_pipeline.sources.cds.client.session import OtherHostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

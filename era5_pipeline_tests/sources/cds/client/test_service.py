@@ -12,8 +12,8 @@ import time_machine
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
+from era5_pipeline.sources.cds.client.session import OneOriginSession, OtherHostError
 from era5_pipeline.sources.cds.request import DATASET
-from era5_pipeline.sources.cds.session import OneOriginSession, OtherHostError
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.cds_store.faults import Redirect
 from era5_pipeline_tests.cds_store.server import Job

@@ -6,7 +6,7 @@ import pytest
 import requests
 import time_machine
 
-from era5_pipeline.sources.cds.http_errors import describe_connection_error, retry_after
+from era5_pipeline.sources.cds.client.http_errors import describe_connection_error, retry_after
 
 
 def test_a_refused_connection_is_described_in_the_systems_words() -> None:
