@@ -50,7 +50,6 @@ TOPICS = {
     "cli": {"test_cli", "test_load_interrupted", "test_series_and_map"},
     "defs": {"test_cds"},
     "query": {"test_plots"},
-    "sources/cds": {"test_taken_up"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_revised", "test_workers"},
     "warehouse/layouts": {"test_layouts"},
