@@ -320,7 +320,7 @@ def test_invalid_months_and_sources_are_errors(settings: Making, folder: Path) -
         run_raw(settings(files_dir=str(folder)), Month(2023, 8))
     with pytest.raises(UsageError, match="does not exist"):
         run_raw(settings(files_dir=str(folder / "nowhere")), JULY)
-    with pytest.raises(UsageError, match="without a folder"):
+    with pytest.raises(UsageError, match="needs a folder"):
         run_raw(settings(source="files"), JULY)
 
 

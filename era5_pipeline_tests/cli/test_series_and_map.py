@@ -122,7 +122,7 @@ def test_map_is_plotted(app: typer.Typer, tmp_path: Path) -> None:
         ((*HERE, "--plot", "out.pdf"), UsageError, "plots are PNG files"),
         ((*HERE, "--column", "humidity"), UsageError, "is not a variable"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
-        (("series", "--lat", "91", "--lon", "0"), UsageError, "not on Earth"),
+        (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
         (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "names no hour"),
         (
             ("map", "--time", "2023-02-01T00", "--column", "sf", "--out", "a.png"),
