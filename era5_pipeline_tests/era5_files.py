@@ -344,6 +344,9 @@ def packing_of(values: Floats, layout: Layout) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     scale = max((high - low) / 65533.0, 1e-9)
+    if layout.packed == "float32 attributes":
+        # Not finer than the offset's own rounding, which would move nearly constant fields out of the packed range.
+        scale = max(scale, float(np.spacing(np.float32(max(abs(low), abs(high))))))
     offset = low if layout.packed == "u2" else low + 32766.0 * scale
     if layout.packed == "float32 attributes":
         return float(np.float32(scale)), float(np.float32(offset))
