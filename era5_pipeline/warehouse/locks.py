@@ -95,7 +95,9 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
         "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
         "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
         "AND l.relation IN (SELECT oid FROM ours) "
-        "ORDER BY array_position(%s, l.mode) DESC, a.xact_start LIMIT 1",
+        # An autovacuum worker gives way by itself: it is named only if no session holds a lock.
+        "ORDER BY a.backend_type IS DISTINCT FROM 'autovacuum worker' DESC, "
+        "array_position(%s, l.mode) DESC, a.xact_start LIMIT 1",
         (list(_MODES),),
     ).fetchone()
     return "a session that has just ended" if row is None else describe_session(*row)
