@@ -187,8 +187,7 @@ class Cluster:
     def _initialize(self, account: Account) -> None:
         """Create the data folder, under another name until it is complete."""
         parent = self.data_folder.parent
-        for leftover in parent.glob(".postgres-new-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        _remove_unfinished(parent)
         # A unique name: an initdb whose parent was killed may still be running.
         fresh = Path(tempfile.mkdtemp(prefix=".postgres-new-", dir=parent))
         os.chown(fresh, account.uid, account.gid)
@@ -199,7 +198,8 @@ class Cluster:
             fresh.rename(self.data_folder)
             sync_folder(parent)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            # Once more: that initdb may have written on while its folder was removed, and has ended by now.
+            _remove_unfinished(parent)
 
     def _remove_stale_locks(self) -> None:
         """Remove a killed server's lock files if another process has its process number.
@@ -237,3 +237,9 @@ class Cluster:
             f"the embedded PostgreSQL {problem}; the last lines of its log:\n{last_lines}",
             remedy=f"Fix what they report, then try again. The whole log: {self.log_path}",
         )
+
+
+def _remove_unfinished(parent: Path) -> None:
+    """Remove data folders that were never completed; the caller holds the lock under which they are created."""
+    for folder in parent.glob(".postgres-new-*"):
+        shutil.rmtree(folder, ignore_errors=True)
