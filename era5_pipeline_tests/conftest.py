@@ -20,6 +20,12 @@ SLOW_MODULES = frozenset(
     {
         "bench/test_suites.py",  # processes that start together
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
+        "flat/test_merge.py",  # thousands of overlapping files
+        "flat/test_tiles.py",  # tilings of the globe
+        "netcdf/test_point_csv.py",  # a file for each example
+        "postgres/embedded/test_embedded_server.py",  # data folders are created
+        "query/test_plots.py",  # pictures of the globe
+        "runtime/test_supervisor.py",  # processes that are started and killed
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
         "sources/cds/test_cds_source.py",  # waits for a server between requests
     }
