@@ -29,7 +29,7 @@ from era5_pipeline.warehouse.load_month import Loaded, load_month
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from era5_pipeline.flat.kept_inventory import KeptInventory
@@ -218,6 +218,7 @@ def run_load(
         warehouse,
         flat,
         force=settings.force,
+        replace_more=settings.replace,
         workers=settings.workers,
         lock_timeout_seconds=settings.lock_timeout_seconds,
         on_wait=on_wait,
@@ -234,26 +235,29 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     requested again only if the settings say so, the ledger decides.
     """
     with warehouse.connect() as connection:
-        entries = {entry.month: entry for entry in read_ledger(connection)}
+        held = {contents.month: contents.parts for contents in read_ledger(connection)}
     if settings.force:
         return frozenset()
     source = source_of(settings)
-    return frozenset(month for month in months if month in entries and _is_unchanged(settings, source, entries[month]))
+    return frozenset(month for month in months if _is_unchanged(settings, source, month, held.get(month, ())))
 
 
-def _is_unchanged(settings: Settings, source: Source, entry: LedgerEntry) -> bool:
-    raw = source.known(entry.month)
+def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
+    """Whether a part of the month, of which no location was taken out, is what the source has now."""
+    whole = [part for part in parts if not part.is_cut]
+    raw = source.known(month) if whole else None
     if raw is not None:
-        return entry.fingerprint == month_fingerprint(raw)
+        return month_fingerprint(raw) in {part.fingerprint for part in whole}
     if not source_kind(source.name).is_service or settings.refetch:
         return False
     # The raw files and their notes were deleted: requesting the month again would only wait in the queue for nothing.
     wanted = settings.wanted_variables or VARIABLES
-    return (
-        entry.state == "loaded"
-        and entry.source == source.name
-        and entry.area == (None if settings.wanted_area is None else str(settings.wanted_area))
-        and [facts.column for facts in entry.columns] == [variable.column for variable in wanted]
+    return any(
+        part.state == "loaded"
+        and part.source == source.name
+        and part.area == (None if settings.wanted_area is None else str(settings.wanted_area))
+        and part.column_names == tuple(variable.column for variable in wanted)
+        for part in whole
     )
 
 

@@ -10,17 +10,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import names_of, source_kind
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.warehouse.revisions import months_to_revise, needs_loading, newest_complete_month
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
 
 # Catch up on missed months, up to a year. If more are missing, that is the job of a backfill.
 _MAX_MISSED_MONTHS = 12
@@ -48,43 +48,82 @@ def require_updatable_source(settings: Settings) -> None:
         )
 
 
-def newest_months(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
+def newest_months(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
     """The newest complete month, and the missing ones between it and the newest month in the table."""
     newest = newest_complete_month(now, settings.available_after_days)
-    held = [entry.month for entry in entries if entry.rows]
+    held = [entry.month for entry in contents if entry.rows]
     first = Month.from_number(max(held, default=newest).number + 1) if held and max(held) < newest else newest
     if newest.number - first.number >= _MAX_MISSED_MONTHS:
         first = newest
     months = [Month.from_number(number) for number in range(first.number, newest.number + 1)]
     return tuple(
-        Update(month, f"{month} is complete, and not in the table") for month in months if needs_loading(entries, month)
+        Update(month, f"{month} is complete, and not in the table")
+        for month in months
+        if needs_loading(settings, contents, month)
     )
 
 
-def current_month(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
+def current_month(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
     """The month that is not complete yet, as far as it is available; none while nothing of it is available."""
     month = Month.of(now - timedelta(days=settings.available_after_days))
-    if month == newest_complete_month(now, settings.available_after_days) and not needs_loading(entries, month):
+    if month == newest_complete_month(now, settings.available_after_days) and not needs_loading(
+        settings, contents, month
+    ):
         return ()
     return (Update(month, f"{month} as far as it is available", {"refetch": True, "allow_incomplete": True}),)
 
 
-def revisions(settings: Settings, entries: Sequence[LedgerEntry], now: datetime) -> tuple[Update, ...]:
-    """Months with preliminary hours that are old enough to be final: requested again, as they were loaded."""
-    by_month = {entry.month: entry for entry in entries}
+def revisions(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
+    """Parts of months with preliminary hours that are old enough to be final: requested again, as they were loaded."""
+    parts = {month.month: len(month.parts) for month in contents}
     return tuple(
-        Update(month, f"{month} holds preliminary hours", _same_request(settings, by_month[month]))
-        for month in months_to_revise(entries, now, settings.revise_after_months)
+        Update(
+            part.month,
+            f"{part.month}{f', {part.location_ids},' if parts[part.month] > 1 else ''} holds preliminary hours",
+            _same_request(settings, part),
+        )
+        for part in parts_to_revise(contents, now, settings.revise_after_months)
     )
 
 
+def newest_complete_month(now: datetime, available_after_days: int) -> Month:
+    """Find the newest month that ended at least `available_after_days` before `now`."""
+    return Month.from_number(Month.of(now - timedelta(days=available_after_days)).number - 1)
+
+
+def needs_loading(settings: Settings, contents: Iterable[MonthContents], month: Month) -> bool:
+    """Whether the table lacks the month, or a part of what the settings ask for.
+
+    Where no area is asked for, a month is not lacking if all its parts are complete.
+    """
+    held = next((one for one in contents if one.month == month), None)
+    if held is None:
+        return True
+    if settings.wanted_area is None:
+        return held.state != "loaded"
+    columns = [variable.column for variable in settings.wanted_variables or ()]
+    return not held.covers(LocationSet.of_area(settings.wanted_area), columns)
+
+
+def parts_to_revise(contents: Iterable[MonthContents], now: datetime, after_months: int) -> tuple[LedgerEntry, ...]:
+    """List parts with preliminary hours whose month ended at least `after_months` calendar months before `now`.
+
+    Only parts from the services are listed: other sources have no newer data.
+    """
+    # A month that ended n months before the current month began has a number that is lower by n + 1.
+    newest = Month.of(now).number - 1 - after_months
+    parts = [part for month in contents for part in month.parts if month.month.number <= newest]
+    due = [part for part in parts if part.is_preliminary and source_kind(part.source).is_service]
+    return tuple(sorted(due, key=lambda part: (part.month, part.part)))
+
+
 def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
-    """Overrides that repeat the month's own request, so that other settings of today do not change its area."""
+    """Overrides that repeat the part's own request, so that other settings of today do not change its area."""
     overrides: dict[str, Any] = {"refetch": True, "source": entry.source}
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
     if entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
-    held = [facts.column for facts in entry.columns]
+    held = list(entry.column_names)
     wanted = list(BY_COLUMN) if settings.wanted_variables is None else [v.column for v in settings.wanted_variables]
     if held != wanted:
         overrides["variables"] = ",".join(held)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import ColumnFacts
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, MonthContents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.warehouse.ledger_entry import PartState
+
+
+ONE_PLACE = LocationSet(((1, 2),))
 
 
 def column_facts(column: str, *, values: int = 100) -> ColumnFacts:
@@ -33,29 +38,35 @@ def column_facts(column: str, *, values: int = 100) -> ColumnFacts:
         first_out_of_bounds=None,
         preliminary_hours=(),
         digest="0" * 16,
+        missing_hours=(),
     )
 
 
 def entry(
     month: Month,
     *,
-    state: str = "loaded",
+    state: PartState = "loaded",
     rows: int = 100,
     hours: int | None = None,
     source: str = "cds",
     area: str | None = None,
     columns: Iterable[str] = tuple(BY_COLUMN),
     preliminary: Mapping[str, tuple[str, ...]] | None = None,
+    locations: LocationSet = ONE_PLACE,
+    part: int = 1,
+    is_cut: bool = False,
 ) -> LedgerEntry:
-    """Build the entry of a month in the table; `preliminary` are runs of preliminary hours by column."""
+    """Build the entry of a part of a month in the table; `preliminary` are runs of preliminary hours by column."""
     return LedgerEntry(
         month=month,
+        part=part,
         state=state,
         rows=rows,
-        locations=1,
+        location_ids=locations,
+        is_cut=is_cut,
         hours=month.hours if hours is None else hours,
         hours_expected=month.hours,
-        missing_hours=(),
+        missing_hours={},
         source=source,
         area=area,
         expver={column: {"0005" if column in (preliminary or {}) else "0001": month.hours} for column in columns},
@@ -70,3 +81,13 @@ def entry(
         loaded_at=datetime(2026, 1, 1, tzinfo=UTC),
         preliminary_hours=dict(preliminary or {}),
     )
+
+
+def held(month: Month, **of_entry: Any) -> MonthContents:
+    """Build the contents of a month in the table that has one part: `entry` says what may be given."""
+    return MonthContents(month, (entry(month, **of_entry),))
+
+
+def not_held(month: Month, outcome: str = "failed") -> MonthContents:
+    """Build the contents of a month that was attempted and never loaded."""
+    return MonthContents(month, (), Attempt(outcome, datetime(2026, 1, 1, tzinfo=UTC), None, None))

@@ -77,8 +77,11 @@ class Pipeline:
             return int(row[0]) if row else 0
 
     def entry(self, month: str) -> LedgerEntry | None:
+        """Read the entry of the month's only part; None if there is none."""
         with Warehouse(self.url).connect() as connection:
-            return next((entry for entry in read_ledger(connection) if str(entry.month) == month), None)
+            return next(
+                (held.parts[0] for held in read_ledger(connection) if str(held.month) == month and held.parts), None
+            )
 
 
 @contextmanager

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.updates import current_month, newest_months, require_updatable_source, revisions
-from era5_pipeline_tests.ledgers import entry
+from era5_pipeline.updates import (
+    current_month,
+    needs_loading,
+    newest_complete_month,
+    newest_months,
+    parts_to_revise,
+    require_updatable_source,
+    revisions,
+)
+from era5_pipeline.warehouse.ledger_entry import MonthContents
+from era5_pipeline_tests.ledgers import entry, held, not_held
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,25 +61,25 @@ def test_a_month_is_due_some_days_after_its_end(home: Path) -> None:
 
 
 def test_a_loaded_month_is_not_due(home: Path) -> None:
-    assert newest_months(settings(home), [entry(OCTOBER)], NOW) == ()
+    assert newest_months(settings(home), [held(OCTOBER)], NOW) == ()
 
 
 def test_an_incomplete_month_is_due_once_it_is_complete(home: Path) -> None:
-    (update,) = newest_months(settings(home), [entry(OCTOBER, state="incomplete", hours=240)], NOW)
+    (update,) = newest_months(settings(home), [held(OCTOBER, state="incomplete", hours=240)], NOW)
     assert update.month == OCTOBER
     assert update.overrides == {}
 
 
 def test_missed_months_are_due(home: Path) -> None:
-    assert months(newest_months(settings(home), [entry(Month(2026, 7))], NOW)) == ["2026-08", "2026-09", "2026-10"]
+    assert months(newest_months(settings(home), [held(Month(2026, 7))], NOW)) == ["2026-08", "2026-09", "2026-10"]
 
 
 def test_a_gap_of_more_than_a_year_is_left_to_a_backfill(home: Path) -> None:
-    assert months(newest_months(settings(home), [entry(Month(1950, 3))], NOW)) == ["2026-10"]
+    assert months(newest_months(settings(home), [held(Month(1950, 3))], NOW)) == ["2026-10"]
 
 
 def test_a_failed_month_is_due_again(home: Path) -> None:
-    failed = entry(OCTOBER, state="failed", rows=0)
+    failed = not_held(OCTOBER)
     assert months(newest_months(settings(home), [failed], NOW)) == ["2026-10"]
 
 
@@ -88,7 +101,7 @@ def test_the_current_month_is_due_as_far_as_it_is_available(home: Path) -> None:
 
 
 def test_months_are_revised_with_the_request_that_they_were_loaded_with(home: Path) -> None:
-    june = entry(
+    june = held(
         Month(2026, 6),
         source="arco",
         area="-5/106/-8/108",
@@ -106,7 +119,7 @@ def test_months_are_revised_with_the_request_that_they_were_loaded_with(home: Pa
 
 
 def test_a_month_of_the_globe_is_not_cut_to_the_area_that_is_set_today(home: Path) -> None:
-    june = entry(Month(2026, 6), preliminary={"snowfall": ("2026-06-01T00",)})
+    june = held(Month(2026, 6), preliminary={"snowfall": ("2026-06-01T00",)})
     (update,) = revisions(settings(home, area="-5/106/-8/108"), [june], NOW)
     assert update.overrides == {"refetch": True, "source": "cds", "area": "global"}
     (update,) = revisions(settings(home), [june], NOW)
@@ -118,13 +131,13 @@ def test_a_month_of_the_globe_is_not_cut_to_the_area_that_is_set_today(home: Pat
 )
 def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[str]) -> None:
     preliminary = dict.fromkeys(BY_COLUMN, ("x",))
-    held = [
-        entry(Month(2026, 5)),
-        entry(Month(2026, 6), preliminary=preliminary),
-        entry(OCTOBER, preliminary=preliminary),
-        entry(Month(2025, 6), preliminary=preliminary, source="files"),
+    some = [
+        held(Month(2026, 5)),
+        held(Month(2026, 6), preliminary=preliminary),
+        held(OCTOBER, preliminary=preliminary),
+        held(Month(2025, 6), preliminary=preliminary, source="files"),
     ]
-    assert months(revisions(settings(home, revise_after_months=after), held, NOW)) == expected
+    assert months(revisions(settings(home, revise_after_months=after), some, NOW)) == expected
 
 
 @pytest.mark.parametrize("source", ["files", "sample"])
@@ -133,3 +146,114 @@ def test_sources_without_new_months_are_refused(home: Path, source: str) -> None
         require_updatable_source(settings(home, source=source))
     for asked in ("cds", "arco"):
         require_updatable_source(settings(home, source=asked))
+
+
+# Which months and parts: by dates (year ends, leap years) and the ledger
+
+PRELIMINARY = dict.fromkeys(BY_COLUMN, ("2024-12-01T00",))
+any_month = st.builds(Month, st.integers(1941, 2040), st.integers(1, 12))
+instants = st.datetimes(datetime(1942, 1, 1), datetime(2045, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001  # st.datetimes adds UTC
+
+
+def months_to_revise(contents: list[MonthContents], now: datetime, after: int) -> tuple[Month, ...]:
+    return tuple(part.month for part in parts_to_revise(contents, now, after))
+
+
+def added(time: datetime, count: int) -> datetime:
+    """Add calendar months, counted one by one; `time` is the first of a month."""
+    for _ in range(count):
+        time += timedelta(days=monthrange(time.year, time.month)[1])
+    return time
+
+
+@given(any_month, instants, st.integers(0, 40))
+@example(Month(2024, 2), datetime(2024, 3, 1, tzinfo=UTC), 0)
+@example(Month(2024, 2), datetime(2024, 2, 29, 23, 59, tzinfo=UTC), 0)
+@example(Month(2023, 11), datetime(2024, 2, 29, tzinfo=UTC), 3)
+@example(Month(2023, 11), datetime(2024, 3, 1, tzinfo=UTC), 3)
+@example(Month(2024, 12), datetime(2025, 4, 1, tzinfo=UTC), 3)
+@example(Month(2024, 12), datetime(2025, 3, 31, 23, tzinfo=UTC), 3)
+def test_a_month_is_revised_once_its_end_lies_far_enough_back(month: Month, now: datetime, after: int) -> None:
+    due = added(month.end, after) <= now
+    assert months_to_revise([held(month, preliminary=PRELIMINARY)], now, after) == ((month,) if due else ())
+
+
+@given(st.lists(any_month, unique=True, max_size=8), instants, st.integers(0, 12))
+def test_months_to_revise_are_ordered_and_fewer_with_a_longer_delay(
+    some: list[Month], now: datetime, after: int
+) -> None:
+    entries = [held(month, preliminary=PRELIMINARY) for month in some]
+    found = months_to_revise(entries, now, after)
+    assert list(found) == sorted(found)
+    assert set(months_to_revise(entries, now, after + 1)) <= set(found) <= set(some)
+    assert months_to_revise(entries[::-1], now, after) == found
+
+
+JUNE = Month(2026, 6)
+
+
+@pytest.mark.parametrize(("source", "due"), [("cds", True), ("arco", True), ("files", False), ("sample", False)])
+def test_only_months_of_the_services_are_revised(source: str, *, due: bool) -> None:
+    assert bool(months_to_revise([held(JUNE, source=source, preliminary=PRELIMINARY)], NOW, 3)) == due
+
+
+def test_final_months_and_months_not_in_the_table_are_not_revised() -> None:
+    assert months_to_revise([held(JUNE)], NOW, 3) == ()
+    assert months_to_revise([not_held(JUNE)], NOW, 3) == ()
+    assert months_to_revise([], NOW, 3) == ()
+
+
+def test_one_preliminary_hour_of_one_variable_is_enough() -> None:
+    assert months_to_revise([held(JUNE, preliminary={"snowfall": ("2026-06-30T23",)})], NOW, 3) == (JUNE,)
+
+
+def test_a_month_of_unknown_version_is_not_revised() -> None:
+    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in BY_COLUMN})
+    assert months_to_revise([MonthContents(JUNE, (unknown,))], NOW, 3) == ()
+
+
+@given(instants, st.integers(0, 60))
+@example(datetime(2024, 3, 6, tzinfo=UTC), 5)
+@example(datetime(2024, 3, 5, 23, 59, 59, tzinfo=UTC), 5)
+@example(datetime(2025, 1, 1, tzinfo=UTC), 0)
+@example(datetime(2025, 3, 1, tzinfo=UTC), 29)
+def test_the_newest_complete_month_has_ended_and_the_next_has_not(now: datetime, days: int) -> None:
+    newest = newest_complete_month(now, days)
+    assert newest.end + timedelta(days=days) <= now
+    assert Month.from_number(newest.number + 1).end + timedelta(days=days) > now
+
+
+def test_a_month_needs_loading_until_it_is_complete(home: Path) -> None:
+    may, chosen = Month(2026, 5), settings(home)
+    for some in ([], [held(may)], [not_held(JUNE)], [not_held(JUNE, "running")]):
+        assert needs_loading(chosen, some, JUNE)
+    assert needs_loading(chosen, [held(JUNE, state="incomplete", hours=240), held(may)], JUNE)
+    assert not needs_loading(chosen, [held(may), held(JUNE)], JUNE)
+    assert not needs_loading(chosen, [held(JUNE, preliminary=PRELIMINARY)], JUNE)
+
+
+JAVA = Area.parse("-5/106/-8/108")
+
+
+def test_a_month_needs_loading_until_it_has_all_of_the_area(home: Path) -> None:
+    chosen = settings(home, area=str(JAVA), variables="t2m,tp")
+    java, elsewhere = LocationSet.of_area(JAVA), LocationSet.of_area(Area.parse("50/0/49/1"))
+    assert needs_loading(chosen, [held(JUNE, locations=elsewhere)], JUNE)
+    assert not needs_loading(chosen, [held(JUNE, locations=java)], JUNE)
+    west = LocationSet.of_area(Area.parse("-5/106/-8/107"))
+    both = MonthContents(JUNE, (entry(JUNE, locations=west), entry(JUNE, locations=java - west, part=2)))
+    assert not needs_loading(chosen, [both], JUNE)
+    assert needs_loading(chosen, [MonthContents(JUNE, both.parts[:1])], JUNE)
+    assert needs_loading(chosen, [held(JUNE, locations=java, columns=["temperature_2m"])], JUNE)
+
+
+def test_each_part_is_revised_by_its_own_request(home: Path) -> None:
+    parts = (
+        entry(JUNE, area="50/0/49/1", preliminary=PRELIMINARY),
+        entry(JUNE, area=None, part=2),
+        entry(JUNE, area="-5/106/-8/108", source="arco", part=3, preliminary=PRELIMINARY),
+    )
+    first, second = revisions(settings(home), [MonthContents(JUNE, parts)], NOW)
+    assert (first.overrides["area"], second.overrides["area"]) == ("50/0/49/1", "-5/106/-8/108")
+    assert (first.overrides["source"], second.overrides["source"]) == ("cds", "arco")
+    assert first.reason != second.reason

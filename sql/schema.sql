@@ -5,15 +5,19 @@ CREATE SCHEMA IF NOT EXISTS era5;
 
 COMMENT ON SCHEMA era5 IS 'The ledger of the months in the table weather';
 
--- One row per month that the table holds, written in the transaction that loads the month.
+-- One row per part of a month: a set of locations that one load brought, written in the transaction of that load. The
+-- parts of a month have no location in common, so that each row of the table belongs to one part.
 CREATE TABLE IF NOT EXISTS era5.ledger (
-    month             date PRIMARY KEY CHECK (extract(day FROM month) = 1),
-    state             text NOT NULL CHECK (state IN ('loaded', 'incomplete')),
+    month             date NOT NULL CHECK (extract(day FROM month) = 1),
+    part              integer NOT NULL,
+    state             text NOT NULL CHECK (state IN ('loaded', 'incomplete', 'dropped')),
     rows              bigint NOT NULL,
     locations         integer NOT NULL,
+    location_ids      int4multirange NOT NULL,
+    is_cut            boolean NOT NULL DEFAULT false,
     hours             integer NOT NULL,
     hours_expected    integer NOT NULL,
-    missing_hours     text[] NOT NULL,
+    missing_hours     jsonb NOT NULL,
     source            text NOT NULL,
     area              text,
     expver            jsonb NOT NULL,
@@ -30,13 +34,25 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     version           text NOT NULL CHECK (version IN ('final', 'preliminary', 'mixed', 'unknown')),
     checked_at        timestamptz NOT NULL,
     revised_at        timestamptz,
-    revision          jsonb
+    revision          jsonb,
+    dropped_at        timestamptz CHECK ((dropped_at IS NULL) = (state <> 'dropped')),
+    PRIMARY KEY (month, part)
 );
 
-COMMENT ON TABLE era5.ledger IS 'One row per month in weather: what it was made of, written by the load itself';
-COMMENT ON COLUMN era5.ledger.state IS 'loaded, or incomplete: some hours or values are missing and this was allowed';
+COMMENT ON TABLE era5.ledger IS
+    'One row per part of a month in weather: what it was made of, written by the load itself. Dropped parts stay here';
+COMMENT ON COLUMN era5.ledger.part IS 'Number of the part within its month; a set of locations loaded again keeps it';
+COMMENT ON COLUMN era5.ledger.state IS
+    'loaded: every location has every hour of each column; incomplete: some are missing, and this was allowed; dropped';
+COMMENT ON COLUMN era5.ledger.location_ids IS
+    'The locations of the part, as runs of location_id; later loads of some of them take these out';
+COMMENT ON COLUMN era5.ledger.is_cut IS
+    'Whether later loads or drops took locations out: columns, expver and bytes are then those of the part as loaded';
+COMMENT ON COLUMN era5.ledger.dropped_at IS 'When era5 drop removed the rows; NULL: they are in weather';
 COMMENT ON COLUMN era5.ledger.expver IS 'Hours per version and column: 0001 final, 0005 preliminary (ERA5T), unknown';
 COMMENT ON COLUMN era5.ledger.columns IS 'Facts per column that the files hold; the other columns are NULL';
+COMMENT ON COLUMN era5.ledger.missing_hours IS
+    'Runs of hours by column at which any of the locations lacks a value, for the columns that lack some';
 COMMENT ON COLUMN era5.ledger.versions IS 'Versions of the software that made and loaded the rows';
 COMMENT ON COLUMN era5.ledger.fingerprint IS 'The same for the same files and request: if it is equal, nothing changed';
 COMMENT ON COLUMN era5.ledger.loaded_at IS 'When the rows were written; a month that is confirmed keeps it';
@@ -46,6 +62,35 @@ COMMENT ON COLUMN era5.ledger.version IS
 COMMENT ON COLUMN era5.ledger.checked_at IS 'When the source was last asked, and its answer compared with the table';
 COMMENT ON COLUMN era5.ledger.revised_at IS 'When final data last replaced preliminary data; NULL: never';
 COMMENT ON COLUMN era5.ledger.revision IS 'What that changed: preliminary hours, columns and files before';
+
+CREATE OR REPLACE VIEW era5.month AS
+SELECT month,
+       CASE WHEN bool_and(state = 'loaded') THEN 'loaded' ELSE 'incomplete' END AS state,
+       count(*) AS parts,
+       sum(rows)::bigint AS rows,
+       sum(locations)::integer AS locations,
+       range_agg(location_ids) AS location_ids,
+       min(hours) AS hours_min,
+       max(hours_expected) AS hours_expected,
+       string_agg(DISTINCT source, ', ' ORDER BY source) AS sources,
+       string_agg(DISTINCT version, ', ' ORDER BY version) AS versions,
+       max(loaded_at) AS loaded_at
+FROM era5.ledger
+WHERE dropped_at IS NULL
+GROUP BY month;
+
+COMMENT ON VIEW era5.month IS 'One row per month in weather: the sum of its parts in era5.ledger';
+COMMENT ON COLUMN era5.month.month IS 'First day of the month';
+COMMENT ON COLUMN era5.month.state IS 'loaded: every location has every hour of each column of its part; else incomplete';
+COMMENT ON COLUMN era5.month.parts IS 'Number of parts';
+COMMENT ON COLUMN era5.month.rows IS 'Rows in weather';
+COMMENT ON COLUMN era5.month.locations IS 'Locations in weather';
+COMMENT ON COLUMN era5.month.location_ids IS 'The locations, as runs of location_id';
+COMMENT ON COLUMN era5.month.hours_min IS 'Hours that the part with the fewest has';
+COMMENT ON COLUMN era5.month.hours_expected IS 'Hours of the month';
+COMMENT ON COLUMN era5.month.sources IS 'Where its parts came from';
+COMMENT ON COLUMN era5.month.versions IS 'Versions of its parts: final, preliminary, mixed, unknown';
+COMMENT ON COLUMN era5.month.loaded_at IS 'When rows of the month were last written';
 
 -- One row per attempt, committed before the load begins, so that an interrupted load leaves a trace.
 CREATE TABLE IF NOT EXISTS era5.load_attempt (

@@ -94,7 +94,7 @@ class Target:
         replacement = Replacement(month, copy, shares=shares)
         with self.connect() as connection:
             layout.replace(connection, replacement)
-            layout.settle(connection, month, replaced=replaced)
+            layout.settle(connection, month, replaced=replaced, is_whole=True)
 
 
 class _Timed:

@@ -69,10 +69,11 @@ def load(
         bool,
         typer.Option("--allow-incomplete", help="Load months although hours, variables or values are missing."),
     ] = False,
-    force: Annotated[
+    force: Annotated[bool, typer.Option("--force", help="Load months again although nothing changed.")] = False,
+    replace: Annotated[
         bool,
         typer.Option(
-            "--force", help="Load months again although nothing changed; let source sample replace real data."
+            "--replace", help="Let a load take the place of more hours, more variables, or final data at its places."
         ),
     ] = False,
     refetch: Annotated[
@@ -83,7 +84,8 @@ def load(
 ) -> None:
     """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
 
-    A month is replaced completely, in one transaction. Months that did not change are skipped.
+    A load replaces the month's rows at its own places, in one transaction, and leaves all others as they are. Months
+    that did not change are skipped. Less never replaces more, unless --replace says that it is meant.
 
     \b
     Examples:
@@ -106,6 +108,7 @@ def load(
         "format": format_,
         "allow_incomplete": allow_incomplete or None,
         "force": force or None,
+        "replace": replace or None,
         "refetch": refetch or None,
         "workers": workers,
         "sample_hours": sample_hours,

@@ -129,7 +129,7 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
         return f"  {label}", f"{len(months):,}", spans(months) + (words if months else "")
 
     yield "months", f"{len(planned.states):,}", spans(planned.load.months)
-    if planned.contents.entries is None:
+    if planned.contents.months is None:
         yield "  loaded already", "?", f"not known: {planned.contents.reason}"
     else:
         yield row("loaded already", planned.months("loaded"))

@@ -6,7 +6,7 @@ import typer
 
 if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 
 def revise(
@@ -53,7 +53,7 @@ def revise(
     raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
 
 
-def _ledger(settings: "Settings") -> "list[LedgerEntry]":
+def _ledger(settings: "Settings") -> "list[MonthContents]":
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.ledger import read_ledger
 

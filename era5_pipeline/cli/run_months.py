@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
 # After the service failed for this many months in a row, the others are not tried.
 _FAILED_IN_A_ROW = 3
+# How many of the parts that a load replaced are named.
+_SHOWN_PARTS = 3
 _COLUMNS = (
     ("month", 7),
     ("state", 10),
@@ -91,10 +93,12 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:
             todo = deque(one for one in wanted if one[0] not in unchanged or one[1].get("refetch"))
-            for month, overrides in wanted:
+            # By position in `wanted`: a month can be wanted twice, with two areas.
+            done: dict[int, MonthRun] = {}
+            for position, (month, overrides) in enumerate(wanted):
                 if _is_service_down(runs):
                     break
-                if not todo or month != todo[0][0]:
+                if not todo or (month, overrides) != todo[0]:
                     if not as_json:
                         _print_row((str(month), "unchanged"))
                     continue
@@ -105,10 +109,12 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                 with stage_bars(console, str(month)):
                     run = run_month(instance, month, overrides=overrides)
                 runs.append(run)
+                done[position] = run
                 if not as_json:
                     _print_run(run)
     if as_json:
-        print_line(json.dumps([_as_json(month, runs, unchanged) for month, _ in wanted], indent=1))
+        results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
+        print_line(json.dumps(results, indent=1))
     elif not runs:
         print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
@@ -155,11 +161,16 @@ def _print_run(run: "MonthRun") -> None:
             f"{per_second(loaded.rows, loaded.seconds):,.0f}",
         )
     )
-    if loaded.replaced_rows and loaded.changed:
+    if loaded.replaced:
         changed = ", ".join(loaded.columns_changed or ())
-        differs = f"; what differs: {changed}" if changed else ""
-        print_line(f"         replaced {loaded.replaced_rows:,} rows that the month held before{differs}")
-    elif loaded.confirmed:
+        print_line(f"         replaced {loaded.replaced_rows:,} rows{f'; what differs: {changed}' if changed else ''}")
+        for part in loaded.replaced[:_SHOWN_PARTS]:
+            print_line(f"           {part}")
+        if len(loaded.replaced) > _SHOWN_PARTS:
+            print_line(f"           and of {len(loaded.replaced) - _SHOWN_PARTS} other parts (--json has all)")
+    if loaded.kept_locations:
+        print_line(f"         kept {loaded.kept_locations:,} other places of the month as they were")
+    if loaded.confirmed:
         print_line(f"         same values as in the table: the month is {flat.version} now, nothing was replaced")
 
 
@@ -189,12 +200,11 @@ def _state(load: "LoadResult") -> str:
     return "unchanged" if state == "loaded" and not load.loaded.changed else state
 
 
-def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[Month]") -> dict[str, Any]:
+def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Month]") -> dict[str, Any]:
     from dataclasses import asdict
 
     from era5_pipeline.defs.metadata import per_second, state_of
 
-    run = next((run for run in runs if run.month == month), None)
     if run is None:
         return {"month": str(month), "state": "unchanged" if month in unchanged else "not tried"}
     raw, flat, load = run.results.raw, run.results.flat, run.results.load
@@ -213,6 +223,8 @@ def _as_json(month: "Month", runs: "Sequence[MonthRun]", unchanged: "Collection[
         "hours_expected": month.hours,
         "seconds": {stage: round(value, 3) for stage, value in seconds.items() if value is not None},
         "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
+        "replaced": [asdict(part) for part in load.loaded.replaced] if load else [],
+        "kept_locations": load.loaded.kept_locations if load else 0,
         "errors": [asdict(error) for error in run.errors],
     }
 

@@ -9,20 +9,24 @@ from era5_pipeline.model.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     import psycopg
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import MonthSpace, Space
 
 _COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
-    *(("month", "left"), ("state", "left"), ("rows", "right"), ("hours", "right"), ("locations", "right")),
-    *(("bytes/row", "right"), ("source", "left"), ("version", "left"), ("columns", "left"), ("loaded", "left")),
+    *(("month", "left"), ("state", "left"), ("area", "left"), ("rows", "right"), ("hours", "right")),
+    *(("locations", "right"), ("bytes/row", "right"), ("source", "left"), ("version", "left")),
+    *(("columns", "left"), ("loaded", "left")),
 )
 # Columns to leave out on a narrow terminal, in this order.
-_LEFT_OUT_FIRST = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "version")
+_LEFT_OUT_FIRST = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "area", "version")
+# How many parts of a month are shown one by one.
+_SHOWN_PARTS = 8
 # How many of the months with preliminary hours are named.
 _SHOWN = 3
 
@@ -31,7 +35,7 @@ def status(
     *,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print a JSON list of months: month, state, rows, hours, source, bytes and more."),
+        typer.Option("--json", help="Print a JSON list of months: state, rows, missing hours, bytes, parts and more."),
     ] = False,
 ) -> None:
     """Show which months the table holds, where each came from, and its size on disk.
@@ -70,7 +74,7 @@ def status(
     console = Console()
     # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
     console = console if console.is_terminal else Console(width=240)
-    rows_of_table = [_cells(entry, months.get(entry.month)) for entry in entries]
+    rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
     console.print(table)
     if left_out:
@@ -80,6 +84,8 @@ def status(
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
+    for line in _gap_lines(entries):
+        typer.echo(line)
     for line in _space_lines(space) if space else ():
         typer.echo(line)
     for entry in entries:
@@ -152,29 +158,60 @@ def _space_lines(space: "Space") -> list[str]:
     return lines
 
 
-def _cells(entry: "LedgerEntry", space: "MonthSpace | None") -> tuple[str, ...]:
+def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[tuple[str, ...]]":
+    """The month's row; of several parts their sum, then a row for each of the first."""
+    if len(month.parts) == 1:
+        return [_cells_of_part(str(month.month), month.parts[0], _bytes_per_row(space))]
+    hours = f"{month.hours} of {month.month.hours}"
+    whole = (
+        *(str(month.month), month.state, f"{len(month.parts)} parts" if month.parts else "", f"{month.rows:,}", hours),
+        *(f"{month.locations:,}", _bytes_per_row(space), ", ".join(month.sources), month.version or ""),
+        *(_named(month.column_names) if month.parts else "", _minute(month.loaded_at)),
+    )
+    parts = [_cells_of_part(f"  part {part.part}", part, "") for part in month.parts[:_SHOWN_PARTS]]
+    more = len(month.parts) - len(parts)
+    return [whole, *parts, *([("  ...", "", f"{more} more parts", *[""] * 8)] if more else [])]
+
+
+def _cells_of_part(name: str, part: "LedgerEntry", bytes_per_row: str) -> tuple[str, ...]:
     return (
-        str(entry.month),
-        entry.state,
-        f"{entry.rows:,}",
-        f"{entry.hours} of {entry.hours_expected}",
-        f"{entry.locations:,}",
-        _bytes_per_row(space),
-        entry.source or "",
-        _version(entry) if entry.rows else "",
-        "all" if len(entry.columns) == len(VARIABLES) else ", ".join(facts.column for facts in entry.columns),
-        f"{entry.loaded_at:%Y-%m-%d %H:%M} UTC" if entry.loaded_at else "",
+        *(name, part.state, str(part.location_ids), f"{part.rows:,}", f"{part.hours} of {part.hours_expected}"),
+        *(f"{part.locations:,}", bytes_per_row, part.source, _version(part), _named(part.column_names)),
+        _minute(part.loaded_at),
     )
 
 
-def _version(entry: "LedgerEntry") -> str:
-    if entry.version == "mixed":
-        return f"mixed: {len(_preliminary_hours(entry))} of {entry.hours} h preliminary"
-    revised = entry.version == "final" and entry.revised_at is not None
-    return f"{entry.version} (revised {entry.revised_at:%Y-%m-%d})" if revised else entry.version
+def _named(columns: "Sequence[str]") -> str:
+    return "all" if len(columns) == len(VARIABLES) else ", ".join(columns)
 
 
-def _versions_line(entries: "Sequence[LedgerEntry]") -> str:
+def _minute(time: "datetime | None") -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC" if time else ""
+
+
+def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
+    """Name the hours that incomplete months lack, for the first of these months."""
+    gaps = [(month.month, month.missing_hours) for month in months if month.missing_hours]
+    lines = []
+    for month, by_column in gaps[:_SHOWN]:
+        each = dict.fromkeys(runs for runs in by_column.values())
+        for runs in each:
+            columns = [column for column, own in by_column.items() if own == runs]
+            more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
+            lines.append(f"{month} lacks {_named(columns)} at {', '.join(runs[:_SHOWN])}{more}")
+    if len(gaps) > _SHOWN:
+        lines.append(f"and {len(gaps) - _SHOWN} more incomplete months (era5 status --json has all hours)")
+    return lines
+
+
+def _version(part: "LedgerEntry") -> str:
+    if part.version == "mixed":
+        return f"mixed: {len(_preliminary_hours([part]))} of {part.hours} h preliminary"
+    revised = part.version == "final" and part.revised_at is not None
+    return f"{part.version} (revised {part.revised_at:%Y-%m-%d})" if revised else part.version
+
+
+def _versions_line(entries: "Sequence[MonthContents]") -> str:
     """Number of months per version; for months with preliminary hours, the first of these hours."""
     said: list[str] = []
     for version in ("final", "preliminary", "mixed", "unknown"):
@@ -188,19 +225,19 @@ def _versions_line(entries: "Sequence[LedgerEntry]") -> str:
     return ", ".join(said)
 
 
-def _since(entry: "LedgerEntry") -> str:
-    """The month, and its first hour that is preliminary in any column."""
+def _since(month: "MonthContents") -> str:
+    """The month, and its first hour that is preliminary in any column of any part."""
     from era5_pipeline.model.hours import describe_hours
 
-    hours = sorted(_preliminary_hours(entry))[:1]
-    return ": from ".join((str(entry.month), *describe_hours(hours)))
+    hours = sorted(_preliminary_hours(month.parts))[:1]
+    return ": from ".join((str(month.month), *describe_hours(hours)))
 
 
-def _preliminary_hours(entry: "LedgerEntry") -> frozenset[int]:
-    """Hours that are preliminary in any column."""
+def _preliminary_hours(parts: "Sequence[LedgerEntry]") -> frozenset[int]:
+    """Hours that are preliminary in any column of any part."""
     from era5_pipeline.model.hours import hours_in
 
-    return hours_in(run for runs in entry.preliminary_hours.values() for run in runs)
+    return hours_in(run for part in parts for runs in part.preliminary_hours.values() for run in runs)
 
 
 def _bytes_per_row(space: "MonthSpace | None") -> str:

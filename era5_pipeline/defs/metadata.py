@@ -67,8 +67,7 @@ def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[d
 
 def state_of(flat: FlatMonth) -> Literal["loaded", "incomplete"]:
     """The state that the ledger records for a loaded month."""
-    is_complete = not flat.missing_hours and not any(facts.missing for facts in flat.columns)
-    return "loaded" if is_complete else "incomplete"
+    return "loaded" if flat.is_complete else "incomplete"
 
 
 def per_second(count: int, seconds: float) -> float:
@@ -155,6 +154,8 @@ def weather_metadata(result: LoadResult) -> Metadata:
             None if loaded.columns_changed is None else list(loaded.columns_changed)
         ),
         "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
+        "replaced": dg.MetadataValue.text("; ".join(map(str, loaded.replaced)) or "nothing"),
+        "kept_locations": dg.MetadataValue.int(loaded.kept_locations),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
         "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
         "rows_per_second": dg.MetadataValue.float(per_second(loaded.rows, loaded.seconds)),

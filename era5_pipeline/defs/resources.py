@@ -24,6 +24,9 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         default=None, description="Load a month that lacks hours, variables or values"
     )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
+    replace: bool | None = Field(
+        default=None, description="Let the month take the place of more hours, more variables, or a better version"
+    )
     refetch: bool | None = Field(
         default=None, description="Sources cds and arco: fetch the month again although its files exist"
     )

@@ -16,7 +16,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.updates import Update, current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -75,7 +75,7 @@ SCHEDULES = [monthly_update, revise_preliminary, current_month_daily]
 def _requests(
     context: dg.ScheduleEvaluationContext,
     era5: Era5Resource,
-    due: Callable[[Settings, Sequence[LedgerEntry], datetime], tuple[Update, ...]],
+    due: Callable[[Settings, Sequence[MonthContents], datetime], tuple[Update, ...]],
     nothing_due: str,
 ) -> dg.SkipReason | list[dg.RunRequest]:
     """Run requests for the months that are due and not already queued or running.
@@ -89,12 +89,14 @@ def _requests(
     except UsageError as error:
         return dg.SkipReason(str(error))
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
-        entries = read_ledger(connection)
-    updates = due(settings, entries, context.scheduled_execution_time)
+        contents = read_ledger(connection)
+    updates = due(settings, contents, context.scheduled_execution_time)
     if not updates:
         return dg.SkipReason(nothing_due)
     filters = dg.RunsFilter(job_name=load_month.name, statuses=_UNFINISHED)
     unfinished = {run.tags.get(_PARTITION) for run in context.instance.get_runs(filters)}
+    # A month's files are below one name: its other parts follow with the next tick.
+    first = {update.month: update for update in reversed(updates)}
     requests = [
         dg.RunRequest(
             partition_key=update.month.key,
@@ -102,7 +104,7 @@ def _requests(
             run_config={"resources": {"era5": {"config": dict(update.overrides)}}},
             tags={_REASON: update.reason},
         )
-        for update in updates
+        for update in first.values()
         if update.month.key not in unfinished
     ]
     if not requests:

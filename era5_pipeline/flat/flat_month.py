@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from era5_pipeline.model.data_version import version_of
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.sources.source import RawMonth
 
@@ -38,9 +39,11 @@ class ColumnFacts:
     """Statistics of one column of the month: counts of values, their range in the table's unit, and anomalies.
 
     `missing` counts locations and hours without a value, among those that the column covers; `out_of_bounds` counts
-    values outside the variable's physical bounds; `first_*` name the first of them. `expver` counts hours per version:
-    an hour that is final at some locations and preliminary at others counts under both. `preliminary_hours` are runs
-    of the hours that are preliminary at any location. `digest` is exact to the bit (see `digests`).
+    values outside the variable's physical bounds; `first_*` name the first of them. `missing_hours` are runs of the
+    hours of the month at which any of the month's locations lacks a value; none if the column is complete. `expver`
+    counts hours per version: an hour that is final at some locations and preliminary at others counts under both.
+    `preliminary_hours` are runs of the hours that are preliminary at any location. `digest` is exact to the bit (see
+    `digests`).
     """
 
     column: str
@@ -58,27 +61,29 @@ class ColumnFacts:
     first_out_of_bounds: str | None
     preliminary_hours: tuple[str, ...]
     digest: str
+    missing_hours: tuple[str, ...]
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Build the facts from JSON that `asdict` made."""
-        return cls(**{**value, "preliminary_hours": tuple(value["preliminary_hours"])})
+        runs = {name: tuple(value[name]) for name in ("preliminary_hours", "missing_hours")}
+        return cls(**{**value, **runs})
 
 
 @dataclass(frozen=True)
 class FlatMonth:
     """A month as rows in one file: location-major, in the units of the table.
 
-    `hours_expected` is the length of the month; `columns` are those that the files hold, the others are NULL.
-    `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took; `fingerprint` is equal for
-    equal rows made of the same files.
+    `location_ids` are the locations that the files cover. `hours_expected` is the length of the month; `columns` are
+    those that the files hold, the others are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time
+    that flattening took; `fingerprint` is equal for equal rows made of the same files.
     """
 
     raw: RawMonth
     path: Path
     format: FlatFormat
     rows: int
-    locations: int
+    location_ids: LocationSet
     hours: int
     hours_expected: int
     missing_hours: tuple[str, ...]
@@ -94,6 +99,16 @@ class FlatMonth:
     def month(self) -> Month:
         """The month that the rows are of."""
         return self.raw.month
+
+    @property
+    def locations(self) -> int:
+        """The number of locations."""
+        return len(self.location_ids)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every location has every hour of the month of every column."""
+        return not any(facts.missing_hours for facts in self.columns)
 
     @property
     def fingerprint(self) -> str:
@@ -117,7 +132,8 @@ class FlatMonth:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value; `from_json` is the inverse."""
-        return {**asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
+        value = {**asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
+        return {**value, "location_ids": self.location_ids.runs}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -127,6 +143,7 @@ class FlatMonth:
                 **value,
                 "raw": RawMonth.from_json(value["raw"]),
                 "path": Path(value["path"]),
+                "location_ids": LocationSet.of_runs(value["location_ids"]),
                 "missing_hours": tuple(value["missing_hours"]),
                 "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
             }

@@ -32,6 +32,7 @@ from era5_pipeline.flat.tiles import Tile, cut_tiles
 from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
@@ -110,7 +111,7 @@ def flatten_month(
         path=path,
         format=flat_format,
         rows=flattening.rows,
-        locations=int(inventory.coverage.sum()),
+        location_ids=LocationSet.of_coverage(inventory.coverage),
         hours=int(inventory.hours.size),
         hours_expected=raw.month.hours,
         missing_hours=describe_hours(np.setdiff1d(hours_of(raw.month), inventory.hours)),

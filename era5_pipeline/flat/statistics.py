@@ -6,7 +6,7 @@ Here: counting, tile by tile and table by table. Not here: making the rows (`fla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.merge import HourVersions, describe_place
 from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.hours import describe_hours, hour_of
+from era5_pipeline.netcdf.contents import hours_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
+    Counts = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -49,6 +51,11 @@ class ColumnStatistics:
     first_out_of_bounds: str | None = None
     # Starts with the form of the rows: rows made by other rules have another digest, even with equal values.
     digest: int = FLAT_FORM
+    # Shape (hours,): the number of locations that have a value.
+    values_by_hour: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values_by_hour = np.zeros(self.inventory.hours.size, dtype=np.int64)
 
     @classmethod
     def empty(cls, variable: Variable, inventory: Inventory) -> Self:
@@ -95,6 +102,7 @@ class ColumnStatistics:
     def add(self, values: Floats, missing: Flags | None, weights: RowWeights) -> None:
         """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere."""
         self.digest += weights.digest(values)
+        self.values_by_hour += len(values) if missing is None else (~missing).sum(axis=0)
         present = values if missing is None else values[~missing]
         if not present.size:
             return
@@ -126,4 +134,12 @@ class ColumnStatistics:
             first_out_of_bounds=self.first_out_of_bounds,
             preliminary_hours=describe_hours(self.inventory.hours[self.versions.positions(PRELIMINARY)]),
             digest=digest_text(self.digest),
+            missing_hours=describe_hours(self._missing_hours()),
         )
+
+    def _missing_hours(self) -> npt.NDArray[np.int64]:
+        """Hours of the month, (n,) ascending, that ERA5 has of the variable and that some location lacks."""
+        everywhere = self.values_by_hour == int(self.inventory.coverage.sum())
+        expected = hours_of(self.inventory.month)
+        expected = expected[expected >= hour_of(self.variable.first_valid)]
+        return np.setdiff1d(expected, self.inventory.hours[everywhere])

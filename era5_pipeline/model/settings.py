@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     format: FlatFormat = Field(default="parquet", description="File format of flat months")
     allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
     force: bool = Field(default=False, description="Load months again even if nothing changed")
+    replace: bool = Field(
+        default=False, description="Let a load take the place of more hours, more variables, or a better version"
+    )
     sample_hours: int | None = Field(
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )

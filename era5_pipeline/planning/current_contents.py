@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import MonthContents
     from era5_pipeline.warehouse.space import Space
 
 
 @dataclass(frozen=True)
 class CurrentContents:
-    """Contents of the warehouse. `entries` are its ledger's; None: unknown, for the `reason`.
+    """Contents of the warehouse. `months` are its ledger's; None: unknown, for the `reason`.
 
     `layout` is that of the table, or of the one that a first load would create; None: unknown.
     """
 
-    entries: tuple[LedgerEntry, ...] | None = ()
+    months: tuple[MonthContents, ...] | None = ()
     reason: str = ""
     layout: str | None = None
     space: Space | None = None
@@ -66,14 +66,14 @@ def read_current_contents(settings: Settings) -> CurrentContents:
         return CurrentContents(layout=layout)
     if not server.is_running():
         reason = "the embedded server is not running, and a plan does not start it (era5 db start does)"
-        return CurrentContents(entries=None, reason=reason, layout=layout)
+        return CurrentContents(months=None, reason=reason, layout=layout)
     return _read(Warehouse(server.url(DATABASE)), layout=layout)
 
 
 def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
     try:
         with warehouse.connect() as connection:
-            entries = tuple(read_ledger(connection))
+            months = tuple(read_ledger(connection))
             layout = _layout(connection)
             try:
                 space = read_space(connection)
@@ -82,8 +82,8 @@ def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
     except UsageError:
         raise
     except Era5Error as error:
-        return CurrentContents(entries=None, reason=error.message, layout=layout)
-    return CurrentContents(entries=entries, layout=layout, space=space)
+        return CurrentContents(months=None, reason=error.message, layout=layout)
+    return CurrentContents(months=months, layout=layout, space=space)
 
 
 def _layout(connection: psycopg.Connection[Any]) -> str | None:

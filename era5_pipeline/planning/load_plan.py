@@ -88,7 +88,7 @@ class Plan:
 
     def _months(self) -> dict[str, Any]:
         def held(count: int) -> int | None:
-            return None if self.contents.entries is None else count
+            return None if self.contents.months is None else count
 
         return {
             "months": len(self.states),
@@ -101,7 +101,7 @@ class Plan:
             "months_to_load": len(self.to_load),
             "first_to_load": str(self.to_load[0]) if self.to_load else None,
             "last_to_load": str(self.to_load[-1]) if self.to_load else None,
-            "loaded_not_known": self.contents.reason if self.contents.entries is None else None,
+            "loaded_not_known": self.contents.reason if self.contents.months is None else None,
         }
 
     def _sizes(self) -> dict[str, Any]:

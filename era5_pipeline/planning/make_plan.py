@@ -17,6 +17,7 @@ from era5_pipeline.planning.load_plan import TO_LOAD, Plan
 from era5_pipeline.planning.plan_warnings import plan_warnings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from era5_pipeline.model.months import Month
@@ -37,19 +38,24 @@ def make_plan(
     A month counts as complete `available_after_days` after its end; a generated month, always.
     """
     after = timedelta(days=available_after_days)
-    entries = {entry.month: entry for entry in contents.entries or ()}
+    parts = {held.month: held.parts for held in contents.months or ()}
+    entries = {month: _of_request(load, parts.get(month, ())) for month in load.months}
     complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
     size = sum(sizes, Size())
     largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
-    comparable = [entry for entry in entries.values() if _is_comparable(load, entry)]
+    comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
     plan = Plan(
         load=load,
         contents=contents,
         disks=disks,
         states=states,
-        preliminary=tuple(m for m, state in states.items() if state == "loaded" and entries[m].is_preliminary),
+        preliminary=tuple(
+            month
+            for month, state in states.items()
+            if state == "loaded" and (entry := entries[month]) is not None and entry.is_preliminary
+        ),
         complete_from=complete_from,
         size=size,
         largest=largest,
@@ -60,22 +66,28 @@ def make_plan(
     return replace(plan, warnings=plan_warnings(plan))
 
 
+def _of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
+    """Choose the part that the same request loaded; else any, None if the table does not hold the month."""
+    same = [part for part in parts if _is_alike(load, part) and _is_same_area(load, part) and not part.is_cut]
+    return next(iter([*same, *parts]), None)
+
+
 def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, complete_from: datetime) -> State:
-    is_same = entry is not None and entry.rows > 0 and _is_alike(load, entry) and _is_same_area(load, entry)
+    is_same = entry is not None and _is_alike(load, entry) and _is_same_area(load, entry) and not entry.is_cut
     if entry is not None and is_same and entry.state == "loaded":
         return "loaded"
     if month.start > now:
         return "future"
     if complete_from > now:
         return "early"
-    if entry is None or entry.rows == 0:
+    if entry is None:
         return "missing"
     return "incomplete" if is_same else "other"
 
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
     """Whether the month was loaded from the same source, with the same variables."""
-    columns = {facts.column for facts in entry.columns}
+    columns = set(entry.column_names)
     return entry.source == load.source and (load.any_variables or columns == {v.column for v in load.variables})
 
 
@@ -86,4 +98,9 @@ def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
 
 def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
     """Whether rates measured for the month apply to the requested months."""
-    return entry.state == "loaded" and _is_alike(load, entry) and entry.locations >= _COMPARABLE * load.locations
+    return (
+        entry.state == "loaded"
+        and not entry.is_cut
+        and _is_alike(load, entry)
+        and entry.locations >= _COMPARABLE * load.locations
+    )

@@ -1,40 +1,149 @@
-"""Compare a flat month with the ledger's entry of the month in the table: same content, changed columns, a revision.
+"""Compare a flat month with parts in the table: same content, changed columns, what would be lost, a revision.
 
 Here: comparing facts. Not here: reading the table itself (`verify`), or writing (`ledger`, `load_month`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.data_version import PRELIMINARY
+from era5_pipeline.model.data_version import FINAL, PRELIMINARY, version_of
+from era5_pipeline.model.hours import describe_hours, hours_in
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.data_version import Version
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+
+# Runs of hours that a message names.
+_SHOWN_RUNS = 2
+
+
+@dataclass(frozen=True)
+class ReplacedPart:
+    """What a load or a drop took from a part: `locations` places, with the part's hours, columns, source and version.
+
+    `place` names them, as a rectangle if they are one. `is_whole` is False if the part has other locations left.
+    """
+
+    part: int
+    place: str
+    locations: int
+    rows: int
+    hours: int
+    columns: tuple[str, ...]
+    source: str
+    version: Version
+    is_whole: bool
+
+    def __str__(self) -> str:
+        places = "1 place" if self.locations == 1 else f"{self.locations:,} places"
+        where = self.place if self.place.startswith(places) else f"{places} ({self.place})"
+        columns = ", ".join(self.columns) if len(self.columns) < len(BY_COLUMN) else "all variables"
+        return f"{where}, {self.hours} hours of {columns}, from {self.source}, {self.version}"
+
+
+def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
+    """Describe what taking these locations out of the part takes."""
+    taken = part.location_ids & locations
+    return ReplacedPart(
+        part=part.part,
+        place=str(taken),
+        locations=len(taken),
+        # Exact unless locations of the part have different hours.
+        rows=round(part.rows * len(taken) / max(1, part.locations)),
+        hours=part.hours,
+        columns=part.column_names,
+        source=part.source,
+        version=part.version,
+        is_whole=len(taken) == part.locations,
+    )
 
 
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
-    """Whether the table holds exactly these rows, bit by bit, whatever files they came from.
+    """Whether the part holds exactly these rows, bit by bit, whatever files they came from.
 
-    The digests depend on each row's location and hour too (see `digests`); besides them, comparing counts is enough.
+    Never of a part that was cut: its digests are those of more rows. The digests depend on each row's location and hour
+    too (see `digests`); besides them, comparing counts is enough.
     """
     return (
-        before.rows == flat.rows
-        and before.locations == flat.locations
+        not before.is_cut
+        and before.rows == flat.rows
+        and before.location_ids == flat.location_ids
         and before.hours == flat.hours
-        and before.missing_hours == flat.missing_hours
+        and before.missing_hours == missing_hours_of(flat)
         and _values(before) == {facts.column: facts.values for facts in flat.columns}
         and columns_changed(before, flat) == ()
     )
 
 
 def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """Name the columns whose values differ, or that only the flat month or only the table has."""
+    """Name the columns whose values differ, or that only the flat month or only the part has."""
     old = {facts.column: facts.digest for facts in before.columns}
     new = {facts.column: facts.digest for facts in flat.columns}
     return tuple(column for column in {**new, **old} if new.get(column) != old.get(column))
+
+
+def missing_hours_of(flat: FlatMonth) -> dict[str, tuple[str, ...]]:
+    """Runs of missing hours of the columns that lack some, as the ledger records them."""
+    return {facts.column: facts.missing_hours for facts in flat.columns if facts.missing_hours}
+
+
+def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
+    """Describe what the locations that both have would lose: variables, hours, values, or the version; () is nothing.
+
+    Hours count as missing if any location lacks them, so that a flat month with gaps at some of its locations counts
+    as having them everywhere.
+    """
+    new = {facts.column: facts for facts in flat.columns}
+    held = {facts.column: facts for facts in before.columns if facts.values}
+    common = [column for column in held if column in new]
+    lost = [f"the variable {column}" for column in held if column not in new]
+    lost += _lost_hours({c: hours_in(new[c].missing_hours) - hours_in(before.missing_hours.get(c, ())) for c in common})
+    if not lost and before.location_ids == flat.location_ids and not before.is_cut:
+        fewer = {column: held[column].values - new[column].values for column in common}
+        lost += [f"{count:,} values of {column}" for column, count in fewer.items() if count > 0]
+    return (*lost, *_lost_versions(before, flat, common))
+
+
+def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:
+    """Describe hours that are lost: once, if they are the same of all columns."""
+    hours = {column: describe_hours(sorted(lost)) for column, lost in by_column.items() if lost}
+    if not hours:
+        return []
+    counts = {column: len(by_column[column]) for column in hours}
+    if len(hours) == len(by_column) and len(set(hours.values())) == 1:
+        column, runs = next(iter(hours.items()))
+        return [f"{counts[column]} hours ({_shortened(runs)})"]
+    return [f"{counts[column]} hours of {column} ({_shortened(runs)})" for column, runs in hours.items()]
+
+
+def _shortened(runs: tuple[str, ...]) -> str:
+    return ", ".join(runs[:_SHOWN_RUNS]) + (f" and {len(runs) - _SHOWN_RUNS} more" if len(runs) > _SHOWN_RUNS else "")
+
+
+def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
+    """Describe final hours that would become preliminary, and versions that would no longer be known."""
+    unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and _is_unknown(flat, c)]
+    if unknown:
+        return (f"the version ({before.version}) of {', '.join(unknown)}: the new files do not state theirs",)
+    final = {c: counts for c, counts in before.expver.items() if FINAL in counts}
+    lost = {
+        column: hours_in(flat.preliminary_hours.get(column, ()))
+        - hours_in(before.preliminary_hours.get(column, ()))
+        - hours_in(before.missing_hours.get(column, ()))
+        for column in columns
+        if column in final
+    }
+    return tuple(f"final data: preliminary ones for {text}" for text in _lost_hours(lost))
+
+
+def _is_unknown(flat: FlatMonth, column: str) -> bool:
+    return version_of({column: flat.expver[column]}) == "unknown"
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Read and write the ledger: what each month in the table was made of, and which loads were attempted."""
+"""Read and write the ledger: what each part of a month in the table was made of, and which loads were attempted."""
 
 from __future__ import annotations
 
@@ -13,45 +13,97 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline import __version__
 from era5_pipeline.flat.flat_month import ColumnFacts
+from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.model.hours import hour_of, hours_of_month
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.warehouse.changes import has_same_content, revision_by
-from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, LedgerFile
+from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
+from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
+from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, LedgerFile, MonthContents
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import date, datetime
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
 # Libraries whose versions are recorded with the month: they shape its rows.
 _LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
 _FIELDS = frozenset(field.name for field in fields(LedgerEntry))
+# Columns in which the entry of dropped locations differs from that of the part which they were in.
+_OF_DROPPED = ("part", "state", "rows", "locations", "location_ids", "is_cut", "dropped_at")
 
 
-def read_ledger(connection: psycopg.Connection[Any]) -> list[LedgerEntry]:
+def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
     """Read every month that the table holds or whose load was attempted, in order; none without a ledger.
 
     Raises:
-        Era5Error: as `server_errors` says.
+        ServerUnsuitableError: if an older version of this project made the ledger.
+        Era5Error: otherwise as `server_errors` says.
     """
     with server_errors("reading the ledger"):
         if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
             return []
-        with connection.cursor(row_factory=dict_row) as cursor:
-            loaded = {row["month"]: row for row in cursor.execute("SELECT * FROM era5.ledger")}
+        require_parts(connection)
+        parts: dict[Month, list[LedgerEntry]] = {}
+        dropped: set[Month] = set()
+        for entry in _select(connection, sql.SQL("true"), {}):
+            if entry.state == "dropped":
+                dropped.add(entry.month)
+            else:
+                parts.setdefault(entry.month, []).append(entry)
         attempts = _last_attempts(connection)
-    entries = []
-    for day in sorted(loaded.keys() | attempts.keys()):
-        month, attempt = Month(day.year, day.month), attempts.get(day)
-        entries.append(_entry(month, loaded[day], attempt) if day in loaded else _never_loaded(month, attempt))
-    return entries
+    return [
+        MonthContents(month, tuple(parts.get(month, ())), attempts.get(month), is_dropped=month in dropped)
+        for month in sorted(parts.keys() | dropped | attempts.keys())
+    ]
 
 
-def read_entry(connection: psycopg.Connection[Any], month: Month) -> LedgerEntry | None:
-    """Read the month's entry, without its last attempt; None if the table does not hold the month."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute("SELECT * FROM era5.ledger WHERE month = %s", (month.start.date(),)).fetchone()
-    return None if row is None else _entry(month, row, None)
+def require_parts(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a ledger of the time when it had one row per month, without the locations.
+
+    Raises:
+        ServerUnsuitableError: if it is one.
+    """
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger') "
+        "AND attname = 'location_ids' AND NOT attisdropped)"
+    ).fetchone()
+    if row == (False,):
+        raise ServerUnsuitableError(
+            "the ledger of this database was made by an older version: it does not say which locations each month has",
+            remedy="Load the months into another database (ERA5_DATABASE_URL, or another ERA5_HOME). "
+            "The table weather in this one is unchanged, and can still be queried.",
+        )
+
+
+def read_overlapping(
+    connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None = None
+) -> list[LedgerEntry]:
+    """Read the parts of the month that have any of these locations; None: all its parts."""
+    if locations is None:
+        return _select(connection, sql.SQL("month = %(month)s AND dropped_at IS NULL"), {"month": month.start.date()})
+    return _select(
+        connection,
+        sql.SQL("month = %(month)s AND dropped_at IS NULL AND location_ids && %(locations)s::int4multirange"),
+        {"month": month.start.date(), "locations": multirange(locations)},
+    )
+
+
+def locations_besides(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
+    """Count the other locations of the month that the table holds."""
+    row = connection.execute(
+        "SELECT coalesce(sum(upper(run) - lower(run)), 0) FROM era5.ledger, "
+        "unnest(location_ids - %s::int4multirange) run WHERE month = %s AND dropped_at IS NULL",
+        (multirange(locations), month.start.date()),
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def multirange(locations: LocationSet) -> str:
+    """The locations as text of PostgreSQL's type int4multirange."""
+    return "{" + ",".join(f"[{first},{end})" for first, end in locations.runs) + "}"
 
 
 def write_entry(
@@ -62,23 +114,26 @@ def write_entry(
     server: str,
     load_seconds: float | None,
 ) -> None:
-    """Write the month's entry in place of `before`, within the transaction that loads the month.
+    """Write the part's entry, within the transaction of the load; its locations are in no other part any more.
 
-    `load_seconds` is None if the rows were left as they were: the entry then keeps when they were loaded, and how long
-    that took.
+    `before` is the entry of the same locations, in whose place it is written, None if there is none. `load_seconds` is
+    None if the rows were left as they were: the entry then keeps when they were loaded, and how long that took.
     """
     kept_rows = before if load_seconds is None else None
     if kept_rows is not None:
         load_seconds = kept_rows.seconds.get("load")
     revised_at, revision = _revision(before, flat)
+    month = flat.month.start.date()
     values: dict[str, Any] = {
-        "month": flat.month.start.date(),
-        "state": _state(flat),
+        "month": month,
+        "part": _next_part(connection, flat.month) if before is None else before.part,
+        "state": "loaded" if flat.is_complete else "incomplete",
         "rows": flat.rows,
         "locations": flat.locations,
+        "location_ids": multirange(flat.location_ids),
         "hours": flat.hours,
         "hours_expected": flat.hours_expected,
-        "missing_hours": list(flat.missing_hours),
+        "missing_hours": Jsonb(missing_hours_of(flat)),
         "source": flat.raw.source,
         "area": flat.raw.area,
         "expver": Jsonb(flat.expver),
@@ -97,7 +152,7 @@ def write_entry(
         "revised_at": revised_at,
         "revision": None if revision is None else Jsonb(revision),
     }
-    connection.execute("DELETE FROM era5.ledger WHERE month = %s", (values["month"],))
+    connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
     connection.execute(
         sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
             sql.SQL(", ").join(map(sql.Identifier, values)),
@@ -107,9 +162,120 @@ def write_entry(
     )
 
 
-def record_check(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Record that the source was asked about the month just now, and has it as the table does."""
-    connection.execute("UPDATE era5.ledger SET checked_at = now() WHERE month = %s", (month.start.date(),))
+def take_out(
+    connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet, *, dropped: bool = False
+) -> None:
+    """Take these locations out of the part's entry, within the transaction that removes or replaces their rows.
+
+    An entry without any location left is deleted. With `dropped`, an entry of what was taken out remains as history.
+    """
+    taken, left = entry.location_ids & locations, entry.location_ids - locations
+    month = entry.month.start.date()
+    key = {"month": month, "part": entry.part}
+    rows_left = _rows_of(connection, entry, left)
+    if dropped and left:
+        names = [name for name in _columns_of_ledger(connection) if name not in _OF_DROPPED]
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO era5.ledger ({names}, {own}) SELECT {names}, %(new)s, 'dropped', %(rows)s, %(locations)s, "
+                "%(ids)s::int4multirange, true, now() FROM era5.ledger WHERE month = %(month)s AND part = %(part)s"
+            ).format(
+                names=sql.SQL(", ").join(map(sql.Identifier, names)),
+                own=sql.SQL(", ").join(map(sql.Identifier, _OF_DROPPED)),
+            ),
+            {
+                **key,
+                "new": _next_part(connection, entry.month),
+                "rows": entry.rows - rows_left,
+                "locations": len(taken),
+                "ids": multirange(taken),
+            },
+        )
+    elif dropped:
+        connection.execute(
+            "UPDATE era5.ledger SET state = 'dropped', dropped_at = now() WHERE month = %(month)s AND part = %(part)s",
+            key,
+        )
+        return
+    if not left:
+        connection.execute("DELETE FROM era5.ledger WHERE month = %(month)s AND part = %(part)s", key)
+        return
+    connection.execute(
+        "UPDATE era5.ledger SET location_ids = %(ids)s::int4multirange, locations = %(locations)s, rows = %(rows)s, "
+        "is_cut = true WHERE month = %(month)s AND part = %(part)s",
+        {**key, "ids": multirange(left), "locations": len(left), "rows": rows_left},
+    )
+    if entry.state == "incomplete":
+        _count_gaps(connection, entry, left)
+
+
+def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> int:
+    """The rows that some locations of the part have: counted only where locations have different hours."""
+    if not locations:
+        return 0
+    if entry.rows == entry.locations * entry.hours:
+        return len(locations) * entry.hours
+    row = connection.execute(
+        sql.SQL("SELECT count(*) FROM {} WHERE {} AND {}").format(
+            WEATHER, month_where(entry.month), locations_where(locations)
+        )
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> None:
+    """Find out whether an incomplete part has gaps at the locations that are left, and record it as loaded if not."""
+    columns = [facts.column for facts in entry.columns]
+    row = connection.execute(
+        sql.SQL("SELECT {} FROM {} WHERE {} AND {}").format(
+            sql.SQL(", ").join(sql.SQL("count({})").format(sql.Identifier(column)) for column in columns),
+            WEATHER,
+            month_where(entry.month),
+            locations_where(locations),
+        )
+    ).fetchone()
+    expected = {
+        c: sum(hour >= hour_of(BY_COLUMN[c].first_valid) for hour in hours_of_month(entry.month)) for c in columns
+    }
+    if row is not None and all(
+        values >= expected[column] * len(locations) for column, values in zip(columns, row, strict=True)
+    ):
+        connection.execute(
+            "UPDATE era5.ledger SET state = 'loaded', missing_hours = '{}' WHERE month = %s AND part = %s",
+            (entry.month.start.date(), entry.part),
+        )
+
+
+def _columns_of_ledger(connection: psycopg.Connection[Any]) -> list[str]:
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass AND attnum > 0 AND NOT attisdropped"
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _next_part(connection: psycopg.Connection[Any], month: Month) -> int:
+    row = connection.execute(
+        "SELECT coalesce(max(part), 0) + 1 FROM era5.ledger WHERE month = %s", (month.start.date(),)
+    ).fetchone()
+    return int(row[0]) if row is not None else 1
+
+
+def _select(
+    connection: psycopg.Connection[Any], where: sql.Composable, parameters: dict[str, Any]
+) -> list[LedgerEntry]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(
+            sql.SQL("SELECT * FROM era5.ledger WHERE {} ORDER BY month, part").format(where), parameters
+        ).fetchall()
+    return [_entry(row) for row in rows]
+
+
+def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
+    """Record that the source was asked about the part just now, and has it as the table does."""
+    connection.execute(
+        "UPDATE era5.ledger SET checked_at = now() WHERE month = %s AND part = %s",
+        (entry.month.start.date(), entry.part),
+    )
 
 
 def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
@@ -133,64 +299,36 @@ def end_attempt(
     )
 
 
-def _last_attempts(connection: psycopg.Connection[Any]) -> dict[Any, Attempt]:
-    """Read the last attempt of each month, by the month's first day."""
+def _last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
+    """Read the last attempt of each month."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        return {
-            row.pop("month"): Attempt(**row)
-            for row in cursor.execute(
-                # Of other users' sessions, the server may show the pid alone: their backend_start is then NULL.
-                "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
-                "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
-                "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
-                "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
-            )
-        }
+        rows = cursor.execute(
+            # Of other users' sessions, the server may show the pid alone: their backend_start is then NULL.
+            "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
+            "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
+            "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
+            "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
+        ).fetchall()
+    return {_month_of(row.pop("month")): Attempt(**row) for row in rows}
 
 
-def _entry(month: Month, row: dict[str, Any], attempt: Attempt | None) -> LedgerEntry:
+def _month_of(day: date) -> Month:
+    return Month(day.year, day.month)
+
+
+def _entry(row: dict[str, Any]) -> LedgerEntry:
     read = {name: value for name, value in row.items() if name in _FIELDS}
     read |= {
-        "month": month,
-        "missing_hours": tuple(row["missing_hours"]),
+        "month": _month_of(row["month"]),
+        "location_ids": LocationSet(tuple((run.lower, run.upper) for run in row["location_ids"])),
+        "missing_hours": {column: tuple(runs) for column, runs in row["missing_hours"].items()},
         "columns": tuple(map(ColumnFacts.from_json, row["columns"])),
         "files": tuple(LedgerFile(**file) for file in row["files"]),
         "warnings": tuple(row["warnings"]),
         "software_versions": row["versions"],
-        "last_attempt": attempt,
         "preliminary_hours": {column: tuple(runs) for column, runs in row["preliminary_hours"].items()},
     }
     return LedgerEntry(**read)
-
-
-def _never_loaded(month: Month, attempt: Attempt | None) -> LedgerEntry:
-    return LedgerEntry(
-        month=month,
-        state="loading" if attempt is not None and attempt.outcome == "running" else "failed",
-        rows=0,
-        locations=0,
-        hours=0,
-        hours_expected=month.hours,
-        missing_hours=(),
-        source=None,
-        area=None,
-        expver={},
-        columns=(),
-        files=(),
-        warnings=(),
-        raw_bytes=0,
-        flat_bytes=0,
-        seconds={},
-        software_versions={},
-        fingerprint=None,
-        loaded_at=None,
-        last_attempt=attempt,
-    )
-
-
-def _state(flat: FlatMonth) -> str:
-    is_complete = not flat.missing_hours and all(not facts.missing for facts in flat.columns)
-    return "loaded" if is_complete else "incomplete"
 
 
 def _storable(text: str) -> str:

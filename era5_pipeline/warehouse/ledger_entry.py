@@ -1,4 +1,4 @@
-"""A row of the ledger: what a month in the table was made of, and how its last load ended.
+"""Rows of the ledger: what each part of a month in the table was made of, and how the month's last load ended.
 
 Here: the values. Not here: reading and writing the ledger (`ledger`).
 """
@@ -6,16 +6,23 @@ Here: the values. Not here: reading and writing the ledger (`ledger`).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from era5_pipeline.model.data_version import version_of
+from era5_pipeline.model.hours import describe_hours, hours_in
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from era5_pipeline.flat.flat_month import ColumnFacts
     from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.months import Month
+
+PartState = Literal["loaded", "incomplete", "dropped"]
+MonthState = Literal["loaded", "incomplete", "dropped", "loading", "failed"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +49,12 @@ class LedgerFile:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A month in the ledger. A month that was attempted and never loaded has state "failed" or "loading", and no rows.
+    """A part of a month in the ledger: the locations that one load brought, less those that later loads took out.
 
+    If `is_cut`, some were taken out: `columns`, `expver` and the sizes are then those of the part as it was loaded.
     `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
-    have some. `seconds` is by stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files.
+    have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
+    stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
     the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
@@ -53,13 +62,15 @@ class LedgerEntry:
     """
 
     month: Month
-    state: str
+    part: int
+    state: PartState
     rows: int
-    locations: int
+    location_ids: LocationSet
+    is_cut: bool
     hours: int
     hours_expected: int
-    missing_hours: tuple[str, ...]
-    source: str | None
+    missing_hours: dict[str, tuple[str, ...]]
+    source: str
     area: str | None
     expver: dict[str, dict[str, int]]
     columns: tuple[ColumnFacts, ...]
@@ -69,17 +80,21 @@ class LedgerEntry:
     flat_bytes: int
     seconds: dict[str, float]
     software_versions: dict[str, str]
-    fingerprint: str | None
-    loaded_at: datetime | None
-    last_attempt: Attempt | None = None
+    fingerprint: str
+    loaded_at: datetime
     preliminary_hours: dict[str, tuple[str, ...]] = field(default_factory=dict)
     checked_at: datetime | None = None
     revised_at: datetime | None = None
     revision: dict[str, Any] | None = None
 
     @property
+    def locations(self) -> int:
+        """The number of locations."""
+        return len(self.location_ids)
+
+    @property
     def version(self) -> Version:
-        """Final, preliminary, mixed or unknown; unknown for a month that was never loaded."""
+        """Final, preliminary, mixed or unknown."""
         return version_of(self.expver)
 
     @property
@@ -87,21 +102,139 @@ class LedgerEntry:
         """Whether any of its hours are preliminary."""
         return self.version in ("preliminary", "mixed")
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that it has values of; the others are NULL."""
+        return tuple(facts.column for facts in self.columns)
+
     def to_json(self) -> dict[str, Any]:
         """Make the JSON value that `era5 status --json` prints."""
         value = {_json_name(name): field_value for name, field_value in asdict(self).items()}
-        value["month"] = str(self.month)
-        value["columns"] = [_in_stored_order(facts) for facts in value["columns"]]
-        value["version"] = self.version if self.rows else None
+        value |= {
+            "month": str(self.month),
+            "locations": self.locations,
+            "location_ids": [list(run) for run in self.location_ids.runs],
+            "place": str(self.location_ids),
+            "columns": [_in_stored_order(facts) for facts in value["columns"]],
+            "version": self.version,
+        }
         for name in ("loaded_at", "checked_at", "revised_at"):
             value[name] = value[name].isoformat() if value[name] else None
-        if self.last_attempt is not None:
-            value["last_attempt"] = {
-                **value["last_attempt"],
-                "started_at": self.last_attempt.started_at.isoformat(),
-                "finished_at": self.last_attempt.finished_at.isoformat() if self.last_attempt.finished_at else None,
-            }
         return value
+
+
+@dataclass(frozen=True)
+class MonthContents:
+    """What the table holds of a month, part by part, and how the last load ended.
+
+    Without parts, the month was attempted and never loaded, or it was dropped (`is_dropped`).
+    """
+
+    month: Month
+    parts: tuple[LedgerEntry, ...] = ()
+    last_attempt: Attempt | None = None
+    is_dropped: bool = False
+
+    @property
+    def state(self) -> MonthState:
+        """Loaded if every part is; without parts: dropped, loading or failed."""
+        if self.parts:
+            return "loaded" if all(part.state == "loaded" for part in self.parts) else "incomplete"
+        if self.last_attempt is not None and self.last_attempt.outcome == "running":
+            return "loading"
+        return "dropped" if self.is_dropped else "failed"
+
+    @property
+    def rows(self) -> int:
+        """Rows in the table."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def locations(self) -> int:
+        """Locations in the table: parts have none in common."""
+        return sum(part.locations for part in self.parts)
+
+    @property
+    def hours(self) -> int:
+        """Hours of the part that has the fewest."""
+        return min((part.hours for part in self.parts), default=0)
+
+    @property
+    def missing_hours(self) -> dict[str, tuple[str, ...]]:
+        """Runs of hours by column at which any location of a part that has the column lacks a value."""
+        missing: dict[str, set[int]] = {}
+        for part in self.parts:
+            for column, runs in part.missing_hours.items():
+                missing.setdefault(column, set()).update(hours_in(runs))
+        return {column: describe_hours(sorted(hours)) for column, hours in missing.items()}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where its parts came from, each source once."""
+        return tuple(dict.fromkeys(part.source for part in self.parts))
+
+    @property
+    def version(self) -> Version | None:
+        """The version of all parts together: mixed if hours of some are preliminary, None without parts."""
+        versions = {part.version for part in self.parts}
+        if len(versions) > 1:
+            return "mixed" if self.is_preliminary else "unknown"
+        return next(iter(versions), None)
+
+    @property
+    def is_preliminary(self) -> bool:
+        """Whether any part has preliminary hours."""
+        return any(part.is_preliminary for part in self.parts)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that any part has values of, in table order."""
+        held = {column for part in self.parts for column in part.column_names}
+        return tuple(column for column in BY_COLUMN if column in held)
+
+    @property
+    def loaded_at(self) -> datetime | None:
+        """When rows of the month were last written."""
+        return max((part.loaded_at for part in self.parts), default=None)
+
+    def part_of(self, locations: LocationSet) -> LedgerEntry | None:
+        """Find the part that holds exactly these locations."""
+        return next((part for part in self.parts if part.location_ids == locations), None)
+
+    def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
+        """Whether complete parts with these columns hold all of these locations."""
+        wanted = set(columns)
+        held = LocationSet()
+        for part in self.parts:
+            if part.state == "loaded" and wanted <= set(part.column_names):
+                held |= part.location_ids
+        return locations.is_subset_of(held)
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the JSON value that `era5 status --json` prints: sums, then each part."""
+        attempt = self.last_attempt
+        return {
+            "month": str(self.month),
+            "state": self.state,
+            "rows": self.rows,
+            "locations": self.locations,
+            "hours": self.hours,
+            "hours_expected": self.month.hours,
+            "missing_hours": {column: list(runs) for column, runs in self.missing_hours.items()},
+            "source": ", ".join(self.sources) or None,
+            "version": self.version,
+            "variables": list(self.column_names),
+            "loaded_at": self.loaded_at.isoformat() if self.loaded_at else None,
+            "last_attempt": None
+            if attempt is None
+            else {
+                "outcome": attempt.outcome,
+                "started_at": attempt.started_at.isoformat(),
+                "finished_at": attempt.finished_at.isoformat() if attempt.finished_at else None,
+                "error": attempt.error,
+            },
+            "parts": [part.to_json() for part in self.parts],
+        }
 
 
 def _json_name(field_name: str) -> str:

@@ -1,4 +1,4 @@
-"""Load a flat month exactly once: one transaction replaces the month in the table and writes its ledger row."""
+"""Load a flat month exactly once: one transaction replaces its locations in the table and writes their ledger row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.changes import columns_changed, has_same_content
+from era5_pipeline.warehouse.changes import ReplacedPart, columns_changed, has_same_content, losses, taken_from
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
@@ -23,7 +23,7 @@ from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
@@ -37,15 +37,14 @@ class Loaded:
 
     `changed` is False if the table held exactly these rows already. `confirmed` is True if they came from other files
     then: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns whose values
-    differ from before, None if the table did not hold the month. `replaced_rows` is the number of rows that it held.
+    differ from before, None if the table did not hold these locations as one part. `replaced` says what the new rows
+    took the place of, part by part, and `kept_locations` how many other locations of the month stayed as they were.
     `seconds` is the load alone, without waiting for another load of the month; `workers` is the number of connections
     that copied; `notes` are messages for the user.
     """
 
     rows: int
     changed: bool
-    replaced_rows: int
-    replaced_source: str | None
     seconds: float
     layout: str
     server: str
@@ -53,6 +52,13 @@ class Loaded:
     notes: tuple[str, ...] = ()
     confirmed: bool = False
     columns_changed: tuple[str, ...] | None = None
+    replaced: tuple[ReplacedPart, ...] = ()
+    kept_locations: int = 0
+
+    @property
+    def replaced_rows(self) -> int:
+        """The number of rows that gave way to the new ones."""
+        return sum(part.rows for part in self.replaced)
 
 
 def load_month(
@@ -60,20 +66,22 @@ def load_month(
     flat: FlatMonth,
     *,
     force: bool = False,
+    replace_more: bool = False,
     workers: int = 1,
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
-    """Replace the month in `weather` by the flat month, unless the table holds it already.
+    """Replace the flat month's locations in `weather`, unless the table holds its rows already; others are left alone.
 
     The ledger decides: if the same files were loaded before, nothing is done; if other files have the same values, the
-    ledger alone is written. With `force` the month is replaced in any case.
+    ledger alone is written. With `force` the rows are replaced in any case.
 
     With several `workers`, that many connections share the month if the layout can still replace it as a whole;
     otherwise one connection loads it, and the result's notes say why.
 
     Raises:
-        RefusedError: if generated data would replace real data (unless `force`).
+        RefusedError: if generated data would replace real data, or less would replace more (unless `replace_more`):
+            fewer hours or variables, or another version in place of final data.
         MonthLockedError: if another load of the month, or a reader that locks the table, did not finish in time.
         TransientError: if the connection was lost; the month is unchanged.
         WarehouseError: if the server refused; the month is unchanged.
@@ -83,29 +91,43 @@ def load_month(
         _prepare_session(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
-            load = _Load(connection, schema, flat, ledger.read_entry(connection, flat.month), errors)
-            if load.before is not None and not force:
-                if load.before.fingerprint == flat.fingerprint:
-                    return load.keep_unchanged()
-                _require_no_real_data_lost(flat, load.before)
-                if has_same_content(load.before, flat):
-                    return load.confirm()
+            load = _Load(connection, schema, flat, _overlapped(connection, flat), errors)
+            before = load.before
+            if before is not None and not force and not before.is_cut and before.fingerprint == flat.fingerprint:
+                return load.keep_unchanged(before)
+            _require_no_real_data_lost(flat, load.overlapped)
+            if not replace_more:
+                _require_no_losses(flat, load.overlapped)
+            if before is not None and not force and has_same_content(before, flat):
+                return load.confirm()
             return load.replace(warehouse, workers, lock_timeout_seconds, on_wait)
+
+
+def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[LedgerEntry, ...]:
+    return tuple(ledger.read_overlapping(connection, flat.month, flat.location_ids))
 
 
 @dataclass(frozen=True)
 class _Load:
-    """A load of the flat month on a connection that holds the month's lock; `before` is the month's ledger entry."""
+    """A load of the flat month on a connection that holds the month's lock.
+
+    `overlapped` are the month's parts that have locations of it.
+    """
 
     connection: psycopg.Connection[Any]
     schema: Schema
     flat: FlatMonth
-    before: LedgerEntry | None
+    overlapped: tuple[LedgerEntry, ...]
     errors: Callable[[], AbstractContextManager[None]]
 
-    def keep_unchanged(self) -> Loaded:
+    @property
+    def before(self) -> LedgerEntry | None:
+        """The part that has exactly the locations of the flat month, None if there is none."""
+        return next((part for part in self.overlapped if part.location_ids == self.flat.location_ids), None)
+
+    def keep_unchanged(self, before: LedgerEntry) -> Loaded:
         """Only record the check: the same files were loaded before."""
-        ledger.record_check(self.connection, self.flat.month)
+        ledger.record_check(self.connection, before)
         return self._loaded()
 
     def confirm(self) -> Loaded:
@@ -119,7 +141,9 @@ class _Load:
     ) -> Loaded:
         """Copy the rows and write the ledger in one transaction, then settle the month."""
         flat, layout = self.flat, self.schema.layout
-        spans = location_spans(flat, workers) if layout.shares_months else (EVERYWHERE,)
+        kept = ledger.locations_besides(self.connection, flat.month, flat.location_ids)
+        can_share = layout.shares_months and not kept
+        spans = location_spans(flat, workers) if can_share else (EVERYWHERE,)
         connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
         started = time.monotonic()
         with self._attempt() as attempt:
@@ -139,18 +163,26 @@ class _Load:
                 replacement = Replacement(
                     month=flat.month,
                     copy=copy,
+                    locations=flat.location_ids if kept else None,
                     finish=finish,
                     on_wait=on_wait,
                     lock_timeout_seconds=lock_timeout_seconds,
                     shares=shares,
                 )
                 layout.replace(self.connection, replacement)
-        notes = _notes(flat, self.schema, workers, len(spans))
+        notes = _notes(flat, self.schema, workers, len(spans), kept)
         # The month is loaded whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):
-            notes += layout.settle(self.connection, flat.month, replaced=self.before is not None)
-        seconds = time.monotonic() - started
-        return replace(self._loaded(), changed=True, seconds=seconds, workers=len(spans), notes=notes)
+            notes += layout.settle(self.connection, flat.month, replaced=bool(self.overlapped), is_whole=not kept)
+        return replace(
+            self._loaded(),
+            changed=True,
+            seconds=time.monotonic() - started,
+            workers=len(spans),
+            notes=notes,
+            replaced=tuple(taken_from(part, flat.location_ids) for part in self.overlapped),
+            kept_locations=kept,
+        )
 
     @contextmanager
     def _attempt(self) -> Iterator[int]:
@@ -168,6 +200,9 @@ class _Load:
             raise error from problem.__cause__
 
     def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None) -> None:
+        for part in self.overlapped:
+            if part != self.before:
+                ledger.take_out(self.connection, part, self.flat.location_ids)
         ledger.write_entry(
             self.connection, self.flat, self.before, server=str(self.schema.server), load_seconds=load_seconds
         )
@@ -179,8 +214,6 @@ class _Load:
         return Loaded(
             rows=self.flat.rows,
             changed=False,
-            replaced_rows=before.rows if before else 0,
-            replaced_source=before.source if before else None,
             seconds=0.0,
             layout=self.schema.layout.name,
             server=str(self.schema.server),
@@ -206,9 +239,14 @@ def _name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: 
     )
 
 
-def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int) -> tuple[str, ...]:
+def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int, kept: int) -> tuple[str, ...]:
     if used >= wanted:
         return ()
+    if schema.layout.shares_months and kept:
+        return (
+            f"{flat.month}: loaded by one connection, not {wanted}: {kept:,} other places of the month stay, and "
+            "several connections could not add to its partition in one transaction",
+        )
     if not schema.layout.shares_months:
         return (
             f"{flat.month}: loaded by one connection, not {wanted}: in a hypertable each would commit its share by "
@@ -244,9 +282,25 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
         )
 
 
-def _require_no_real_data_lost(flat: FlatMonth, before: LedgerEntry) -> None:
-    if source_kind(flat.raw.source).is_generated and not source_kind(before.source).is_generated:
-        raise RefusedError(
-            f"{flat.month}: the table holds real data (source {before.source}); generated sample data would replace it",
-            remedy="Choose the source (--source files --files-dir DIR), another database, or --force if you mean it.",
-        )
+def _require_no_real_data_lost(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> None:
+    if not source_kind(flat.raw.source).is_generated:
+        return
+    for part in overlapped:
+        if not source_kind(part.source).is_generated:
+            raise RefusedError(
+                f"{flat.month}: the table holds real data there (source {part.source}); generated sample data never "
+                "replaces it",
+                remedy="Choose the source (--source files --files-dir DIR), or another home or database.",
+            )
+
+
+def _require_no_losses(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> None:
+    lost = [(part, lost) for part in overlapped if (lost := losses(part, flat))]
+    if not lost:
+        return
+    parts = "; ".join(f"{taken_from(part, flat.location_ids)} would lose {', '.join(what)}" for part, what in lost)
+    raise RefusedError(
+        f"{flat.month}: the table holds more than the new files: {parts}",
+        remedy="Load the files together, so that nothing is lost (--files-dir can be given several times), or add "
+        "--replace if you mean it. The month is unchanged.",
+    )

@@ -16,6 +16,7 @@ from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
 def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     _ensure_timescaledb(connection)
     server = describe_server(connection)
+    if _exists(connection, "era5.ledger"):
+        require_parts(connection)
     if not _exists(connection, "era5.load_attempt"):
         connection.execute(read_sql("schema"))
     if not _exists(connection, "weather"):

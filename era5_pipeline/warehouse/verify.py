@@ -9,7 +9,8 @@ from psycopg import sql
 from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
+from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
+from era5_pipeline.warehouse.ledger import locations_besides
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,7 +29,8 @@ _BIGINT_LIMIT = 2.0**62
 def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...]:
     """Find every difference between the table and the flat month; an empty tuple means that they hold the same.
 
-    Scans the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`).
+    Where the ledger has other locations of the month too, rows of the flat month's locations alone are compared. Scans
+    the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`).
 
     Raises:
         Era5Error: as `server_errors` says.
@@ -70,11 +72,12 @@ def _measures_of_table(connection: psycopg.Connection[Any], flat: FlatMonth) -> 
         aggregates["checksum", facts.column] = sql.SQL(
             "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
+    where = month_where(flat.month)
+    if locations_besides(connection, flat.month, flat.location_ids):
+        where += sql.SQL(" AND ") + locations_where(flat.location_ids)
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(
-        sql.SQL("SELECT {} FROM {} WHERE {}").format(
-            sql.SQL(", ").join(aggregates.values()), WEATHER, month_where(flat.month)
-        ),
+        sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(aggregates.values()), WEATHER, where),
         binary=True,
     ).fetchone()
     return dict(zip(aggregates, row or (), strict=True))

@@ -29,8 +29,6 @@ def loaded(flat: FlatMonth, *, changed: bool = True, seconds: float = 2.0) -> Lo
     result = Loaded(
         rows=flat.rows,
         changed=changed,
-        replaced_rows=0,
-        replaced_source=None,
         seconds=seconds,
         layout="partitions",
         server="PostgreSQL",

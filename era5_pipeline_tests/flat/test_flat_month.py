@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from era5_pipeline.flat import flat_month as facts
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, checksum_of, month_fingerprint
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.source import RawFile, RawMonth
 
@@ -35,6 +36,7 @@ COLUMN = ColumnFacts(
     "there",
     ("2023-07-01T03",),
     "00ff",
+    ("2023-07-01T04 to 2023-07-31T23",),
 )
 
 
@@ -44,7 +46,7 @@ def flat_month(raw: RawMonth = RAW) -> FlatMonth:
         path=Path("/home/flat/2023-07-abc.parquet"),
         format="parquet",
         rows=5,
-        locations=1,
+        location_ids=LocationSet(((3, 4),)),
         hours=5,
         hours_expected=744,
         missing_hours=("2023-07-01T05 to 2023-07-31T23",),
@@ -64,6 +66,8 @@ def test_facts_are_read_back_from_json_unchanged() -> None:
     assert flat.expver == {"temperature_2m": {"0001": 3, "0005": 2}}
     assert flat.preliminary_hours == {"temperature_2m": ("2023-07-01T03",)}
     assert flat.version == "mixed"
+    assert flat.locations == 1
+    assert not flat.is_complete
 
 
 def test_the_fingerprint_depends_on_contents_and_request_not_on_names() -> None:

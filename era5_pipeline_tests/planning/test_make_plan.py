@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.variables import BY_SHORT_NAME, VARIABLES, in_table_order
@@ -23,7 +24,7 @@ from era5_pipeline.planning.load_plan import TO_LOAD
 from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts import LAYOUTS
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import MonthSpace, Space, read_space
 from era5_pipeline_tests.ledgers import column_facts
@@ -52,7 +53,8 @@ def load_of(first: str, last: str | None = None, source: SourceName = "cds", **m
 def plan_of(
     load: Load, *entries: LedgerEntry, disks: DiskSpace | None = None, now: datetime = NOW, **held: Any
 ) -> Plan:
-    return make_plan(load, CurrentContents(entries, **held), disks or DiskSpace(), now=now, available_after_days=6)
+    by_month = tuple(MonthContents(entry.month, (entry,)) for entry in entries)
+    return make_plan(load, CurrentContents(by_month, **held), disks or DiskSpace(), now=now, available_after_days=6)
 
 
 def entry_of(month: str, names: str = ALL, **more: Any) -> LedgerEntry:
@@ -64,10 +66,12 @@ def entry_of(month: str, names: str = ALL, **more: Any) -> LedgerEntry:
         month=Month.parse(month),
         state="loaded",
         rows=values,
-        locations=121,
+        part=1,
+        location_ids=LocationSet.of_area(JAVA),
+        is_cut=False,
         hours=hours,
         hours_expected=hours,
-        missing_hours=(),
+        missing_hours={},
         source="cds",
         area=str(JAVA),
         expver=expver,

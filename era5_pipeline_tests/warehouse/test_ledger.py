@@ -17,7 +17,7 @@ from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database
-from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_entry, read_ledger
+from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_ledger, read_overlapping
 from era5_pipeline.warehouse.ledger_entry import LedgerFile
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
@@ -26,7 +26,7 @@ from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, MonthContents
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JULY = Month(2023, 7)
@@ -37,14 +37,20 @@ def on_embedded(database_url: str) -> Warehouse:
     return Warehouse(database_url)
 
 
-def ledger(warehouse: Warehouse) -> list[LedgerEntry]:
+def ledger(warehouse: Warehouse) -> list[MonthContents]:
     with warehouse.connect() as connection:
         return read_ledger(connection)
 
 
-def attempt_of(entry: LedgerEntry) -> Attempt:
-    assert entry.last_attempt is not None
-    return entry.last_attempt
+def only_part(warehouse: Warehouse) -> LedgerEntry:
+    (month,) = ledger(warehouse)
+    (part,) = month.parts
+    return part
+
+
+def attempt_of(month: MonthContents) -> Attempt:
+    assert month.last_attempt is not None
+    return month.last_attempt
 
 
 def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -54,12 +60,15 @@ def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse
         raw=replace(flat.raw, area="11/19/9/22", warnings=("passed over: a.grib",), variables=("temperature_2m",)),
         raw_seconds=1.5,
     )
+    by_column = {facts.column: facts.missing_hours for facts in flat.columns}
     begun = datetime.now(tz=UTC)
     loaded = load_month(warehouse, flat)
-    (entry,) = ledger(warehouse)
-    assert (entry.month, entry.state) == (JULY, "incomplete")  # values are missing
+    entry = only_part(warehouse)
+    assert (entry.month, entry.part, entry.state) == (JULY, 1, "incomplete")  # values are missing
+    assert (entry.location_ids, entry.is_cut) == (flat.location_ids, False)
     assert (entry.rows, entry.locations, entry.hours, entry.hours_expected) == (flat.rows, 6, 744, 744)
-    assert entry.missing_hours == ()
+    assert entry.missing_hours.keys() == {facts.column for facts in flat.columns if facts.missing}
+    assert all(runs == by_column[column] for column, runs in entry.missing_hours.items())
     assert (entry.source, entry.area, entry.warnings) == ("files", "11/19/9/22", ("passed over: a.grib",))
     assert entry.expver == {"temperature_2m": {"0001": 744}, "total_precipitation": {"0001": 744}}
     assert entry.columns == flat.columns
@@ -82,7 +91,8 @@ def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse
     assert entry.checked_at == entry.loaded_at
     assert (entry.version, entry.preliminary_hours, entry.is_preliminary) == ("final", {}, False)
     assert (entry.revised_at, entry.revision) == (None, None)
-    attempt = attempt_of(entry)
+    (month,) = ledger(warehouse)
+    attempt = attempt_of(month)
     assert (attempt.outcome, attempt.error) == ("loaded", None)
     assert attempt.finished_at is not None
     assert attempt.started_at < attempt.finished_at
@@ -92,7 +102,7 @@ def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
     warehouse: Warehouse, flat_months: FlatMonths
 ) -> None:
     load_month(warehouse, flat_months(hours=24))
-    (entry,) = ledger(warehouse)
+    entry = only_part(warehouse)
     for name in ("columns", "files", "versions", "expver", "seconds"):
         stored = ask(warehouse.url, f"SELECT {name} FROM era5.ledger")
         assert json.dumps(entry.to_json()[name]) == json.dumps(stored)
@@ -101,15 +111,18 @@ def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
 def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months(hours=24))
     (entry,) = ledger(warehouse)
-    value = json.loads(json.dumps(entry.to_json()))
-    assert value["month"] == "2023-07"
-    assert value["state"] == "incomplete"
-    assert value["missing_hours"] == ["2023-07-02T00 to 2023-07-31T23"]
+    month = json.loads(json.dumps(entry.to_json()))
+    assert (month["month"], month["state"], month["rows"], month["locations"]) == ("2023-07", "incomplete", 144, 6)
+    assert month["missing_hours"]["temperature_2m"] == ["2023-07-02T00 to 2023-07-31T23"]
+    assert (month["version"], month["source"], month["hours"]) == ("final", "files", 24)
+    (value,) = month["parts"]
+    assert (value["month"], value["state"], value["place"]) == ("2023-07", "incomplete", "10/20/9.75/20.5")
+    assert value["missing_hours"] == month["missing_hours"]
     assert datetime.fromisoformat(value["loaded_at"]) == entry.loaded_at
-    assert datetime.fromisoformat(value["checked_at"]) == entry.checked_at
+    assert datetime.fromisoformat(value["checked_at"]) == only_part(warehouse).checked_at
     assert (value["version"], value["preliminary_hours"]) == ("final", {})
     assert (value["revised_at"], value["revision"]) == (None, None)
-    assert value["last_attempt"]["outcome"] == "loaded"
+    assert month["last_attempt"]["outcome"] == "loaded"
 
 
 def test_a_database_without_a_ledger_has_no_entries(warehouse: Warehouse) -> None:
@@ -121,10 +134,9 @@ def test_entries_are_ordered_by_month(on_embedded: Warehouse, flat_months: FlatM
         load_month(on_embedded, flat_months(month, points=(1, 1)))
     assert [str(entry.month) for entry in ledger(on_embedded)] == ["1999-12", "2023-06", "2023-07"]
     with on_embedded.connect() as connection:
-        entry = read_entry(connection, Month(1999, 12))
-        assert entry is not None
+        (entry,) = read_overlapping(connection, Month(1999, 12))
         assert entry.rows == 744
-        assert read_entry(connection, Month(1999, 11)) is None
+        assert read_overlapping(connection, Month(1999, 11)) == []
 
 
 def test_a_month_that_was_never_loaded_is_loading_failed_or_interrupted(on_embedded: Warehouse) -> None:
@@ -137,7 +149,7 @@ def test_a_month_that_was_never_loaded_is_loading_failed_or_interrupted(on_embed
         (entry,) = ledger(on_embedded)
         assert (entry.state, attempt_of(entry).outcome, attempt_of(entry).error) == ("failed", "failed", "why not")
         value = json.loads(json.dumps(entry.to_json()))
-        assert (value["loaded_at"], value["checked_at"], value["version"]) == (None, None, None)
+        assert (value["loaded_at"], value["version"], value["parts"]) == (None, None, [])
         begin_attempt(connection, JULY)
     wait_until(lambda: attempt_of(ledger(on_embedded)[0]).outcome == "interrupted")
     (entry,) = ledger(on_embedded)
@@ -183,6 +195,6 @@ def test_file_names_that_are_not_unicode_are_escaped(on_embedded: Warehouse, fla
     flat = flat_months(points=(1, 1))
     odd = replace(flat.raw.files[0], path=Path("/data/M\udce4rz 'quoted\" ünï.nc"))
     load_month(on_embedded, replace(flat, raw=replace(flat.raw, files=(odd,), warnings=("passed over: M\udce4rz",))))
-    (entry,) = ledger(on_embedded)
+    entry = only_part(on_embedded)
     assert entry.files[0].path == "/data/M\\udce4rz 'quoted\" ünï.nc"
     assert entry.warnings == ("passed over: M\\udce4rz",)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
@@ -34,12 +34,17 @@ def states(warehouse: Warehouse) -> dict[str, str]:
 
 
 def entry_of(warehouse: Warehouse, month: str) -> LedgerEntry:
+    (entry,) = contents_of(warehouse, month).parts
+    return entry
+
+
+def contents_of(warehouse: Warehouse, month: str) -> MonthContents:
     with warehouse.connect() as connection:
-        return next(entry for entry in read_ledger(connection) if entry.month == Month.parse(month))
+        return next(held for held in read_ledger(connection) if held.month == Month.parse(month))
 
 
 def last_attempt(warehouse: Warehouse, month: str) -> tuple[str, str | None]:
-    attempt = entry_of(warehouse, month).last_attempt
+    attempt = contents_of(warehouse, month).last_attempt
     assert attempt is not None
     return attempt.outcome, attempt.error
 
@@ -72,7 +77,7 @@ def test_every_row_and_column_of_the_file_is_loaded(warehouse: Warehouse, host: 
     flat = flat_months(names=("t2m", "u10", "v10", "tcc", "tp", "sf"))
     loaded = load_month(warehouse, flat)
     assert_holds(warehouse, flat)
-    assert (loaded.rows, loaded.changed, loaded.replaced_rows, loaded.replaced_source) == (flat.rows, True, 0, None)
+    assert (loaded.rows, loaded.changed, loaded.replaced, loaded.kept_locations) == (flat.rows, True, (), 0)
     assert loaded.layout == host.layout
     assert loaded.server.startswith(f"PostgreSQL {host.version}")
     assert 0 < loaded.seconds < 60
@@ -103,7 +108,7 @@ def test_loading_the_same_month_again_changes_nothing(warehouse: Warehouse, flat
     load_month(warehouse, flat)
     before, entry = versions_of_rows(warehouse), entry_of(warehouse, "2023-07")
     again = load_month(warehouse, flat)
-    assert (again.changed, again.rows, again.replaced_rows, again.seconds) == (False, flat.rows, flat.rows, 0.0)
+    assert (again.changed, again.rows, again.replaced_rows, again.seconds) == (False, flat.rows, 0, 0.0)
     assert (again.confirmed, again.columns_changed) == (False, ())
     assert versions_of_rows(warehouse) == before
     checked = entry_of(warehouse, "2023-07")
@@ -120,12 +125,8 @@ def test_force_loads_the_same_rows_again(warehouse: Warehouse, flat_months: Flat
     before = versions_of_rows(warehouse)
     for _ in range(2):
         again = load_month(warehouse, flat, force=True)
-        assert (again.changed, again.rows, again.replaced_rows, again.replaced_source) == (
-            True,
-            flat.rows,
-            flat.rows,
-            "files",
-        )
+        assert (again.changed, again.rows, again.replaced_rows) == (True, flat.rows, flat.rows)
+        assert [part.source for part in again.replaced] == ["files"]
         assert_holds(warehouse, flat)
     assert not set(versions_of_rows(warehouse)) & set(before)
 
@@ -188,7 +189,7 @@ def test_an_incomplete_month_has_state_incomplete_until_it_is_complete(
     assert_holds(warehouse, flat)
     entry = entry_of(warehouse, "2023-07")
     assert (entry.state, entry.hours, entry.hours_expected) == ("incomplete", 168, 744)
-    assert entry.missing_hours == ("2023-07-08T00 to 2023-07-31T23",)
+    assert set(entry.missing_hours.values()) == {("2023-07-08T00 to 2023-07-31T23",)}
     # The complete month replaces it.
     whole = flat_months()
     load_month(warehouse, whole)
@@ -208,18 +209,22 @@ def sampled(flat: FlatMonth) -> FlatMonth:
     return replace(flat, raw=replace(flat.raw, source="sample"))
 
 
-def test_generated_data_replaces_real_data_only_with_force(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+def test_generated_data_never_replaces_real_data(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     real, generated = flat_months(), sampled(flat_months(seed=2))
     load_month(warehouse, generated)
     replaced = load_month(warehouse, real)
-    assert replaced.replaced_source == "sample"
-    with pytest.raises(RefusedError, match=r"2023-07: the table holds real data \(source files\)"):
-        load_month(warehouse, generated)
+    assert [part.source for part in replaced.replaced] == ["sample"]
+    for force, replace_more in ((False, False), (True, False), (True, True)):
+        with pytest.raises(RefusedError, match=r"2023-07: the table holds real data there \(source files\)"):
+            load_month(warehouse, generated, force=force, replace_more=replace_more)
     assert_holds(warehouse, real)
-    load_month(warehouse, generated, force=True)
-    assert_holds(warehouse, generated)
-    # Generated data may replace generated data.
-    load_month(warehouse, sampled(flat_months(seed=3)))
+
+
+def test_generated_data_replaces_generated_data(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, sampled(flat_months(seed=2)))
+    other = sampled(flat_months(seed=3))
+    load_month(warehouse, other)
+    assert_holds(warehouse, other)
 
 
 def refuse_ledger_rows(warehouse: Warehouse) -> None:
@@ -239,7 +244,7 @@ def test_rows_and_ledger_are_committed_together(warehouse: Warehouse, flat_month
     with pytest.raises(WarehouseError, match=r"^loading 2023-07: the ledger is closed\nNo month is left half replaced"):
         load_month(warehouse, new)
     assert versions_of_rows(warehouse) == before
-    assert replace(entry_of(warehouse, "2023-07"), last_attempt=entry.last_attempt) == entry
+    assert entry_of(warehouse, "2023-07") == entry
     assert last_attempt(warehouse, "2023-07") == ("failed", "loading 2023-07: the ledger is closed")
     # The same holds for the first load of a month.
     with pytest.raises(WarehouseError, match="the ledger is closed"):

@@ -20,12 +20,13 @@ from psycopg import sql
 
 from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, tables_of
 from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete_and_copy, vacuum_failed_loads
+from era5_pipeline.warehouse.layouts.layout import delete_rows
 
 if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.layouts.layout import Replacement
+    from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
 _SEGMENT_BY = "location_id,latitude,longitude"
 _ORDER_BY = "time"
@@ -80,17 +81,26 @@ class Columnstore:
         make_calendar_chunk(connection, month)
         vacuum_failed_loads(connection, month)
         with connection.transaction():
-            for name, value in (_LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {})).items():
-                # Only the settings that this version has.
-                connection.execute(
-                    "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, f"timescaledb.{name}")
-                )
-            rows = delete_and_copy(connection, replacement)
+            _apply(connection, _LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {}))
+            rows = delete_and_copy(connection, replacement, by_ids=True)
             replacement.finish(rows)
         return rows
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
+    def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
+        """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; what lies between is reused."""
+        with connection.transaction():
+            _apply(connection, _LOAD_SETTINGS)
+            delete_rows(connection, removal.month, removal.locations, by_ids=True)
+            removal.finish()
+        for chunk in chunks_of(connection, removal.month):
+            for table in tables_of(connection, chunk):
+                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
+
+    def settle(
+        self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
+    ) -> tuple[str, ...]:
         """Compress rows that are not compressed yet, vacuum, analyze, and free the space of replaced rows."""
+        del is_whole
         notes = []
         for chunk in chunks_of(connection, month):
             name = chunk.as_string(connection)
@@ -105,6 +115,14 @@ class Columnstore:
                     f"readers of the month can wait: VACUUM FULL {tables};"
                 )
         return tuple(notes)
+
+
+def _apply(connection: psycopg.Connection[Any], settings: dict[str, str]) -> None:
+    """Apply those settings, for the transaction, that this version of TimescaleDB has."""
+    for name, value in settings.items():
+        connection.execute(
+            "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, f"timescaledb.{name}")
+        )
 
 
 def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:

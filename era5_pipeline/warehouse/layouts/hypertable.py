@@ -25,14 +25,15 @@ from era5_pipeline.warehouse.layouts.layout import (
     WEATHER,
     create_location_index,
     create_weather,
-    month_where,
+    delete_rows,
+    index_new_pages,
 )
 
 if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.layouts.layout import Replacement
+    from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
 
 def create_hypertable(connection: psycopg.Connection[Any]) -> None:
@@ -46,9 +47,9 @@ def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     )
 
 
-def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement, *, by_ids: bool = False) -> int:
     """Within a transaction, DELETE the old rows and COPY the new ones; return the number of rows copied."""
-    connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(WEATHER, month_where(replacement.month)))
+    delete_rows(connection, replacement.month, replacement.locations, by_ids=by_ids)
     # Hypertables refuse FREEZE.
     return replacement.copy(connection, WEATHER, freeze=False)
 
@@ -80,14 +81,25 @@ class _HeapHypertable:
         vacuum_failed_loads(connection, month)
         with connection.transaction():
             rows = delete_and_copy(connection, replacement)
-            _index_new_pages(connection, month)
+            for chunk in chunks_of(connection, month):
+                index_new_pages(connection, chunk)
             replacement.finish(rows)
         return rows
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
+    def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
+        """DELETE the rows. VACUUM returns the space at the end of the chunk; what lies between is reused."""
+        with connection.transaction():
+            delete_rows(connection, removal.month, removal.locations)
+            removal.finish()
+        for chunk in chunks_of(connection, removal.month):
+            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+
+    def settle(
+        self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
+    ) -> tuple[str, ...]:
         """Vacuum and analyze the month's chunks: the next replacement reuses the space of deleted rows."""
         # Also after a first load: VACUUM marks the rows as visible to all, which saves readers from checking each one.
-        del replaced
+        del replaced, is_whole
         for chunk in chunks_of(connection, month):
             connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(chunk))
         return ()
@@ -113,18 +125,3 @@ class CalendarHypertable(_HeapHypertable):
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
         make_calendar_chunk(connection, month)
-
-
-def _index_new_pages(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Add the pages of this transaction to the BRIN indexes before the commit.
-
-    VACUUM would do so only after the commit. Until then, a query for one location would read every new page: half a
-    second for a month of 5 million rows.
-    """
-    for chunk in chunks_of(connection, month):
-        connection.execute(
-            "SELECT brin_summarize_new_values(indexrelid) FROM pg_index "
-            "JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = c.relam "
-            "WHERE indrelid = %s::regclass AND amname = 'brin'",
-            (chunk.as_string(connection),),
-        )

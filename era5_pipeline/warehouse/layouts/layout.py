@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from psycopg import sql
 
+from era5_pipeline.model.grid import longitudes_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import psycopg
 
+    from era5_pipeline.model.location_set import LocationSet, Rectangle
     from era5_pipeline.model.months import Month
 
 WEATHER = sql.Identifier("weather")
+# More rectangles than this are deleted otherwise: see `delete_rows`.
+_MOST_RECTANGLES = 64
+_IDS = 1000
 
 
 @dataclass(frozen=True)
@@ -60,25 +65,40 @@ class Shares:
 
 @dataclass(frozen=True)
 class Replacement:
-    """The new contents of a month, and how to put them in place.
+    """The new contents of a month or of some of its locations, and how to put them in place.
+
+    The rows of `locations` give way to the new ones, and all others stay; None: the whole month gives way.
 
     `finish` is called with the number of rows copied, in the transaction that makes the new rows visible: what it
     writes is committed with them, and what it raises rolls them back. If other sessions lock the table, `on_wait` is
     called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
-    `shares` is None where one connection loads the month, as on every layout without `shares_months`.
+    `shares` is None where one connection loads the month: on every layout without `shares_months`, and always where
+    other locations stay.
     """
 
     month: Month
     copy: CopyInto
+    locations: LocationSet | None = None
     finish: Callable[[int], None] = lambda rows: None
     on_wait: Callable[[str], None] = lambda message: None
     lock_timeout_seconds: float = 60.0
     shares: Shares | None = None
 
 
+@dataclass(frozen=True)
+class Removal:
+    """Rows of a month to delete: those of `locations`, None: the whole month. The rest is as in `Replacement`."""
+
+    month: Month
+    locations: LocationSet | None = None
+    finish: Callable[[], None] = lambda: None
+    on_wait: Callable[[str], None] = lambda message: None
+    lock_timeout_seconds: float = 60.0
+
+
 class Layout(Protocol):
-    """How the table is divided by time, and how a month of it is replaced, on one kind of server."""
+    """How the table is divided by time, and how rows of a month are replaced, on one kind of server."""
 
     name: ClassVar[str]
     # Whether several connections can load one month that is still replaced in one transaction.
@@ -89,7 +109,7 @@ class Layout(Protocol):
         ...
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Replace the month by the rows copied; return their number.
+        """Replace the month, or the locations that are named, by the rows copied; return their number.
 
         Until the commit, and if anything fails, readers see the old contents. Loads of other months at the same time do
         not wait for each other's rows.
@@ -100,8 +120,22 @@ class Layout(Protocol):
         """
         ...
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """After the commit, update statistics and free the space of replaced rows; return notes for the user."""
+    def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
+        """Delete rows of the month, and call `finish` in the same transaction.
+
+        Raises:
+            MonthLockedError: if readers held the table for too long.
+            psycopg.Error: any other error of the server.
+        """
+        ...
+
+    def settle(
+        self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
+    ) -> tuple[str, ...]:
+        """After the commit, update statistics and free the space of replaced rows; return notes for the user.
+
+        `replaced` says whether rows were deleted, `is_whole` whether nothing of the month was left as it was.
+        """
         ...
 
 
@@ -123,6 +157,69 @@ def create_location_index(connection: psycopg.Connection[Any], table: sql.Identi
     holds about 1,700 rows: two or three locations of a month.
     """
     connection.execute(sql.SQL("CREATE INDEX ON {} USING brin (location_id) WITH (pages_per_range = 16)").format(table))
+
+
+def delete_rows(
+    connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None, *, by_ids: bool = False
+) -> None:
+    """Delete the rows of these locations, None: of the whole month, in one statement for each rectangle of them.
+
+    Where there are more rectangles than `_MOST_RECTANGLES`, one statement deletes all; with `by_ids`, one for each
+    thousand ids, which is the only form in which TimescaleDB deletes compressed batches without decompressing them.
+    """
+    if locations is None:
+        conditions: Iterable[sql.Composable] = (sql.SQL("true"),)
+    elif len(locations.rectangles) <= _MOST_RECTANGLES:
+        conditions = map(_rectangle_where, locations.rectangles)
+    elif by_ids:
+        ids = locations.ids().tolist()
+        conditions = (
+            sql.SQL("location_id = ANY({}::int[])").format(sql.Literal("{" + ",".join(map(str, portion)) + "}"))
+            for portion in (ids[start : start + _IDS] for start in range(0, len(ids), _IDS))
+        )
+    else:
+        conditions = (locations_where(locations),)
+    for condition in conditions:
+        connection.execute(sql.SQL("DELETE FROM {} WHERE {} AND {}").format(WEATHER, month_where(month), condition))
+
+
+def locations_where(locations: LocationSet) -> sql.Composed:
+    """The condition for rows of these locations, of which there must be one: a range for the index, then the set."""
+    within = sql.SQL("location_id BETWEEN {} AND {}").format(
+        sql.Literal(locations.first_id), sql.Literal(locations.last_id)
+    )
+    if len(locations.runs) == 1:
+        return within
+    runs = "{" + ",".join(f"[{first},{end})" for first, end in locations.runs) + "}"
+    return sql.SQL("{} AND location_id <@ {}::int4multirange").format(within, sql.Literal(runs))
+
+
+def _rectangle_where(rectangle: Rectangle) -> sql.Composed:
+    within = sql.SQL("location_id BETWEEN {} AND {}").format(
+        sql.Literal(rectangle.first_id), sql.Literal(rectangle.last_id)
+    )
+    if rectangle.is_run:
+        return within
+    west, east = longitudes_of([rectangle.first_column, rectangle.last_column]).tolist()
+    return sql.SQL("{} AND longitude BETWEEN {}::real AND {}::real").format(
+        within, sql.Literal(west), sql.Literal(east)
+    )
+
+
+def index_new_pages(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+    """Add pages of this transaction to the BRIN indexes of a table, and of its partitions, before the commit.
+
+    VACUUM would do so only after the commit. Until then, a query for one location would read every new page: half a
+    second for a month of 5 million rows.
+    """
+    connection.execute(
+        "SELECT brin_summarize_new_values(indexrelid) FROM pg_index "
+        "JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = c.relam "
+        "WHERE (indrelid = %(table)s::regclass "
+        "OR indrelid IN (SELECT relid FROM pg_partition_tree(%(table)s::regclass))) "
+        "AND amname = 'brin' AND c.relkind = 'i'",
+        {"table": table.as_string(connection)},
+    )
 
 
 def month_where(month: Month) -> sql.Composed:

@@ -16,7 +16,13 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.model.errors import MonthLockedError, WarehouseError
-from era5_pipeline.warehouse.layouts.layout import WEATHER, create_location_index, create_weather
+from era5_pipeline.warehouse.layouts.layout import (
+    WEATHER,
+    create_location_index,
+    create_weather,
+    delete_rows,
+    index_new_pages,
+)
 from era5_pipeline.warehouse.layouts.staging import (
     drop_bounds,
     drop_staging,
@@ -27,10 +33,10 @@ from era5_pipeline.warehouse.layouts.staging import (
 from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.layouts.layout import Replacement
+    from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
 # While the exchange waits for the lock on the table, every later reader waits behind it: so it waits briefly, and lets
 # them pass in between.
@@ -51,28 +57,76 @@ class MonthPartitions:
             create_location_index(connection, WEATHER)
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Fill the staging table, then exchange it for the month's partition."""
+        """Exchange the month's partition for a filled staging table; where other locations stay, add to it instead."""
+        if replacement.locations is not None and _has_partition(connection, replacement.month):
+            return _replace_within(connection, replacement)
         drop_staging(connection, replacement.month)
         try:
             rows = fill_staging(connection, replacement)
-            _exchange_with_retries(connection, replacement, rows)
+
+            def exchange() -> None:
+                _exchange(connection, replacement.month)
+                replacement.finish(rows)
+
+            _with_retries(connection, replacement, exchange)
         except BaseException:
             with suppress(psycopg.Error):
                 drop_staging(connection, replacement.month)
             raise
         return rows
 
-    def settle(self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool) -> tuple[str, ...]:
-        """Do nothing: the rows are frozen and analyzed already, and dropping the old partition freed its space."""
-        del connection, month, replaced
+    def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
+        """Drop the month's partition, or DELETE the locations' rows from it."""
+        month = removal.month
+        if removal.locations is None:
+
+            def drop() -> None:
+                _drop_partition(connection, month, _schema_of_weather(connection))
+                removal.finish()
+
+            _with_retries(connection, removal, drop)
+            return
+        with connection.transaction():
+            delete_rows(connection, month, removal.locations)
+            removal.finish()
+        connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
+
+    def settle(
+        self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
+    ) -> tuple[str, ...]:
+        """Vacuum and analyze a partition that was added to.
+
+        A partition that was exchanged is frozen and analyzed already, and dropping the old one freed its space.
+        """
+        del replaced
+        if not is_whole:
+            connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(_partition(connection, month)))
         return ()
 
 
-def _exchange_with_retries(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> None:
-    month, timeout = replacement.month, replacement.lock_timeout_seconds
+def _replace_within(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
+    """DELETE the locations' old rows and COPY the new ones in one transaction, for which no reader waits.
+
+    Rows are appended. They are location-major in themselves, so that the BRIN index finds a location as fast as before:
+    it reads one range of pages for each load that the location's neighbours came with.
+    """
+    partition = _partition(connection, replacement.month)
+    with connection.transaction():
+        delete_rows(connection, replacement.month, replacement.locations)
+        rows = replacement.copy(connection, partition, freeze=False)
+        index_new_pages(connection, partition)
+        replacement.finish(rows)
+    return rows
+
+
+def _with_retries(
+    connection: psycopg.Connection[Any], change: Replacement | Removal, exchange: Callable[[], None]
+) -> None:
+    """Call `exchange`, which locks the whole table, in a transaction; again and again while readers hold the table."""
+    month, timeout = change.month, change.lock_timeout_seconds
     deadline = time.monotonic() + timeout
     for pause in _pauses():
-        reader = _try_exchange(connection, replacement, rows)
+        reader = _try_exchange(connection, exchange)
         if reader is None:
             return
         if time.monotonic() + pause > deadline:
@@ -82,7 +136,7 @@ def _exchange_with_retries(connection: psycopg.Connection[Any], replacement: Rep
                 "The month is unchanged.",
             )
         if pause == _PAUSES_SECONDS[0]:
-            replacement.on_wait(
+            change.on_wait(
                 f"{month} is ready, but the table weather is in use by {reader}: waiting up to {timeout:g} s"
             )
         time.sleep(pause)
@@ -94,15 +148,14 @@ def _pauses() -> Iterator[float]:
         yield _PAUSES_SECONDS[-1]
 
 
-def _try_exchange(connection: psycopg.Connection[Any], replacement: Replacement, rows: int) -> str | None:
-    """Exchange staging table and partition in one transaction; return the session that prevents it, None if done."""
+def _try_exchange(connection: psycopg.Connection[Any], exchange: Callable[[], None]) -> str | None:
+    """Call `exchange` in one transaction; return the session that prevents it, None if it is done."""
     try:
         with connection.transaction():
             connection.execute(
                 "SELECT set_config('lock_timeout', %s, true)", (f"{round(_EXCHANGE_LOCK_SECONDS * 1000)}ms",)
             )
-            _exchange(connection, replacement.month)
-            replacement.finish(rows)
+            exchange()
     except pg.LockNotAvailable:
         return holder_of_tables(connection)
     return None
@@ -121,6 +174,18 @@ def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
         )
     )
     drop_bounds(connection, month, schema)
+
+
+def _partition(connection: psycopg.Connection[Any], month: Month) -> sql.Identifier:
+    return sql.Identifier(_schema_of_weather(connection), partition_of(month))
+
+
+def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'weather'::regclass AND inhrelid = to_regclass(%s))",
+        (_partition(connection, month).as_string(connection),),
+    ).fetchone()
+    return row == (True,)
 
 
 def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:

@@ -1,0 +1,208 @@
+"""Sets of locations: what a part of a month covers, and what one load takes from another.
+
+Here: set arithmetic on `location_id`, and naming a set as a rectangle. Not here: degrees and numbering (`grid`).
+
+A set is stored as runs of consecutive ids. Ids run along latitudes, so a rectangle has one run for each latitude, the
+globe has a single one, and scattered points have one each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from era5_pipeline.model.grid import (
+    N_LOCATIONS,
+    N_LONGITUDES,
+    Area,
+    latitudes_of,
+    location_ids,
+    longitudes_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    Mask = npt.NDArray[np.bool_]
+
+# A set of more points is described by their number alone.
+_NAMED_POINTS = 3
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Rows of the grid from `first_row` to `last_row`, in each the columns from `first_column` to `last_column`."""
+
+    first_row: int
+    last_row: int
+    first_column: int
+    last_column: int
+
+    @property
+    def first_id(self) -> int:
+        """The least location_id."""
+        return int(location_ids(self.first_row, self.first_column))
+
+    @property
+    def last_id(self) -> int:
+        """The greatest location_id."""
+        return int(location_ids(self.last_row, self.last_column))
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the rectangle holds every id between its least and its greatest."""
+        is_whole_rows = (self.first_column, self.last_column) == (0, N_LONGITUDES - 1)
+        return is_whole_rows or self.first_row == self.last_row
+
+
+@dataclass(frozen=True)
+class LocationSet:
+    """A set of `location_id`, as ascending runs (first, end) that neither overlap nor touch; `end` is not included."""
+
+    runs: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of_ids(cls, ids: npt.ArrayLike) -> Self:
+        """The set of these ids (n,), in any order."""
+        mask = np.zeros(N_LOCATIONS, dtype=np.bool_)
+        mask[np.asarray(ids, dtype=np.int64) - 1] = True
+        return cls._of_mask(mask)
+
+    @classmethod
+    def of_coverage(cls, coverage: Mask) -> Self:
+        """The set of the points that are true in `coverage`, (721, 1440) by latitude and longitude index."""
+        return cls._of_mask(coverage.reshape(-1))
+
+    @classmethod
+    def of_area(cls, area: Area) -> Self:
+        """The grid points of a rectangle."""
+        return cls.of_ids(
+            location_ids(area.latitude_indices()[:, np.newaxis], area.longitude_indices()[np.newaxis, :]).reshape(-1)
+        )
+
+    @classmethod
+    def of_runs(cls, runs: Iterable[Iterable[int]]) -> Self:
+        """The set of these runs (first, end), as JSON stores them."""
+        return cls(tuple((int(first), int(end)) for first, end in runs))
+
+    @classmethod
+    def _of_mask(cls, mask: Mask) -> Self:
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))) + 1
+        return cls(tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)))
+
+    def __len__(self) -> int:
+        return sum(end - first for first, end in self.runs)
+
+    def __contains__(self, location_id: int) -> bool:
+        return any(first <= location_id < end for first, end in self.runs)
+
+    def __and__(self, other: Self) -> Self:
+        return self._of_mask(self._mask & other._mask)
+
+    def __or__(self, other: Self) -> Self:
+        return self._of_mask(self._mask | other._mask)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._of_mask(self._mask & ~other._mask)
+
+    def is_subset_of(self, other: Self) -> bool:
+        """Whether `other` holds every location of this set."""
+        return not (self._mask & ~other._mask).any()
+
+    def overlaps(self, other: Self) -> bool:
+        """Whether the sets have a location in common."""
+        return bool((self._mask & other._mask).any())
+
+    @property
+    def first_id(self) -> int:
+        """The least location_id; the set must not be empty."""
+        return self.runs[0][0]
+
+    @property
+    def last_id(self) -> int:
+        """The greatest location_id; the set must not be empty."""
+        return self.runs[-1][1] - 1
+
+    def ids(self) -> npt.NDArray[np.int64]:
+        """The ids, (n,) ascending."""
+        return np.flatnonzero(self._mask) + 1
+
+    @cached_property
+    def _mask(self) -> Mask:
+        """Shape (1,038,240,): which ids the set holds; id 1 is at position 0."""
+        mask = np.zeros(N_LOCATIONS, dtype=np.bool_)
+        for first, end in self.runs:
+            mask[first - 1 : end - 1] = True
+        return mask
+
+    @cached_property
+    def rectangles(self) -> tuple[Rectangle, ...]:
+        """The set as rectangles that do not overlap: adjacent latitudes that hold the same longitudes are joined."""
+        rows = _columns_by_row(self.runs)
+        done: list[Rectangle] = []
+        growing: dict[tuple[int, int], Rectangle] = {}
+        for row in sorted(rows):
+            continued = growing if row - 1 in rows else {}
+            here = {
+                span: replace(continued[span], last_row=row) if span in continued else Rectangle(row, row, *span)
+                for span in rows[row]
+            }
+            done += [one for span, one in growing.items() if span not in continued or span not in here]
+            growing = here
+        return tuple(sorted([*done, *growing.values()], key=lambda one: one.first_id))
+
+    @cached_property
+    def hull(self) -> Area:
+        """The smallest rectangle of degrees that holds the set, which must not be empty."""
+        grid = self._mask.reshape(-1, N_LONGITUDES)
+        rows, columns = np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0))
+        # The widest gap between longitudes, going round the globe, is outside.
+        gaps = np.diff(np.concatenate((columns, [columns[0] + N_LONGITUDES])))
+        widest = int(gaps.argmax())
+        west, east = int(columns[(widest + 1) % columns.size]), int(columns[widest])
+        north, south = float(latitudes_of(rows[-1])), float(latitudes_of(rows[0]))
+        if columns.size == N_LONGITUDES:
+            return Area(north, -180.0, south, 180.0)
+        return Area(north, float(longitudes_of(west)), south, float(longitudes_of(east)))
+
+    @property
+    def is_rectangle(self) -> bool:
+        """Whether the set is all grid points of its hull."""
+        return bool(self.runs) and len(self) == _points_of(self.hull)
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "no location"
+        if len(self) <= _NAMED_POINTS and not (self.is_rectangle and len(self) > 1):
+            ids = self.ids() - 1
+            return ", ".join(
+                f"{latitude:g}/{longitude:g}"
+                for latitude, longitude in zip(
+                    latitudes_of(ids // N_LONGITUDES), longitudes_of(ids % N_LONGITUDES), strict=True
+                )
+            )
+        if len(self) == N_LOCATIONS:
+            return "global"
+        return str(self.hull) if self.is_rectangle else f"{len(self):,} places within {self.hull}"
+
+
+def _points_of(area: Area) -> int:
+    return area.latitude_indices().size * area.longitude_indices().size
+
+
+def _columns_by_row(runs: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:
+    """Cut runs at the ends of rows: for each row of the grid, the columns (first, last) that it holds."""
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for first, end in runs:
+        position = first - 1
+        while position < end - 1:
+            row, column = divmod(position, N_LONGITUDES)
+            last = min(end - 1 - row * N_LONGITUDES, N_LONGITUDES) - 1
+            rows.setdefault(row, []).append((column, last))
+            position = (row + 1) * N_LONGITUDES
+    return rows
