@@ -303,7 +303,7 @@ def test_a_changed_table_fails_verification(settings: Making, warehouse: Warehou
 def test_generated_months_do_not_replace_real_ones(settings: Making, warehouse: Warehouse, folder: Path) -> None:
     run(settings(files_dir=str(folder)), warehouse)
     real = rows_of_table(warehouse)
-    with pytest.raises(RefusedError, match=r"the table holds real data \(source files\)"):
+    with pytest.raises(RefusedError, match=r"the table holds real data there \(source files\)"):
         run(settings(source="sample", area=SMALL), warehouse)
     assert rows_of_table(warehouse) == real
     run(settings(source="sample", area=SMALL, force=True), warehouse)

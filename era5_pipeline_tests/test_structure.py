@@ -51,7 +51,7 @@ TOPICS = {
     "defs": {"test_cds"},
     "query": {"test_plots"},
     "sources/files": {"test_ncar"},
-    "warehouse": {"test_load_faults", "test_load_interrupted", "test_revised", "test_workers"},
+    "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},
     "warehouse/layouts": {"test_layouts"},
 }
 

@@ -249,7 +249,7 @@ def test_a_month_needs_loading_until_it_has_all_of_the_area(home: Path) -> None:
 
 def test_each_part_is_revised_by_its_own_request(home: Path) -> None:
     parts = (
-        entry(JUNE, area="50/0/49/1", preliminary=PRELIMINARY),
+        entry(JUNE, area="50/0/49/1", locations=LocationSet(((9, 12),)), preliminary=PRELIMINARY),
         entry(JUNE, area=None, part=2),
         entry(JUNE, area="-5/106/-8/108", source="arco", part=3, preliminary=PRELIMINARY),
     )

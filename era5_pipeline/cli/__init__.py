@@ -14,6 +14,7 @@ from era5_pipeline.cli.bench import bench
 from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
+from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.output import discard_output
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("load")(load)
 app.command("plan")(plan)
 app.command("revise")(revise)
+app.command("drop")(drop)
 app.command("status")(status)
 app.command("watch")(watch)
 app.command("series")(series)

@@ -102,7 +102,8 @@ def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
     new = {facts.column: facts for facts in flat.columns}
     held = {facts.column: facts for facts in before.columns if facts.values}
     common = [column for column in held if column in new]
-    lost = [f"the variable {column}" for column in held if column not in new]
+    gone = [column for column in held if column not in new]
+    lost = [f"{'the variable' if len(gone) == 1 else 'the variables'} {', '.join(gone)}"] if gone else []
     lost += _lost_hours({c: hours_in(new[c].missing_hours) - hours_in(before.missing_hours.get(c, ())) for c in common})
     if not lost and before.location_ids == flat.location_ids and not before.is_cut:
         fewer = {column: held[column].values - new[column].values for column in common}
@@ -118,8 +119,12 @@ def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:
     counts = {column: len(by_column[column]) for column in hours}
     if len(hours) == len(by_column) and len(set(hours.values())) == 1:
         column, runs = next(iter(hours.items()))
-        return [f"{counts[column]} hours ({_shortened(runs)})"]
-    return [f"{counts[column]} hours of {column} ({_shortened(runs)})" for column, runs in hours.items()]
+        return [f"{_hours(counts[column])} ({_shortened(runs)})"]
+    return [f"{_hours(counts[column])} of {column} ({_shortened(runs)})" for column, runs in hours.items()]
+
+
+def _hours(count: int) -> str:
+    return "1 hour" if count == 1 else f"{count} hours"
 
 
 def _shortened(runs: tuple[str, ...]) -> str:

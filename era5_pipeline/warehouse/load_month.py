@@ -88,7 +88,7 @@ def load_month(
     """
     errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
     with errors(), warehouse.connect() as connection:
-        _prepare_session(connection, lock_timeout_seconds)
+        prepare_session(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             load = _Load(connection, schema, flat, _overlapped(connection, flat), errors)
@@ -193,7 +193,7 @@ class _Load:
             with self.errors():
                 yield attempt
         except Era5Error as problem:
-            error = _name_lock_holder(self.connection, month, problem)
+            error = name_lock_holder(self.connection, month, problem)
             # After a lost connection or on a full disk this may fail too: the attempt then shows as interrupted.
             with suppress(psycopg.Error):
                 ledger.end_attempt(self.connection, attempt, error=error.message)
@@ -225,16 +225,16 @@ def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name
     """Open another connection for the month, named so that `era5 watch` and the server's own views show its purpose."""
     connection = warehouse.connect()
     connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
-    _prepare_session(connection, lock_timeout_seconds)
+    prepare_session(connection, lock_timeout_seconds)
     return connection
 
 
-def _name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
+def name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
     """Name the session that holds the lock, which PostgreSQL's error does not; return other errors unchanged."""
     if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
         return error
     return MonthLockedError(
-        f"{month} cannot be loaded while its tables are locked by {holder_of_tables(connection)}",
+        f"{month} cannot be changed while its tables are locked by {holder_of_tables(connection)}",
         remedy="The month is unchanged. Wait until that session ends its transaction, or end it; then run this again.",
     )
 
@@ -256,7 +256,7 @@ def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int, kept: int) -
     return (f"{flat.month}: loaded by {used} of {wanted} connections, because {why}",)
 
 
-def _prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
+def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
     """Disable statement timeouts, set the lock timeout, and make commits wait for the disk.
 
     Users and databases may have timeouts for statements and transactions; pg_dump disables them too. The lock timeout

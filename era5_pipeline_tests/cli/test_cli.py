@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
-    *(("plan",), ("revise",)),
+    *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")

@@ -217,7 +217,6 @@ def test_every_month_has_one_state() -> None:
         entry_of("2026-04", source="arco"),
         entry_of("2026-05", "t2m,tp"),
         entry_of("2026-06", area=None),
-        entry_of("2026-07", rows=0, columns=(), source=None, area=None, state="failed"),
         entry_of("2026-08", area="-4.9/105.9/-7.6/108.6"),  # the same locations
         entry_of("2026-11", state="incomplete"),
     )
@@ -305,7 +304,7 @@ def test_measured_rates_take_precedence_over_documented_ones() -> None:
         {"source": "sample"},
         {"state": "incomplete"},
         {"columns": (column_facts("temperature_2m", values=1000),)},
-        {"locations": 12},
+        {"location_ids": LocationSet.of_ids(range(1, 13))},
     ],
     ids=str,
 )

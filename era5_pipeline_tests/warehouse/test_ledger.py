@@ -116,7 +116,7 @@ def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: Flat
     assert month["missing_hours"]["temperature_2m"] == ["2023-07-02T00 to 2023-07-31T23"]
     assert (month["version"], month["source"], month["hours"]) == ("final", "files", 24)
     (value,) = month["parts"]
-    assert (value["month"], value["state"], value["place"]) == ("2023-07", "incomplete", "10/20/9.75/20.5")
+    assert (value["month"], value["state"], value["place"]) == ("2023-07", "incomplete", "10.5/20/10.25/20.5")
     assert value["missing_hours"] == month["missing_hours"]
     assert datetime.fromisoformat(value["loaded_at"]) == entry.loaded_at
     assert datetime.fromisoformat(value["checked_at"]) == only_part(warehouse).checked_at

@@ -28,7 +28,7 @@ def test_a_loaded_month_does_not_differ_from_its_file(shared_warehouse: Warehous
         flat_months("2023-06", hours=5, points=(1, 1)),
         flat_months("2023-05", hours=5, points=(1, 1), missing=1.0),
     ):
-        load_month(shared_warehouse, flat)
+        load_month(shared_warehouse, flat, replace_more=True)
         assert verify_month(shared_warehouse, flat) == ()
 
 
@@ -90,8 +90,8 @@ def test_changes_in_the_table_are_found(
     shared_warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
 ) -> None:
     flat, neighbour = flat_months(points=(1, 2)), flat_months("2023-08", points=(1, 2))
-    load_month(shared_warehouse, flat, force=True)
-    load_month(shared_warehouse, neighbour)
+    load_month(shared_warehouse, flat, force=True, replace_more=True)
+    load_month(shared_warehouse, neighbour, replace_more=True)
     with shared_warehouse.connect() as connection:
         connection.execute(change)
     differences = verify_month(shared_warehouse, flat)
@@ -102,7 +102,7 @@ def test_changes_in_the_table_are_found(
 
 def test_a_difference_has_the_numbers_of_table_and_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
-    load_month(shared_warehouse, flat, force=True)
+    load_month(shared_warehouse, flat, force=True, replace_more=True)
     (difference,) = verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1))
     assert difference == Difference("rows", None, table=flat.rows, file=flat.rows - 1)
     assert str(difference) == f"rows: {flat.rows} in the table, {flat.rows - 1} in the file"

@@ -92,9 +92,11 @@ class Columnstore:
             _apply(connection, _LOAD_SETTINGS)
             delete_rows(connection, removal.month, removal.locations, by_ids=True)
             removal.finish()
-        for chunk in chunks_of(connection, removal.month):
-            for table in tables_of(connection, chunk):
-                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
+        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        with suppress(pg.Error):
+            for chunk in chunks_of(connection, removal.month):
+                for table in tables_of(connection, chunk):
+                    connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool

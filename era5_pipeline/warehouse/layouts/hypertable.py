@@ -11,8 +11,10 @@ lock except that of the VACUUM afterwards, which takes it for milliseconds to re
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import psycopg
 from psycopg import sql
 
 from era5_pipeline.warehouse.layouts.chunks import (
@@ -30,8 +32,6 @@ from era5_pipeline.warehouse.layouts.layout import (
 )
 
 if TYPE_CHECKING:
-    import psycopg
-
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
@@ -91,8 +91,10 @@ class _HeapHypertable:
         with connection.transaction():
             delete_rows(connection, removal.month, removal.locations)
             removal.finish()
-        for chunk in chunks_of(connection, removal.month):
-            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        with suppress(psycopg.Error):
+            for chunk in chunks_of(connection, removal.month):
+                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool

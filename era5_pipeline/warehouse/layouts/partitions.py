@@ -89,7 +89,9 @@ class MonthPartitions:
         with connection.transaction():
             delete_rows(connection, month, removal.locations)
             removal.finish()
-        connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
+        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        with suppress(psycopg.Error):
+            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool

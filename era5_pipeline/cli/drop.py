@@ -1,0 +1,116 @@
+"""`era5 drop`: remove months, or an area of them, from the table, after showing what goes."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from era5_pipeline.cli.output import print_line
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from era5_pipeline.warehouse.drop_month import DroppedMonth
+
+# How many months are named one by one.
+_SHOWN = 12
+
+
+def drop(
+    *,
+    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help="First month.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
+    ] = None,
+    area: Annotated[
+        str | None,
+        typer.Option(
+            "--area", metavar="N/W/S/E", help="Only this rectangle, in degrees.", show_default="all locations"
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before removing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was removed.")] = False,
+) -> None:
+    """Remove months, or an area of them, from the table weather.
+
+    What would go is shown first. Each month is one transaction. The ledger keeps a row of what each month was; files in
+    ERA5_HOME stay, so that era5 load brings a month back.
+
+    \b
+    Examples:
+      era5 drop --from 2023-07
+      era5 drop --from 2023-01 --to 2023-12 --area 14.75/41/12.5/43 --yes
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
+
+    settings = read_settings()
+    months = tuple(month_range(Month.parse(from_), Month.parse(to or from_)))
+    locations = None if area is None else LocationSet.of_area(Area.parse(area))
+    with open_warehouse(settings) as warehouse:
+        with warehouse.connect() as connection:
+            going = what_would_go(connection, months, locations)
+        if not going:
+            typer.echo(f"nothing to remove: {warehouse.shown} holds none of these months there", err=True)
+            if as_json:
+                print_line("[]")
+            return
+        _show(going, "would remove" if not yes else "removing")
+        if not yes:
+            _ask()
+        done = []
+        for month in going:
+            done.append(
+                drop_month(
+                    warehouse,
+                    month.month,
+                    locations,
+                    lock_timeout_seconds=settings.lock_timeout_seconds,
+                    on_wait=lambda text: typer.echo(text, err=True),
+                )
+            )
+            if not as_json:
+                print_line(f"{month.month}  removed {done[-1].rows:,} rows")
+    if as_json:
+        print_line(json.dumps([_as_json(month) for month in done], indent=1))
+
+
+def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
+    """Print on stderr what goes: it is neither the result nor a part of the JSON."""
+    for month in going[:_SHOWN]:
+        for part in month.parts:
+            typer.echo(f"{month.month}  {verb} {part.rows:,} rows: {part}", err=True)
+        if month.kept_locations:
+            typer.echo(f"         {month.kept_locations:,} other places of the month stay", err=True)
+    if len(going) > _SHOWN:
+        typer.echo(f"and {len(going) - _SHOWN} more months, to {going[-1].month}", err=True)
+    typer.echo(f"{len(going)} months, {sum(month.rows for month in going):,} rows in all", err=True)
+
+
+def _ask() -> None:
+    """Ask for a confirmation.
+
+    Raises:
+        UsageError: if nobody can answer.
+        typer.Abort: if the answer is no.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("era5 drop asks before it removes, and nobody can answer here", remedy="Add --yes to remove.")
+    typer.confirm("Remove?", abort=True, err=True)
+
+
+def _as_json(month: "DroppedMonth") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "month": str(month.month),
+        "rows": month.rows,
+        "removed": [asdict(part) for part in month.parts],
+        "kept_locations": month.kept_locations,
+    }
