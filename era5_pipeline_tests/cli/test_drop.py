@@ -1,0 +1,104 @@
+"""`era5 drop`, and what `era5 load` says of the rows that it replaced: real files of two areas in one month."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.errors import RefusedError, UsageError
+from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.pipelines import dagster_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SEPTEMBER = ("--from", "2023-09")
+
+
+@pytest.fixture
+def on_server(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
+) -> Iterator[InProcess]:
+    """The command with a new database on a running server."""
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    here.set(ERA5_DATABASE_URL=database_url)
+    with dagster_dropped(database_url):
+        yield here
+
+
+@pytest.fixture
+def two_areas(on_server: InProcess, era5_samples: Path) -> InProcess:
+    on_server.run("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
+    telangana = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "telangana-2023-09"), "--allow-incomplete")
+    printed = on_server.run(*telangana).out
+    assert "kept 63 other places of the month as they were" in printed
+    assert "replaced" not in printed
+    return on_server
+
+
+def test_another_area_is_added_and_shown_by_status(two_areas: InProcess, era5_samples: Path) -> None:
+    (month,) = two_areas.run("status", "--json").json()
+    assert (month["state"], month["rows"], month["locations"]) == ("incomplete", 63 * 720 + 441 * 168, 63 + 441)
+    first, second = month["parts"]
+    assert (first["state"], first["place"], first["missing_hours"]) == ("loaded", "26.5/50.5/24.5/52", {})
+    assert (second["state"], second["locations"]) == ("incomplete", 441)
+    assert month["missing_hours"] == {
+        column: ["2023-09-08T00 to 2023-09-30T23"]
+        for column in ("zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
+    }
+    shown = two_areas.run("status").out
+    assert "2 parts" in shown
+    assert "26.5/50.5/24.5/52" in shown
+    lacking = "zonal_wind_10m, meridional_wind_10m, total_precipitation at 2023-09-08T00 to 2023-09-30T23"
+    assert f"2023-09 lacks {lacking}" in shown
+    # Neither is loaded again.
+    gulf = two_areas.run("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
+    assert "unchanged" in gulf.out
+
+
+def test_less_in_place_of_more_is_refused_with_what_would_be_lost(
+    two_areas: InProcess, era5_samples: Path, tmp_path: Path
+) -> None:
+    accumulated = tmp_path / "tp"
+    accumulated.mkdir()
+    (file,) = (era5_samples / "telangana-2023-09").glob("*accum*")
+    (accumulated / file.name).symlink_to(file)
+    fewer = ("load", *SEPTEMBER, "--files-dir", str(accumulated), "--allow-incomplete")
+    refused = two_areas.run(*fewer, code=RefusedError.exit_code)
+    assert_explained(refused, "2023-09: the table holds more than the new files")
+    assert "would lose the variables zonal_wind_10m, meridional_wind_10m" in refused.err
+    assert "--replace" in refused.err
+    (loaded,) = two_areas.run(*fewer, "--replace", "--json").json()
+    (part,) = loaded["replaced"]
+    assert (part["locations"], part["hours"], part["rows"], part["source"]) == (441, 168, 441 * 168, "files")
+    assert part["columns"] == ["zonal_wind_10m", "meridional_wind_10m", "total_precipitation"]
+    assert loaded["kept_locations"] == 63
+
+
+def test_drop_shows_what_goes_and_asks(two_areas: InProcess) -> None:
+    refused = two_areas.run("drop", *SEPTEMBER, code=UsageError.exit_code)
+    assert "Traceback" not in refused.err
+    assert (
+        "2023-09  would remove 45,360 rows: 63 places (26.5/50.5/24.5/52), 720 hours of temperature_2m" in refused.err
+    )
+    assert "--yes" in refused.err
+    assert len(two_areas.run("status", "--json").json()[0]["parts"]) == 2
+
+
+def test_drop_removes_an_area_then_the_rest(two_areas: InProcess) -> None:
+    (dropped,) = two_areas.run("drop", *SEPTEMBER, "--area", "26.5/50.5/25.5/52", "--yes", "--json").json()
+    assert (dropped["month"], dropped["rows"], dropped["kept_locations"]) == ("2023-09", 35 * 720, 28 + 441)
+    (month,) = two_areas.run("status", "--json").json()
+    assert [part["locations"] for part in month["parts"]] == [28, 441]
+    printed = two_areas.run("drop", *SEPTEMBER, "--yes")
+    assert f"2023-09  removed {28 * 720 + 441 * 168:,} rows" in printed.out
+    (month,) = two_areas.run("status", "--json").json()
+    assert (month["state"], month["rows"], month["parts"]) == ("dropped", 0, [])
+    assert "nothing to remove" in two_areas.run("drop", *SEPTEMBER, "--yes").err
+
+
+def test_dropping_from_an_empty_database_removes_nothing(on_server: InProcess) -> None:
+    assert "nothing to remove" in on_server.run("drop", *SEPTEMBER, "--yes").err
+    assert on_server.run("drop", *SEPTEMBER, "--yes", "--json").json() == []
