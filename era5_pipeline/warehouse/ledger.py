@@ -91,6 +91,15 @@ def read_overlapping(
     )
 
 
+def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, ...]:
+    """Name the sources of the month's parts."""
+    rows = connection.execute(
+        "SELECT DISTINCT source FROM era5.ledger WHERE month = %s AND dropped_at IS NULL ORDER BY source",
+        (month.start.date(),),
+    ).fetchall()
+    return tuple(source for (source,) in rows)
+
+
 def locations_besides(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
     """Count the other locations of the month that the table holds."""
     row = connection.execute(

@@ -80,8 +80,8 @@ def load_month(
     otherwise one connection loads it, and the result's notes say why.
 
     Raises:
-        RefusedError: if generated data would replace real data, or less would replace more (unless `replace_more`):
-            fewer hours or variables, or another version in place of final data.
+        RefusedError: if generated data would be mixed with real data, or less would replace more: fewer hours or
+            variables, or another version in place of final data (unless `replace_more`).
         MonthLockedError: if another load of the month, or a reader that locks the table, did not finish in time.
         TransientError: if the connection was lost; the month is unchanged.
         WarehouseError: if the server refused; the month is unchanged.
@@ -95,7 +95,7 @@ def load_month(
             before = load.before
             if before is not None and not force and not before.is_cut and before.fingerprint == flat.fingerprint:
                 return load.keep_unchanged(before)
-            _require_no_real_data_lost(flat, load.overlapped)
+            _require_no_real_data(connection, flat)
             if not replace_more:
                 _require_no_losses(flat, load.overlapped)
             if before is not None and not force and has_same_content(before, flat):
@@ -282,14 +282,15 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
         )
 
 
-def _require_no_real_data_lost(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> None:
+def _require_no_real_data(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
+    """Refuse generated data in a month that has real data, at whatever places: nobody could tell them apart later."""
     if not source_kind(flat.raw.source).is_generated:
         return
-    for part in overlapped:
-        if not source_kind(part.source).is_generated:
+    for source in ledger.sources_of(connection, flat.month):
+        if not source_kind(source).is_generated:
             raise RefusedError(
-                f"{flat.month}: the table holds real data there (source {part.source}); generated sample data never "
-                "replaces it",
+                f"{flat.month}: the table holds real data (source {source}); generated sample data neither replaces "
+                "real data nor is mixed with it",
                 remedy="Choose the source (--source files --files-dir DIR), or another home or database.",
             )
 
