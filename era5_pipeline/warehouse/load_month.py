@@ -15,6 +15,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
+from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
 from era5_pipeline.warehouse.changes import ReplacedPart, columns_changed, has_same_content, losses, taken_from
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
@@ -188,7 +189,7 @@ class _Load:
     def _attempt(self) -> Iterator[int]:
         """Begin an attempt and yield its id; record its failure if the block raises."""
         month = self.flat.month
-        attempt = ledger.begin_attempt(self.connection, month)
+        attempt = begin_attempt(self.connection, month)
         try:
             with self.errors():
                 yield attempt
@@ -196,7 +197,7 @@ class _Load:
             error = name_lock_holder(self.connection, month, problem)
             # After a lost connection or on a full disk this may fail too: the attempt then shows as interrupted.
             with suppress(psycopg.Error):
-                ledger.end_attempt(self.connection, attempt, error=error.message)
+                end_attempt(self.connection, attempt, error=error.message)
             raise error from problem.__cause__
 
     def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None) -> None:
@@ -206,7 +207,7 @@ class _Load:
         ledger.write_entry(
             self.connection, self.flat, self.before, server=str(self.schema.server), load_seconds=load_seconds
         )
-        ledger.end_attempt(self.connection, attempt, rows=rows)
+        end_attempt(self.connection, attempt, rows=rows)
 
     def _loaded(self) -> Loaded:
         """The result of a load that left the rows as they were."""
