@@ -24,7 +24,7 @@ from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.model.errors import Era5Error, LocalDiskError
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -89,5 +89,6 @@ def main() -> None:
             sys.exit(LocalDiskError.exit_code)
         if error.filename is None:
             raise
-        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Check the path.", err=True)
+        remedy = disk_remedy(error, "choose another path") or "Check the path."
+        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      {remedy}", err=True)
         sys.exit(LocalDiskError.exit_code)
