@@ -17,7 +17,7 @@ from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
-from era5_pipeline.cli.output import discard_output
+from era5_pipeline.cli.output import ResultsCommand, discard_output
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
@@ -36,16 +36,16 @@ app = typer.Typer(
     "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again later, "
     "8 the data service refused, 9 the data service failed for a month.",
 )
-app.command("load")(load)
-app.command("plan")(plan)
-app.command("revise")(revise)
-app.command("drop")(drop)
-app.command("status")(status)
-app.command("watch")(watch)
-app.command("series")(series)
-app.command("map")(map_)
+app.command("load", cls=ResultsCommand)(load)
+app.command("plan", cls=ResultsCommand)(plan)
+app.command("revise", cls=ResultsCommand)(revise)
+app.command("drop", cls=ResultsCommand)(drop)
+app.command("status", cls=ResultsCommand)(status)
+app.command("watch", cls=ResultsCommand)(watch)
+app.command("series", cls=ResultsCommand)(series)
+app.command("map", cls=ResultsCommand)(map_)
 app.command("up")(up)
-app.command("doctor")(doctor)
+app.command("doctor", cls=ResultsCommand)(doctor)
 app.command("demo")(demo)
 app.add_typer(db, name="db")
 app.add_typer(bench, name="bench")
