@@ -179,7 +179,7 @@ class InProcess:
         self._monkeypatch.setattr(sys, "argv", ["era5", *arguments])
         self._capsys.readouterr()
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        loggers = [logging.getLogger(name) for name in ("", "era5_pipeline")]
+        loggers = [logging.getLogger(name) for name in ("", "era5_pipeline", "psycopg")]
         levels = [logger.level for logger in loggers]
         try:
             with pytest.raises(SystemExit) as end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.watch import watch
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
+
+_INTERRUPTED = 128 + signal.SIGINT
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,9 +74,13 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, signal.default_int_handler)
+    # The driver's warnings follow an error or an interrupt (such as "error ignored in rollback"), which is reported.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
         app()
     except Era5Error as error:
+        if _was_interrupted(error):
+            sys.exit(_INTERRUPTED)
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
@@ -87,8 +94,25 @@ def main() -> None:
                 f"era5: standard output cannot be written: {error.strerror}\n      Free space on that disk.", err=True
             )
             sys.exit(LocalDiskError.exit_code)
+        if _was_interrupted(error):
+            sys.exit(_INTERRUPTED)
         if error.filename is None:
             raise
         remedy = disk_remedy(error, "choose another path") or "Check the path."
         typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      {remedy}", err=True)
         sys.exit(LocalDiskError.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        if not _was_interrupted(error):
+            raise
+        sys.exit(_INTERRUPTED)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is among the causes: what it interrupts may raise an error of its own, as an import does."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
