@@ -12,8 +12,9 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -41,6 +42,8 @@ from era5_pipeline.runtime.files import sync_folder
 from era5_pipeline.runtime.supervisor import LogFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from era5_pipeline.postgres.embedded.server_account import Account
 
 _SUPERUSER = "postgres"
@@ -48,10 +51,12 @@ _log = logging.getLogger(__name__)
 
 # Crash recovery replays up to max_wal_size, and a server that is still stopping writes up to shared_buffers: minutes on
 # a slow disk.
-_START_SECONDS = 300
+START_SECONDS = 300
 # A backend whose postmaster was killed ends when it next waits for anything.
 _ORPHAN_SECONDS = 2.0
 _POLL_SECONDS = 0.05
+# A start takes half a second, and creating a data folder two.
+_SLOW_SECONDS = 10.0
 
 # Sorting, and so the indexes, must not depend on the machine's locale: PostgreSQL's built-in one is used. Only the
 # owner of the socket's folder can connect through it; connections from elsewhere need a password.
@@ -182,13 +187,14 @@ class Cluster:
             # The "fast" shutdown: sessions are ended, a checkpoint is written, nothing committed is lost.
             os.kill(postmaster, signal.SIGINT)
         deadline = time.monotonic() + wait_seconds
-        while self._postmaster() is not None:
-            if time.monotonic() > deadline:
-                raise WarehouseError(
-                    f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
-                    remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
-                )
-            time.sleep(_POLL_SECONDS)
+        with slow_wait("writes its memory to disk before it stops", wait_seconds):
+            while self._postmaster() is not None:
+                if time.monotonic() > deadline:
+                    raise WarehouseError(
+                        f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
+                        remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
+                    )
+                time.sleep(_POLL_SECONDS)
         self._socket_folder.remove()
         return True
 
@@ -231,17 +237,18 @@ class Cluster:
         folder destroy it.
         """
         begin = time.monotonic()
-        while processes := server_processes(self.data_folder):
-            if self.is_running():
-                return True
-            waited = time.monotonic() - begin
-            if self._postmaster() is None and waited > _ORPHAN_SECONDS:
-                for pid in processes:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
-            if waited > _START_SECONDS:
-                raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
-            time.sleep(_POLL_SECONDS)
+        with slow_wait("is still starting or stopping", START_SECONDS):
+            while processes := server_processes(self.data_folder):
+                if self.is_running():
+                    return True
+                waited = time.monotonic() - begin
+                if self._postmaster() is None and waited > _ORPHAN_SECONDS:
+                    for pid in processes:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
+                if waited > START_SECONDS:
+                    raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
+                time.sleep(_POLL_SECONDS)
         return False
 
     def _initialize(self, account: Account) -> None:
@@ -290,8 +297,10 @@ class Cluster:
         write_settings(bulk_load_settings(Machine.here(self.data_folder)) | ours, self.data_folder, account)
 
     def _launch(self, account: Account) -> None:
-        command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={_START_SECONDS}")
-        if not account.run(command, self.data_folder, self._log) or not self.is_running():
+        command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}")
+        with slow_wait("is starting, or recovering from a crash", START_SECONDS):
+            started = account.run(command, self.data_folder, self._log)
+        if not started or not self.is_running():
             raise self._failure("did not start")
 
     def _failure(self, problem: str) -> Era5Error:
@@ -311,6 +320,19 @@ class Cluster:
             f"the embedded PostgreSQL {problem}; the last lines of its log:\n{last_lines}",
             remedy=f"Fix what they report, then try again. The whole log: {self.log_path}",
         )
+
+
+@contextmanager
+def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
+    """Warn, once the block has taken some seconds, why it waits and how long that may last."""
+    text = f"the embedded PostgreSQL {why}: waiting up to {up_to_seconds:g} s"
+    timer = threading.Timer(_SLOW_SECONDS, _log.warning, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def not_a_folder(home: Path) -> UsageError:

@@ -29,7 +29,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error, UsageError, WarehouseError, disk_errors
-from era5_pipeline.postgres.embedded.cluster import Cluster, not_a_folder
+from era5_pipeline.postgres.embedded.cluster import START_SECONDS, Cluster, not_a_folder, slow_wait
 from era5_pipeline.postgres.embedded.server_processes import lock_holders
 from era5_pipeline.postgres.embedded.tcp_access import require_free
 
@@ -183,7 +183,8 @@ class EmbeddedServer:
                 raise not_a_folder(self._home) from None
             descriptor = _open_lock(self._lock)
         with _closing(descriptor):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with slow_wait("is being started or stopped by another command", _STOP_SECONDS + START_SECONDS):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
 
     @contextmanager
