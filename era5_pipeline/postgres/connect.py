@@ -131,8 +131,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
     what = f"{without_password(url)}: {message}"
     if any(words in message for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
-    ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
-    if ping == pq.Ping.REJECT:
+    if _ping(url) == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
     return ServerUnreachableError(
         what,
@@ -174,7 +173,13 @@ def ensure_database(url: str) -> None:
 
 def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
     """Whether connecting failed because the server lacks the database."""
-    return f'database "{database_of(url)}" does not exist' in str(error) or _is_missing(url)
+    if f'database "{database_of(url)}" does not exist' in str(error):
+        return True
+    return _ping(url) == pq.Ping.OK and _is_missing(url)
+
+
+def _ping(url: str) -> pq.Ping:
+    return pq.Ping(pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode()))
 
 
 def _is_missing(url: str) -> bool:
