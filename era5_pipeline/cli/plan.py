@@ -105,7 +105,7 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         table.add_row(*row)
     with console.capture() as printed:
         console.print(_heading(planned), markup=False)
-        if planned.contents.entries is not None and planned.contents.reason:
+        if planned.contents.months is not None and planned.contents.reason:
             console.print(planned.contents.reason, markup=False)
         console.print(table)
         for warning in planned.warnings:

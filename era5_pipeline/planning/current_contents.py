@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class CurrentContents:
     """Contents of the warehouse. `months` are its ledger's; None: unknown, for the `reason`.
 
-    With a `reason` and no entries there is no database yet.
+    With a `reason` and no months there is no database yet.
 
     `layout` is that of the table, or of the one that a first load would create; None: unknown.
     """
