@@ -100,7 +100,9 @@ def test_the_format_of_flat_files_names_json(here: InProcess) -> None:
 
 def test_format_json_prints_json(here: InProcess) -> None:
     arguments = ("plan", "--from", "2020-01", "--source", "sample")
-    assert here.run(*arguments, "--format", "json").json() == here.run(*arguments, "--json").json()
+    long, short = here.run(*arguments, "--format", "json").json(), here.run(*arguments, "--json").json()
+    assert set(long) == set(short)
+    assert long["rows"] == short["rows"] > 0
     assert "source sample: " in here.run(*arguments, "--format", "table").out
 
 
