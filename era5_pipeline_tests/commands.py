@@ -146,6 +146,19 @@ def new_home() -> Iterator[Home]:
         shutil.rmtree(home.path)
 
 
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Run without root's permission to read and write everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
 class InProcess:
     """The command `era5` in this process, with no settings other than the home."""
 
@@ -166,7 +179,7 @@ class InProcess:
         self._monkeypatch.setattr(sys, "argv", ["era5", *arguments])
         self._capsys.readouterr()
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        loggers = [logging.getLogger(name) for name in ("", "era5_pipeline")]
+        loggers = [logging.getLogger(name) for name in ("", "era5_pipeline", "psycopg")]
         levels = [logger.level for logger in loggers]
         try:
             with pytest.raises(SystemExit) as end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -17,14 +18,16 @@ from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
-from era5_pipeline.cli.output import discard_output
+from era5_pipeline.cli.output import ResultsCommand, discard_output
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.model.errors import Era5Error, LocalDiskError
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
+
+_INTERRUPTED = 128 + signal.SIGINT
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,16 +39,16 @@ app = typer.Typer(
     "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again later, "
     "8 the data service refused, 9 the data service failed for a month.",
 )
-app.command("load")(load)
-app.command("plan")(plan)
-app.command("revise")(revise)
-app.command("drop")(drop)
-app.command("status")(status)
-app.command("watch")(watch)
-app.command("series")(series)
-app.command("map")(map_)
+app.command("load", cls=ResultsCommand)(load)
+app.command("plan", cls=ResultsCommand)(plan)
+app.command("revise", cls=ResultsCommand)(revise)
+app.command("drop", cls=ResultsCommand)(drop)
+app.command("status", cls=ResultsCommand)(status)
+app.command("watch", cls=ResultsCommand)(watch)
+app.command("series", cls=ResultsCommand)(series)
+app.command("map", cls=ResultsCommand)(map_)
 app.command("up")(up)
-app.command("doctor")(doctor)
+app.command("doctor", cls=ResultsCommand)(doctor)
 app.command("demo")(demo)
 app.add_typer(db, name="db")
 app.add_typer(bench, name="bench")
@@ -71,9 +74,13 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, signal.default_int_handler)
+    # The driver's warnings follow an error or an interrupt (such as "error ignored in rollback"), which is reported.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
         app()
     except Era5Error as error:
+        if _was_interrupted(error):
+            sys.exit(_INTERRUPTED)
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
@@ -87,7 +94,25 @@ def main() -> None:
                 f"era5: standard output cannot be written: {error.strerror}\n      Free space on that disk.", err=True
             )
             sys.exit(LocalDiskError.exit_code)
+        if _was_interrupted(error):
+            sys.exit(_INTERRUPTED)
         if error.filename is None:
             raise
-        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      Check the path.", err=True)
+        remedy = disk_remedy(error, "choose another path") or "Check the path."
+        typer.echo(f"era5: {os.fsdecode(error.filename)}: {error.strerror}\n      {remedy}", err=True)
         sys.exit(LocalDiskError.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        if not _was_interrupted(error):
+            raise
+        sys.exit(_INTERRUPTED)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is among the causes: what it interrupts may raise an error of its own, as an import does."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -8,34 +8,60 @@ db = typer.Typer(
 
 
 @db.command("url")
-def url() -> None:
+def url(
+    *,
+    tcp: bool = typer.Option(
+        False, "--tcp", help="By TCP, with its password: after era5 db start --port N, for clients that need it."
+    ),
+) -> None:
     """Print a URL for any PostgreSQL client; start the embedded server, which runs until `era5 db stop`.
 
     \b
     Examples:
       psql "$(era5 db url)"
       export ERA5_URL="$(era5 db url)"
+      era5 db url --tcp
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import start_warehouse
+    from era5_pipeline.postgres.connect import start_warehouse, tcp_warehouse
 
-    typer.echo(start_warehouse(read_settings()).url)
+    settings = read_settings()
+    warehouse = start_warehouse(settings)
+    typer.echo((tcp_warehouse(settings) if tcp else warehouse).url)
 
 
 @db.command("start")
-def start() -> None:
+def start(
+    *,
+    port: int | None = typer.Option(
+        None,
+        "--port",
+        metavar="N",
+        min=1024,
+        max=65535,
+        help="Also listen on this port of 127.0.0.1, with a password, until era5 db stop.",
+        show_default="none",
+    ),
+) -> None:
     """Start the embedded server and keep it running until `era5 db stop`.
 
+    It is reached by a Unix socket. For clients that need TCP, --port opens a port for this machine only, and prints
+    its URL with a password, which stays the same.
+
     \b
-    Example:
+    Examples:
       era5 db start
+      era5 db start --port 5433
     """  # noqa: D301
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import start_warehouse
+    from era5_pipeline.postgres.connect import start_warehouse, tcp_warehouse
 
-    warehouse = start_warehouse(read_settings())
+    settings = read_settings()
+    warehouse = start_warehouse(settings, port)
     warehouse.connect().close()  # the server of ERA5_DATABASE_URL is not started by us, and may be unreachable
     typer.echo(f"running: {warehouse.shown}")
+    if port is not None:
+        typer.echo(f"by TCP:  {tcp_warehouse(settings).url}")
 
 
 @db.command("stop")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli.output import grouped_problems
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.doctor.advice import Profile
 
@@ -122,8 +123,8 @@ def _cells(row: "ComparedSetting") -> tuple[str, ...]:
 
 
 def _show_findings(diagnosis: "Diagnosis") -> None:
-    for finding in diagnosis.findings:
-        typer.echo(f"{finding.severity}: {finding.text}\n      {finding.remedy}")
+    for text in grouped_problems((f"{f.severity}: {f.text}", f.remedy) for f in diagnosis.findings):
+        typer.echo(text)
     if diagnosis.findings:
         typer.echo()
 

@@ -20,9 +20,9 @@ _SHOWN = 12
 
 def drop(
     *,
-    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help="First month.")],
+    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help="First month; a year is all of its months.")],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
     area: Annotated[
         str | None,
@@ -45,13 +45,13 @@ def drop(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
     settings = read_settings()
-    months = tuple(month_range(Month.parse(from_), Month.parse(to or from_)))
+    months = months_between(from_, to)
     locations = None if area is None else LocationSet.of_area(Area.parse(area))
     with open_warehouse(settings) as warehouse:
         with warehouse.connect() as connection:

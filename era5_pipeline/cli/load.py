@@ -122,7 +122,7 @@ def load(
 def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.model.months import months_between
     from era5_pipeline.sources.source import FolderSource
     from era5_pipeline.stages import source_of
 
@@ -142,6 +142,6 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
                 remedy=problems[0].remedy if problems else "Give --files-dir the folder of your ERA5 files.",
             )
         return held
-    months = tuple(month_range(Month.parse(first), Month.parse(last or first)))
+    months = months_between(first, last)
     months[-1].require_begun(datetime.now(tz=UTC))
     return months

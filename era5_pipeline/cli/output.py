@@ -1,9 +1,18 @@
-"""Standard output that tolerates a closed pipe: the work goes on, as in `era5 load | head`."""
+"""What all commands print alike: lines that tolerate a closed pipe, and problems with their remedies.
+
+Here also: `--json` and `--format json`, which mean the same (`ResultsCommand`).
+"""
 
 import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 
+import click
 import typer
+from typer.core import TyperCommand, TyperOption
+
+from era5_pipeline.model.errors import UsageError
 
 
 def print_line(text: str) -> None:
@@ -17,3 +26,82 @@ def print_line(text: str) -> None:
 def discard_output() -> None:
     """Redirect standard output to /dev/null, including what is flushed at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the text for each group of problems, pairs of message and remedy: equal remedies are printed once.
+
+    A group has the messages in their order, each once, and below them the remedy that they share. Groups come in the
+    order of their first messages.
+    """
+    by_remedy: dict[str, dict[str, None]] = {}
+    for message, remedy in problems:
+        by_remedy.setdefault(remedy, {})[message] = None
+    return ["\n".join((*messages, f"      {remedy}")) for remedy, messages in by_remedy.items()]
+
+
+class ResultsCommand(TyperCommand):
+    """A command that prints results: `--json` and `--format json` mean the same, whichever of the two it declares.
+
+    A command that declares neither is left as it is. One whose `--format` is of something else declares `--json`.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # as TyperCommand's  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self._flag, self._format = self._option("--json"), self._option("--format")
+        self._added: str | None = None
+        if self._format is None and self._flag is not None and self._flag.is_flag:
+            self._added = "results_format"
+            self._add(
+                TyperOption(
+                    param_decls=["--format", self._added],
+                    type=click.Choice(["table", "json"]),
+                    help="json: the same as --json.",
+                )
+            )
+        elif self._flag is None and self._has_json(self._format):
+            self._added = "results_as_json"
+            self._add(TyperOption(param_decls=["--json", self._added], is_flag=True, help="The same as --format json."))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and set the declared option of the two from the added one.
+
+        Raises:
+            UsageError: if the two contradict each other, or `--format` is of something else than results.
+        """
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            if self._flag is not None and error.param is self._format and "'json'" in error.message:
+                raise UsageError(
+                    f"--format json: {self._format.help}" if self._format else "",
+                    remedy="To print results as JSON, give --json.",
+                ) from None
+            raise
+        if self._added is None:
+            return rest
+        added, values = ctx.params.pop(self._added), ctx.params
+        if self._flag is not None:
+            _require_no_contradiction(added if values[str(self._flag.name)] else None)
+            values[str(self._flag.name)] |= added == "json"
+        elif self._format is not None and added:
+            _require_no_contradiction(values[str(self._format.name)])
+            values[str(self._format.name)] = "json"
+        return rest
+
+    def _option(self, name: str) -> click.Option | None:
+        return next((one for one in self.params if isinstance(one, click.Option) and name in one.opts), None)
+
+    def _add(self, option: click.Option) -> None:
+        self.params.append(option)
+
+    @staticmethod
+    def _has_json(option: click.Option | None) -> bool:
+        return option is not None and isinstance(option.type, click.Choice) and "json" in option.type.choices
+
+
+def _require_no_contradiction(format_: str | None) -> None:
+    if format_ not in (None, "json"):
+        raise UsageError(
+            f"--json and --format {format_} exclude each other", remedy="Choose one; --json means --format json."
+        )

@@ -28,9 +28,11 @@ _WIDTH = 120
 
 def plan(
     *,
-    from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help="First month.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month; a year is all of its months.")
+    ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
     source: Annotated[
         SourceChoice | None,
@@ -53,13 +55,13 @@ def plan(
 
     \b
     Examples:
-      era5 plan --from 1940-01 --to 2024-12
+      era5 plan --from 1940 --to 2024
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
       era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.months import Month, month_range
+    from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
     from era5_pipeline.planning.extent import Load
@@ -70,9 +72,7 @@ def plan(
         raise UsageError(
             "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
-    load = Load.of(settings, month_range(Month.parse(from_), Month.parse(to or from_)))
-    if settings.home.exists() and not settings.home.is_dir():
-        raise UsageError(f"ERA5_HOME: {settings.home} is not a folder", remedy="Set ERA5_HOME to a folder.")
+    load = Load.of(settings, months_between(from_, to))
     planned = make_plan(
         load,
         read_current_contents(settings),
@@ -105,6 +105,8 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         table.add_row(*row)
     with console.capture() as printed:
         console.print(_heading(planned), markup=False)
+        if planned.contents.months is not None and planned.contents.reason:
+            console.print(planned.contents.reason, markup=False)
         console.print(table)
         for warning in planned.warnings:
             console.print(f"warning: {warning}", markup=False, style="yellow")

@@ -1,5 +1,6 @@
 """`era5 revise`: fetch months with preliminary hours again, compare them, and replace those that differ."""
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,6 +46,9 @@ def revise(
     settings = read_settings(revise_after_months=after_months)
     updates = revisions(settings, _ledger(settings), datetime.now(tz=UTC))
     if dry_run or not updates:
+        if as_json:
+            typer.echo(json.dumps([{"month": str(u.month), "reason": u.reason} for u in updates], indent=1))
+            return
         for update in updates:
             typer.echo(update.reason)
         if not updates:

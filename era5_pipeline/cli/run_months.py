@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.output import print_line
+from era5_pipeline.cli.output import grouped_problems, print_line
 from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, TransientError
 from era5_pipeline.model.source_kinds import source_kind
 
@@ -235,12 +235,12 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
     from era5_pipeline.stages import stray_problems
 
     errors = [error for run in runs for error in run.errors]
-    for error in dict.fromkeys(errors):
-        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
+    for text in grouped_problems((f"era5: {error.message}", error.remedy) for error in errors):
+        typer.echo(text, err=True)
     strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
-    for problem in strays:
-        verb = "ignored" if problem.kind == "nothing" else "cannot be used, and may be of any month"
-        typer.echo(f"era5: {problem} ({verb})\n      {problem.remedy}", err=True)
+    verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and may be of any month" for p in strays)
+    for text in grouped_problems((f"era5: {p} ({verb})", p.remedy) for p, verb in zip(strays, verbs, strict=True)):
+        typer.echo(text, err=True)
     if not_tried:
         typer.echo(f"era5: not tried: {spans(not_tried)}", err=True)
     if errors:

@@ -268,7 +268,7 @@ def _ledger_text(report: "Report") -> str:
 
 
 def _gone_text(gone: "Outage") -> str:
-    return f"the server is gone ({gone.message}); trying again"
+    return f"the server is gone ({gone.message}); trying again until it answers, or Ctrl-C"
 
 
 def _sparkline(rates: "Sequence[float]") -> str:

@@ -1,15 +1,16 @@
 """The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks between them."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import dagster as dg
 
 from era5_pipeline.defs import metadata, pools
-from era5_pipeline.defs.dagster_failures import as_failures
+from era5_pipeline.defs.dagster_failures import as_failures, refusal
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.stage_results import current_results
-from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, CheckResult
 from era5_pipeline.model.errors import NotYetAvailableError
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.postgres.connect import open_warehouse
@@ -18,6 +19,7 @@ from era5_pipeline.stages import run_flat, run_load, run_raw
 RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
+Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 _OWNERS = ["team:era5"]
 # From the first month of ERA5 to the current one, which is incomplete as long as it lasts.
 MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_offset=1)
@@ -32,6 +34,22 @@ def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
         _log.warning(text)  # for the terminal, where `era5 load` silences Dagster's own log
 
     return say
+
+
+def _materialized_unless_refused(
+    asset: dg.AssetKey, outcomes: Sequence[CheckResult], facts: metadata.Metadata
+) -> Results:
+    """Yield the materialization with its checks; of a refused month the checks alone, so that it does not look made.
+
+    Raises:
+        dagster.Failure: if a check refused the month.
+    """
+    checks, failure = metadata.check_results(asset, outcomes), refusal(outcomes, facts)
+    if failure is None:
+        yield dg.MaterializeResult(asset_key=asset, metadata=facts, check_results=checks)
+        return
+    yield from checks
+    raise failure
 
 
 # A multi_asset of one asset, because `can_subset` makes its results optional: a month that the source does not have yet
@@ -53,7 +71,7 @@ def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
     pool=pools.CDS,
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
 )
-def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
+def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Get the month's files from the source, and check that they are complete."""
     with as_failures(context.retry_number):
         try:
@@ -65,13 +83,9 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.Ma
             return
         for warning in result.raw.warnings:
             context.log.warning(warning)
-        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
-            asset_key=RAW,
-            metadata=metadata.raw_metadata(result),
-            check_results=metadata.check_results(RAW, result.outcomes),
-        )
+        facts = metadata.raw_metadata(result)
         current_results().raw = result
-        yield materialized
+        yield from _materialized_unless_refused(RAW, result.outcomes, facts)
 
 
 @dg.asset(
@@ -85,15 +99,13 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Iterator[dg.Ma
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
     check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
 )
-def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Flatten the month's raw files."""
     with as_failures(context.retry_number):
         result = run_flat(era5.settings(), Month.parse(context.partition_key))
-        materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
-            metadata=metadata.flat_metadata(result), check_results=metadata.check_results(FLAT, result.outcomes)
-        )
+        facts = metadata.flat_metadata(result)
         current_results().flat = result
-        return materialized
+        yield from _materialized_unless_refused(FLAT, result.outcomes, facts)
 
 
 @dg.asset(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 import dagster as dg
 
 from era5_pipeline.defs.stage_results import current_results
-from era5_pipeline.model.errors import Era5Error, TransientError
+from era5_pipeline.model.errors import Era5Error, RefusedError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from era5_pipeline.flat.checks import CheckResult
 
 # Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. It is not set
 # as `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
@@ -60,6 +62,23 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
     if attempt < RETRIES.max_retries:
         _log.warning("%s: trying again in %.0f s", error.message, delay)
     raise dg.RetryRequested(RETRIES.max_retries, delay) from failure
+
+
+def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValue]) -> dg.Failure | None:
+    """The failure of a stage whose checks refused the month: their sentences, their remedies, then the facts.
+
+    None if all passed.
+    """
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if not failed:
+        return None
+    sentences = "\n".join(outcome.description for outcome in failed)
+    remedies = "\n".join(dict.fromkeys(outcome.remedy for outcome in failed))
+    return dg.Failure(
+        description=f"{sentences}\n{remedies}",
+        metadata={"message": sentences, "remedy": remedies, "exit_code": RefusedError.exit_code, **facts},
+        allow_retries=False,
+    )
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

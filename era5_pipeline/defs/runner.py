@@ -7,13 +7,18 @@ import signal
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.definitions.repository_definition.valid_definitions import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance import OWN_PROCESS
+from era5_pipeline.defs.services import LOCATION, socket_path
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
 
@@ -64,7 +69,7 @@ def run_month(
         KeyboardInterrupt: if the run was interrupted.
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    with _interrupts_raised(), collected_results() as results:
+    with _interrupts_raised(), _recorded_code_location(instance), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
             partition_key=month.key,
             instance=instance,
@@ -83,6 +88,23 @@ def run_month(
         elif event.event_type is dg.DagsterEventType.RUN_FAILURE and not errors:
             errors.append(_defect(month, result.run_id, event.job_failure_data.error))
     return MonthRun(month, result.run_id, results, tuple(errors))
+
+
+@contextmanager
+def _recorded_code_location(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Record with the run the code location that `era5 up` serves, so that the web UI can execute it again.
+
+    `execute_in_process` records none; the UI offers "Re-execute" all the same, which fails with HTTP 500.
+    """
+    socket = str(socket_path(Path(instance.root_directory)))
+    server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
+    origin = RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(load_month.name)
+    recording: Any = instance
+    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=origin)
+    try:
+        yield
+    finally:
+        del recording.create_run_for_job
 
 
 @contextmanager
@@ -111,11 +133,12 @@ def _interrupts_raised() -> Iterator[None]:
 
 def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: StageResults) -> list[ErrorReport]:
     failure = event.step_failure_data
-    # Only `as_failures` raises a `dg.Failure`, always for the error that it has just noted in the results.
+    # A `dg.Failure` is raised by `as_failures`, always for the error that it has just noted in the results, or for
+    # failed checks, which are reported themselves.
     if failure.user_failure_data is not None and results.error is not None:
         return [ErrorReport(results.error.message, results.error.remedy, results.error.exit_code)]
-    if failure.error is not None and failure.error.cls_name == "DagsterAssetCheckFailedError":
-        return []  # the failed check itself is reported
+    if failure.user_failure_data is not None and results.failed_checks:
+        return []
     return [_defect(month, run_id, failure.error)]
 
 

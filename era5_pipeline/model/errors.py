@@ -9,9 +9,10 @@
     |-- RefusedError                     4   a check refused the month
     |-- WarehouseError                   5   the database server failed
     |   |-- ServerUnreachableError
+    |   |   `-- NoDatabaseError              there is none yet, and the command only reads
     |   |-- ServerUnsuitableError            too old, read-only, or a privilege is missing
     |   `-- MonthLockedError                 another load has locked the month
-    |-- LocalDiskError                   6   this machine's disk is full or not writable
+    |-- LocalDiskError                   6   this machine's disk is full, or a permission is missing
     `-- SourceError                      8   the service refuses (key, licence, limits)
         `-- MonthFailedError             9       only for this month
 
@@ -23,6 +24,8 @@ All of these are permanent: a retry would fail in the same way. There is one cla
 from __future__ import annotations
 
 import errno
+import os
+import pwd
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
@@ -93,6 +96,10 @@ class ServerUnreachableError(WarehouseError):
     """No connection to the server."""
 
 
+class NoDatabaseError(ServerUnreachableError):
+    """There is no database yet, and the command only reads: it creates none."""
+
+
 class ServerUnsuitableError(WarehouseError):
     """The server is too old, read-only, or lacks a privilege."""
 
@@ -102,7 +109,7 @@ class MonthLockedError(WarehouseError):
 
 
 class LocalDiskError(Era5Error):
-    """This machine's disk is full or not writable."""
+    """This machine's disk is full, or its files cannot be read or written."""
 
     exit_code = 6
 
@@ -126,14 +133,15 @@ class TransientError(Era5Error):
 
 
 # EFBIG: the file exceeds a limit of the file system or of the user.
-_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 
 
 @contextmanager
 def disk_errors(doing: str, path: Path) -> Iterator[None]:
-    """Raise a `LocalDiskError` that names `path` for a full disk, a quota, a file size limit or missing permission.
+    """Raise a `LocalDiskError` for a full disk, a quota, a file size limit, a missing permission or a read-only disk.
 
-    `doing` says in the message what failed.
+    `doing` says in the message what failed; the path is that of the error, else `path`.
 
     Raises:
         LocalDiskError: in place of these `OSError`s; every other error passes through.
@@ -141,10 +149,36 @@ def disk_errors(doing: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _DISK_ERRNOS:
+        remedy = disk_remedy(error)
+        if remedy is None:
             raise
-        raise LocalDiskError(
-            f"{doing}: {error.strerror} ({path})",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk that you may write to. "
-            "Nothing was left half-written; run the month again.",
-        ) from error
+        is_named = error.errno in _FORBIDDEN and error.filename is not None
+        place = os.fsdecode(error.filename) if is_named else path
+        raise LocalDiskError(f"{doing}: {error.strerror} ({place})", remedy=remedy) from error
+
+
+def disk_remedy(error: OSError, instead: str = "set ERA5_HOME to a folder of your own") -> str | None:
+    """Return what to do about a full disk, a missing permission or a read-only disk; None for any other error.
+
+    `instead` is what to do where the permission cannot be had.
+    """
+    if error.errno in _FULL:
+        return (
+            "Free space there, or set ERA5_HOME to a folder on a larger disk that you may write to. "
+            "Nothing was left half-written; run the month again."
+        )
+    if error.errno in _FORBIDDEN:
+        return (
+            f"It is a matter of permission: {_user()} may not read or write there. Let its owner grant that (chown, "
+            f"chmod), or {instead}."
+        )
+    if error.errno == errno.EROFS:
+        return "It is mounted read-only: mount it writable, or set ERA5_HOME to a folder on another disk."
+    return None
+
+
+def _user() -> str:
+    try:
+        return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
+    except KeyError:  # in a container, say
+        return f"user number {os.geteuid()}"

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 FIRST_YEAR = 1940
 # The last year whose months end within the range of pandas' nanosecond timestamps.
 _LAST_YEAR = 2261
-_MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?")
+_MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?", re.ASCII)
+_YEAR = re.compile(r"(\d{4})", re.ASCII)
+
+_FORMS = "Months are written YYYY-MM, for example 2023-07; where a range is meant, a year is all of its months."
 
 
 @dataclass(frozen=True, order=True)
@@ -52,7 +55,7 @@ class Month:
         """
         match = _MONTH.fullmatch(text.strip())
         if not match:
-            raise UsageError(f"{text!r} is not a month", remedy="Months are written YYYY-MM, for example 2023-07.")
+            raise UsageError(f"{text!r} is not a month", remedy=_FORMS)
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
@@ -105,6 +108,29 @@ class Month:
                 f"{self} lies in the future",
                 remedy=f"Ask for months up to {Month.of(now)}.",
             )
+
+
+def months_between(first: str, last: str | None = None) -> tuple[Month, ...]:
+    """Return the months from the first of `first` to the last of `last`, or to the last of `first` if that is None.
+
+    Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month).
+
+    Raises:
+        UsageError: if one is neither, or before 1940, or the range is empty.
+    """
+    begin, end = _months_of(first)
+    if last is not None:
+        _, end = _months_of(last)
+    return tuple(month_range(begin, end))
+
+
+def _months_of(text: str) -> tuple[Month, Month]:
+    """The first and the last month of a year, or the month itself twice."""
+    if match := _YEAR.fullmatch(text.strip()):
+        year = int(match[1])
+        return Month(year, 1), Month(year, 12)
+    month = Month.parse(text)
+    return month, month
 
 
 def month_range(first: Month, last: Month) -> Iterator[Month]:

@@ -10,8 +10,8 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.errors import Era5Error, UsageError
-from era5_pipeline.postgres.connect import DATABASE, Warehouse, describe_server
+from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
+from era5_pipeline.postgres.connect import DATABASE, Warehouse, describe_server, no_database_in
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.urls import normalized
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CurrentContents:
     """Contents of the warehouse. `months` are its ledger's; None: unknown, for the `reason`.
+
+    With a `reason` and no months there is no database yet.
 
     `layout` is that of the table, or of the one that a first load would create; None: unknown.
     """
@@ -62,8 +64,8 @@ def read_current_contents(settings: Settings) -> CurrentContents:
     if settings.database_url is not None:
         return _read(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name
-    if not (server.data_folder / "PG_VERSION").exists():
-        return CurrentContents(layout=layout)
+    if not server.exists():
+        return CurrentContents(reason=_none_here(no_database_in(settings.home)), layout=layout)
     if not server.is_running():
         reason = "the embedded server is not running, and a plan does not start it (era5 db start does)"
         return CurrentContents(months=None, reason=reason, layout=layout)
@@ -81,9 +83,15 @@ def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
                 space = None
     except UsageError:
         raise
+    except NoDatabaseError as error:
+        return CurrentContents(reason=_none_here(error), layout=layout)
     except Era5Error as error:
         return CurrentContents(months=None, reason=error.message, layout=layout)
     return CurrentContents(months=months, layout=layout, space=space)
+
+
+def _none_here(error: NoDatabaseError) -> str:
+    return f"{error.message} (to name another, set ERA5_HOME or ERA5_DATABASE_URL)"
 
 
 def _layout(connection: psycopg.Connection[Any]) -> str | None:
@@ -116,6 +124,7 @@ def read_disk_space(settings: Settings) -> DiskSpace:
 
 def _free(folder: Path) -> tuple[int, int]:
     """Return the free bytes of the disk that the folder is on, or would be created on; and the disk's number."""
-    while not folder.exists():
-        folder = folder.parent
+    with disk_errors("reading the free space", folder):
+        while not folder.exists():
+            folder = folder.parent
     return shutil.disk_usage(folder).free, folder.stat().st_dev

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import conninfo, pq, sql
 
-from era5_pipeline.model.errors import ServerUnreachableError, ServerUnsuitableError, TransientError
+from era5_pipeline.model.errors import (
+    NoDatabaseError,
+    ServerUnreachableError,
+    ServerUnsuitableError,
+    TransientError,
+    UsageError,
+)
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.server_errors import server_errors, translate_error
 from era5_pipeline.postgres.urls import database_of, normalized, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.settings import Settings
@@ -37,6 +44,10 @@ _DEAD_CONNECTION_LIMITS = {
     "keepalives_count": 6,
     "tcp_user_timeout": 120_000,
 }
+_NAME_ANOTHER = (
+    "The first era5 load creates it. If yours is elsewhere, name it: set ERA5_HOME to its folder, or ERA5_DATABASE_URL "
+    "to the URL of its server and database."
+)
 # libpq gives no SQLSTATE for a failed connection, only the server's message.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
@@ -76,6 +87,7 @@ class Warehouse:
             UsageError: if the URL is invalid.
             TransientError: if the server is starting or stopping, or has no free connection.
             ServerUnreachableError: if no server is reachable; names it.
+            NoDatabaseError: if the server lacks the database.
             ServerUnsuitableError: if the server is too old.
         """
         given = url_parameters(self.url)
@@ -94,6 +106,10 @@ class Warehouse:
                 **limits,
             )
         except psycopg.OperationalError as error:
+            if _says_missing(self.url, error):
+                raise NoDatabaseError(
+                    f"there is no database {database_of(self.url)!r} on the server: {self.shown}", remedy=_NAME_ANOTHER
+                ) from error
             raise _no_connection(self.url, error) from error
         try:
             require_supported(connection.info.server_version, self.shown)
@@ -115,8 +131,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
     what = f"{without_password(url)}: {message}"
     if any(words in message for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
-    ping = pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
-    if ping == pq.Ping.REJECT:
+    if _ping(url) == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
     return ServerUnreachableError(
         what,
@@ -150,10 +165,21 @@ def ensure_database(url: str) -> None:
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
-        if f'database "{database_of(url)}" does not exist' in str(error) or _is_missing(url):
+        if _says_missing(url, error):
             _create_database(url)
         else:
             raise _no_connection(url, error) from error
+
+
+def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
+    """Whether connecting failed because the server lacks the database."""
+    if f'database "{database_of(url)}" does not exist' in str(error):
+        return True
+    return _ping(url) == pq.Ping.OK and _is_missing(url)
+
+
+def _ping(url: str) -> pq.Ping:
+    return pq.Ping(pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode()))
 
 
 def _is_missing(url: str) -> bool:
@@ -189,10 +215,13 @@ def _create_database(url: str) -> None:
 def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
     """Open the warehouse of the settings; the embedded server runs at least as long as this context.
 
-    `create` is for commands that write: it creates the database if the server lacks it.
+    `create` is for commands that write: it creates what is missing, of home, embedded server and database. Without it,
+    nothing is created; an embedded server that exists is started.
 
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
+        NoDatabaseError: if there is no database, and `create` is not set; `Warehouse.connect` raises it for a server
+            of ERA5_DATABASE_URL.
         WarehouseError: if no server is reachable.
     """
     if settings.database_url is not None:
@@ -202,21 +231,58 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
         yield Warehouse(url)
         return
     server = EmbeddedServer(settings.home)
+    if not create and not server.exists():
+        raise no_database_in(settings.home)
     with server.lease():
         url = server.url(DATABASE)
-        ensure_database(url)
+        if create:
+            ensure_database(url)
         yield Warehouse(url)
 
 
-def start_warehouse(settings: Settings) -> Warehouse:
-    """Return the warehouse of the settings; the embedded server is started, and runs until it is stopped."""
+def no_database_in(home: Path) -> NoDatabaseError:
+    """The error for a home without an embedded server, where no other server is named."""
+    return NoDatabaseError(
+        f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL names none", remedy=_NAME_ANOTHER
+    )
+
+
+def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
+    """Return the warehouse of the settings; the embedded server is started, and runs until it is stopped.
+
+    With `port`, it also listens on that port of 127.0.0.1 (`tcp_warehouse`).
+
+    Raises:
+        UsageError: if another program uses the port, or the server is not the embedded one.
+        WarehouseError: if the server cannot be started.
+    """
     if settings.database_url is not None:
+        if port is not None:
+            raise _not_embedded()
         return Warehouse(normalized(settings.database_url.get_secret_value()))
     server = EmbeddedServer(settings.home)
-    server.start()
+    server.start(port)
     url = server.url(DATABASE)
     ensure_database(url)
     return Warehouse(url)
+
+
+def tcp_warehouse(settings: Settings) -> Warehouse:
+    """Return the warehouse on the port that the running embedded server listens on; its URL has the password.
+
+    Raises:
+        UsageError: if it listens on none, or the server is not the embedded one.
+    """
+    if settings.database_url is not None:
+        raise _not_embedded()
+    return Warehouse(EmbeddedServer(settings.home).tcp_url(DATABASE))
+
+
+def _not_embedded() -> UsageError:
+    return UsageError(
+        "ERA5_DATABASE_URL names a server that era5 does not manage",
+        remedy="Its URL is that of ERA5_DATABASE_URL; unset that to use the embedded server.",
+    )
 
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:

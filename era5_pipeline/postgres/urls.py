@@ -35,12 +35,10 @@ def url_parameters(url: str) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """Return the URL with only user, host, port and database."""
+    """Return the URL with only user, host, port and database; psql and other clients take it as it is."""
     parameters = url_parameters(url)
-    user = f"{parameters['user']}@" if "user" in parameters else ""
-    host = parameters.get("host", "localhost")
-    port = f":{parameters['port']}" if "port" in parameters else ""
-    return f"postgresql://{user}{host}{port}/{parameters.get('dbname', '')}"
+    shown = {name: parameters[name] for name in ("user", "host", "hostaddr", "port", "service") if name in parameters}
+    return with_database(conninfo.make_conninfo("", **shown), parameters.get("dbname", ""))
 
 
 def normalized(url: str) -> str:

@@ -32,8 +32,10 @@ def try_lock_month(month: Month, lock: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def locked_month(month: Month, lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+def locked_month(month: Month, lock: Path, say: Callable[[str], None], lasts: str) -> Iterator[None]:
     """Hold the lock, waiting until another run has released it; it ends with the process at the latest.
+
+    `lasts` says in the message how long that run may take.
 
     Raises:
         LocalDiskError: if its folder cannot be written.
@@ -43,7 +45,7 @@ def locked_month(month: Month, lock: Path, say: Callable[[str], None]) -> Iterat
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"{month}: another run is fetching it, waiting until that ends")
+                say(f"{month}: another run is fetching it, waiting until that ends ({lasts})")
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from era5_pipeline import __version__
-from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment
+from era5_pipeline.postgres.urls import with_database
+from era5_pipeline_tests.commands import ERA5, InProcess, as_nobody, assert_explained, environment
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
+)
+READ_ONLY = (
+    *(("status",), ("status", "--json"), ("doctor",), ("watch", "--seconds", "1"), ("revise", "--dry-run")),
+    ("series", "--lat", "1", "--lon", "2"),
+    ("map", "--time", "2020-01-01T00", "--column", "t2m", "--out", "map.png"),
 )
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")
 
@@ -144,3 +154,96 @@ def test_signals_run_cleanup(number: signal.Signals, tmp_path: Path) -> None:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "cleaned up\n")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", READ_ONLY, ids=" ".join)
+@pytest.mark.parametrize("folder", [".", "new/home"])
+def test_a_command_that_only_reads_creates_nothing(here: InProcess, arguments: tuple[str, ...], folder: str) -> None:
+    here.set(ERA5_HOME=str(here.home / folder))
+    printed = here.run(*arguments, code=5)
+    assert_explained(printed, f"there is no database in {here.home / folder} (ERA5_HOME)", "set ERA5_HOME")
+    assert "ERA5_DATABASE_URL" in printed.err
+    assert printed.out == ""
+    assert list(here.home.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", READ_ONLY, ids=" ".join)
+def test_a_command_that_only_reads_creates_no_database(
+    here: InProcess, arguments: tuple[str, ...], server_url: str
+) -> None:
+    here.set(ERA5_DATABASE_URL=with_database(server_url, "nowhere"))
+    printed = here.run(*arguments, code=5)
+    assert_explained(printed, "there is no database 'nowhere' on the server: postgresql://", "set ERA5_HOME")
+    with psycopg.connect(server_url) as connection:
+        assert connection.execute("SELECT FROM pg_database WHERE datname = 'nowhere'").fetchone() is None
+    assert list(here.home.iterdir()) == []
+
+
+def test_a_plan_says_that_there_is_no_database(here: InProcess, server_url: str) -> None:
+    here.set(ERA5_HOME=str(here.home / "new"))
+    printed = here.run("plan", "--from", "2024-01").out
+    assert f"there is no database in {here.home / 'new'} (ERA5_HOME)" in " ".join(printed.split())
+    assert list(here.home.iterdir()) == []
+    here.set(ERA5_DATABASE_URL=with_database(server_url, "nowhere"))
+    assert "there is no database 'nowhere' on the server" in here.run("plan", "--from", "2024-01").out
+
+
+@pytest.fixture
+def open_home(here: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with access for all users; pytest's own is private to the user who runs it."""
+    folder = Path(tempfile.mkdtemp(prefix="era5-open-", dir="/tmp"))
+    folder.chmod(0o777)
+    here.set(ERA5_HOME=str(folder))
+    monkeypatch.chdir(folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+SAMPLE = ("load", "--from", "2020-01", "--source", "sample", "--area", "1/1/0/2")
+
+
+@pytest.mark.parametrize("arguments", [*READ_ONLY, ("plan", "--from", "2024-01"), SAMPLE, ("db", "url")], ids=" ".join)
+def test_a_home_without_permission_is_not_called_a_full_disk(
+    here: InProcess, open_home: Path, arguments: tuple[str, ...]
+) -> None:
+    for home in (open_home / "closed", open_home / "closed" / "below"):
+        (open_home / "closed").mkdir(mode=0o700, exist_ok=True)
+        here.set(ERA5_HOME=str(home))
+        with as_nobody():
+            printed = here.run(*arguments, code=6)
+        assert_explained(printed, "Permission denied", "It is a matter of permission: ")
+        assert str(open_home / "closed") in printed.err
+        assert "ree space" not in printed.err
+
+
+@pytest.mark.parametrize("arguments", [*READ_ONLY, SAMPLE, ("db", "url")], ids=" ".join)
+def test_a_data_folder_without_permission_is_not_called_a_full_disk(
+    here: InProcess, open_home: Path, arguments: tuple[str, ...]
+) -> None:
+    (open_home / "postgres").mkdir(mode=0o700)
+    with as_nobody():
+        printed = here.run(*arguments, code=6)
+    assert_explained(printed, f"Permission denied ({open_home}/postgres", "It is a matter of permission: ")
+    assert "ree space" not in printed.err
+
+
+@pytest.mark.parametrize("arguments", [*READ_ONLY, ("plan", "--from", "2024-01"), SAMPLE, ("db", "url")], ids=" ".join)
+def test_a_home_that_is_a_file_is_named(here: InProcess, arguments: tuple[str, ...]) -> None:
+    (here.home / "file").write_text("mine")
+    for home in (here.home / "file", here.home / "file" / "below"):
+        here.set(ERA5_HOME=str(home))
+        assert_explained(here.run(*arguments, code=2), f"ERA5_HOME: {home} is not a folder", "Set ERA5_HOME")
+
+
+def test_a_home_on_a_read_only_disk_is_not_called_a_full_disk(tmp_path: Path) -> None:
+    # In a separate mount namespace, which ends with the process.
+    script = 'mount -t tmpfs -o ro tmpfs "$1" && shift && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), ERA5, "db", "url"]
+    done = subprocess.run(
+        command, env=environment(tmp_path / "home"), cwd="/", capture_output=True, text=True, check=False
+    )
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("needs the right to mount a disk")
+    assert done.returncode == 6
+    assert "Read-only file system" in done.stderr
+    assert "mount it writable" in done.stderr

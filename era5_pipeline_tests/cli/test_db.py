@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import re
+import signal
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Any
 
+import psutil as _psutil
 import psycopg
 import pytest
 
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
 from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+psutil: Any = _psutil  # it comes without types
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +86,125 @@ def test_stop_refuses_the_server_of_the_url(here: InProcess, database_url: str) 
         assert_explained(printed, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
         assert "correct-horse" not in printed.err
         assert printed.out == ""
+
+
+def psql(url: str) -> subprocess.CompletedProcess[str]:
+    """`SELECT 1` by the client that most people have."""
+    try:
+        return subprocess.run(
+            ["psql", "--no-psqlrc", "--no-password", url, "-Atc", "SELECT 1"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": os.environ["PATH"]},
+            timeout=30,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs psql")
+
+
+@pytest.mark.parametrize("name", ["plain", "sp ace & 100%,:colon", "ünï$quo\"te'", "l" * 120])
+def test_psql_takes_every_url_that_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home, name: str
+) -> None:
+    (home.path / name).mkdir()
+    here = InProcess(capsys, monkeypatch, home.path / name)
+    try:
+        urls = [here.run("db", "url").out.strip(), here.run("db", "start").out.removeprefix("running: ").strip()]
+        urls += re.findall(r"postgresql://\S+", here.run("status").out + here.run("doctor").out)
+        urls += [urls[0].replace("/era5?", "/nowhere?")]
+        assert len(urls) == 5
+        assert [psql(url).stdout for url in urls] == ["1\n"] * 4 + [""]
+    finally:
+        EmbeddedServer(here.home).stop(force=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listening(home: Home) -> list[tuple[str, int]]:
+    """Addresses of TCP that the server's process listens on."""
+    process = psutil.Process(int((home.path / "postgres/postmaster.pid").read_text().split()[0]))
+    return [tuple(c.laddr) for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+
+
+def test_tcp_is_open_only_on_demand_to_this_machine_with_a_password(home: Home, here: InProcess) -> None:
+    here.run("db", "start")
+    by_socket = here.run("db", "url").out.strip()
+    assert listening(home) == []
+    assert_explained(here.run("db", "url", "--tcp", code=2), "does not listen on a port", "era5 db start --port")
+
+    port = free_port()
+    with home.server.lease():
+        assert_explained(here.run("db", "start", "--port", str(port), code=5), "is in use by", "after a restart")
+        assert listening(home) == []
+    printed = here.run("db", "start", "--port", str(port)).out
+    url = here.run("db", "url", "--tcp").out.strip()
+    assert printed.splitlines()[1] == f"by TCP:  {url}"
+    assert listening(home) == [("127.0.0.1", port)]
+    # The socket's URL stays what it was.
+    assert here.run("db", "url").out.strip() == by_socket
+    assert (psql(url).stdout, psql(by_socket).stdout) == ("1\n", "1\n")
+    with psycopg.connect(url) as connection:
+        stored = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'postgres'").fetchone()
+        assert str(stored).startswith("('SCRAM-SHA-256$")
+        assert connection.pgconn.used_password
+
+    # Wrong password, none at all.
+    password = psycopg.conninfo.conninfo_to_dict(url)["password"]
+    assert len(str(password)) >= 32
+    for wrong in (url.replace(str(password), "postgres"), url.replace(f":{password}@", "@")):
+        with pytest.raises(psycopg.OperationalError, match=r"password authentication failed|no password supplied"):
+            psycopg.connect(wrong, passfile="/dev/null")
+    file = home.path / "postgres.password"
+    assert (file.stat().st_mode & 0o777, file.read_text()) == (0o600, f"{password}\n")
+    assert str(password) not in (home.path / "postgres.log").read_text(errors="replace")
+
+    # A killed server listens again, with the same password.
+    os.kill(int((home.path / "postgres/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    with home.server.lease():
+        assert psql(url).stdout == "1\n"
+        assert psql(by_socket).stdout == "1\n"
+    assert here.run("db", "start").out == f"running: {by_socket}\n"
+    assert listening(home) == [("127.0.0.1", port)]
+
+    # Stopped: nothing listens any more, until it is asked for; the password is the same.
+    here.run("db", "stop")
+    here.run("db", "start")
+    assert listening(home) == []
+    other = free_port()
+    assert (
+        here.run("db", "start", "--port", str(other))
+        .out.splitlines()[1]
+        .endswith(url.partition("@")[2].replace(str(port), str(other)))
+    )
+    assert here.run("db", "url", "--tcp").out.strip() == url.replace(f":{port}/", f":{other}/")
+    here.run("db", "stop")
+    assert home.processes() == []
+    assert not list(home.path.glob("**/.s.PGSQL.*"))
+
+
+def test_a_port_in_use_is_refused(home: Home, here: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        printed = here.run("db", "start", "--port", str(port), code=2)
+        assert_explained(printed, f"port {port} of 127.0.0.1 is in use", "era5 db start --port N")
+        assert not home.server.is_running()
+    here.run("db", "start", "--port", str(port))
+    os.kill(int((home.path / "postgres/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: not home.server.is_running())
+    # Taken while the server was down: commands go on, by the socket.
+    with socket.create_server(("127.0.0.1", port)), home.server.lease():
+        assert f"port {port} is in use" in caplog.text
+        assert home.ask("era5", "SELECT 1") == 1
+        assert listening(home) == []
+    here.run("db", "stop")
+
+
+def test_a_port_is_of_the_embedded_server_only(here: InProcess, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    for arguments in (("start", "--port", "5433"), ("url", "--tcp")):
+        assert_explained(here.run("db", *arguments, code=2), "a server that era5 does not manage")

@@ -102,3 +102,9 @@ def test_drop_removes_an_area_then_the_rest(two_areas: InProcess) -> None:
 def test_dropping_from_an_empty_database_removes_nothing(on_server: InProcess) -> None:
     assert "nothing to remove" in on_server.run("drop", *SEPTEMBER, "--yes").err
     assert on_server.run("drop", *SEPTEMBER, "--yes", "--json").json() == []
+
+
+def test_a_year_is_all_of_its_months(two_areas: InProcess) -> None:
+    (dropped,) = two_areas.run("drop", "--from", "2023", "--yes", "--format", "json").json()
+    assert (dropped["month"], dropped["rows"]) == ("2023-09", 63 * 720 + 441 * 168)
+    assert "nothing to remove" in two_areas.run("drop", "--from", "2022", "--to", "2023", "--yes").err

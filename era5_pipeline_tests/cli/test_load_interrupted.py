@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from era5_pipeline.model.months import Month
+from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import Home, assert_explained, ended, new_home
+from era5_pipeline_tests.commands import Home, assert_explained, ended, environment, new_home
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
 # Some seconds of work: a million rows.
@@ -88,3 +91,71 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
         # The killed run is marked as failed, so that runs of `era5 up` do not wait for it.
         assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'STARTED'") == 0
     assert_nothing_half_written(home)
+
+
+# Held by another session while a load is interrupted that waits for it.
+LOCKS = {
+    "the month's lock": f"SELECT pg_advisory_lock({LOCK_CLASS}, {Month(2020, 3).number})",
+    "its ledger": "LOCK TABLE era5.ledger IN ACCESS EXCLUSIVE MODE",
+    "the record of its attempts": "LOCK TABLE era5.load_attempt IN ACCESS EXCLUSIVE MODE",
+    "the table": "LOCK TABLE weather IN ACCESS EXCLUSIVE MODE",
+    "its readers": "LOCK TABLE weather IN ACCESS SHARE MODE",
+}
+SMALL_LOAD = ("load", "--from", "2020-03", "--source", "sample", "--area=1/1/0/2", "--sample-hours", "1")
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupted_wait_prints_no_message_of_the_driver(home: Home, signal_number: signal.Signals) -> None:
+    with home.server.lease():
+        home.run(*SMALL_LOAD, "--allow-incomplete", "--force")
+        for what, statement in LOCKS.items():
+            with psycopg.connect(home.server.url("era5")) as holder:
+                holder.execute(statement.encode())
+                process = home.start(*SMALL_LOAD, "--allow-incomplete", "--force")
+                wait_until_blocked(home, process, holder.info.backend_pid)
+                process.send_signal(signal_number)
+                printed = ended(process, 60)
+            assert printed.code == 130, what
+            assert_explained(printed, "interrupted", "the others are unchanged")
+            assert unexpected(printed.err) == [], what
+        assert home.run(*SMALL_LOAD, "--allow-incomplete", "--force", "--json").json()[0]["rows"] == 25
+    assert_nothing_half_written(home)
+
+
+def wait_until_blocked(home: Home, process: subprocess.Popen[str], holder: int) -> None:
+    """Wait until a session of the load waits for a lock of the session `holder`."""
+    query = "SELECT FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+    deadline = time.monotonic() + 60
+    with psycopg.connect(home.server.url("era5"), autocommit=True) as connection:
+        while connection.execute(query, (holder,)).fetchone() is None:
+            assert process.poll() is None, ended(process)
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def unexpected(err: str) -> list[str]:
+    """Lines that a load prints only if something besides our own messages went to standard error."""
+    ours = ("source sample: ", "loading from ", "era5: interrupted", "      Finished months", "2020-03 is ")
+    return [line for line in err.splitlines() if not line.startswith(ours)]
+
+
+def test_an_interrupt_while_modules_are_imported_prints_no_traceback(home: Home) -> None:
+    """Python 3.11 turns an interrupt in `__set_name__` into a RuntimeError, as seen in an import of matplotlib."""
+    program = (
+        "import era5_pipeline.cli as cli, sys\n"
+        "class Name:\n    def __set_name__(self, *_):\n        raise KeyboardInterrupt\n"
+        "def interrupted():\n    class Owner:\n        name = Name()\n"
+        "cli.app.command('interrupted')(interrupted)\n"
+        "sys.argv = ['era5', 'interrupted']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(home.path),
+        cwd=home.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, "")

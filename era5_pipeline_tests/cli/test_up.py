@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from era5_pipeline.runtime.data_files import data_folder
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.pipelines import SMALL
@@ -30,6 +31,44 @@ mutation ($parameters: ExecutionParams!) {
 }
 """
 STATUS = "query ($run: ID!) { runOrError(runId: $run) { ... on Run { status } } }"
+REEXECUTE = """
+mutation ($parameters: ReexecutionParams!) {
+  launchRunReexecution(reexecutionParams: $parameters) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}
+"""
+ORIGIN = """
+query ($run: ID!) {
+  runOrError(runId: $run) {
+    ... on Run { runConfig repositoryOrigin { repositoryLocationName repositoryName } }
+  }
+}
+"""
+EVENTS = """
+query ($run: ID!) {
+  logsForRun(runId: $run) {
+    ... on EventConnection {
+      events {
+        __typename
+        ... on AssetCheckEvaluationEvent { evaluation { success } }
+        ... on ExecutionStepFailureEvent {
+          failureMetadata { description metadataEntries { label ... on TextMetadataEntry { text } } }
+        }
+      }
+    }
+  }
+}
+"""
+PARTITIONS = """
+{
+  assetNodes(assetKeys: [{path: ["era5", "raw"]}]) {
+    assetPartitionStatuses { ... on TimePartitionStatuses { ranges { startKey endKey status } } }
+  }
+}
+"""
 TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename } }"
 
 
@@ -139,6 +178,41 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
         assert "2020-03" not in home.months()
     assert home.processes() == []
     assert not home.server.is_running()
+
+
+def test_runs_of_era5_load_are_executed_again_from_the_ui(home: Home) -> None:
+    """A loaded month, and one that a check refused: its page and its partitions say so."""
+    loaded = home.run("load", "--from", "2020-04", "--source", "sample", "--area=-6/106/-6.5/106.5", "--json").json()
+    files = str(data_folder("era5/telangana-2023-09"))
+    refused = home.run("load", "--from", "2023-09", "--files-dir", files, "--json", code=4).json()
+    (error,) = refused[0]["errors"]
+    assert "2023-09 is incomplete: 168 of 720 hours" in error["message"]
+    with everything_up(home, free_port()) as web:
+        for parent, status in ((loaded[0]["run_id"], "SUCCESS"), (refused[0]["run_id"], "FAILURE")):
+            assert web.ask(ORIGIN, run=parent)["runOrError"]["repositoryOrigin"] == {
+                "repositoryLocationName": "era5_pipeline",
+                "repositoryName": "__repository__",
+            }
+            again = web.ask(REEXECUTE, parameters={"parentRunId": parent, "strategy": "ALL_STEPS"})
+            assert again["launchRunReexecution"]["__typename"] == "LaunchRunSuccess", again
+            run = str(again["launchRunReexecution"]["run"]["runId"])
+            assert web.wait(run, "SUCCESS", "FAILURE") == status
+            first, second = (web.ask(ORIGIN, run=one)["runOrError"]["runConfig"] for one in (parent, run))
+            assert first == second
+        # Both runs of the refused month show its sentence and remedy before anything else, and nothing as materialized.
+        for one in (parent, run):
+            events = web.ask(EVENTS, run=one)["logsForRun"]["events"]
+            (failure,) = (event for event in events if event["__typename"] == "ExecutionStepFailureEvent")
+            shown = failure["failureMetadata"]
+            assert shown["description"] == f"{error['message']}\n{error['remedy']}"
+            first_two = [(entry["label"], entry["text"]) for entry in shown["metadataEntries"][:2]]
+            assert first_two == [("message", error["message"]), ("remedy", error["remedy"])]
+            assert "MaterializationEvent" not in {event["__typename"] for event in events}
+            assert [e["evaluation"]["success"] for e in events if "evaluation" in e].count(False) == 1
+        (node,) = web.ask(PARTITIONS)["assetNodes"]
+        ranges = node["assetPartitionStatuses"]["ranges"]
+        for key, status in (("2020-04-01", "MATERIALIZED"), ("2023-09-01", "FAILED")):
+            assert [r["status"] for r in ranges if r["startKey"] <= key <= r["endKey"]] == [status], ranges
 
 
 @contextmanager

@@ -109,6 +109,7 @@ def test_watch_without_a_load(here: InProcess, warehouse: Warehouse, flat_months
 
 def test_embedded_server_is_kept_running_while_watched() -> None:
     with new_home() as home:
+        home.run("db", "init")
         printed = home.run("watch", "--seconds", "0.5")
         assert "no month has been loaded yet" in printed.out
         assert not home.server.is_running()

@@ -7,11 +7,14 @@ import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import numpy as np
 import pytest
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from PIL import Image
 
 from era5_pipeline.defs import metadata
+from era5_pipeline.defs.assets import MONTHS, RAW
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
@@ -112,13 +115,26 @@ def test_real_month(
 def test_incomplete_month_is_refused_unless_allowed(pipeline: Pipeline, era5_samples: Path) -> None:
     files = {"source": "files", "files_dir": str(era5_samples / "telangana-2023-09")}
     run = pipeline.run("2023-09", **files)
-    assert set(pipeline.materialized(run)) == {"raw"}
+    assert pipeline.materialized(run) == {}
     assert pipeline.checks(run) == {"grid_aligned": True, "variables_present": True, "hours_complete": False}
     assert (pipeline.rows("2023-09"), pipeline.entry("2023-09")) == (0, None)
     (error,) = run.errors
     assert error.exit_code == 4
     assert "2023-09 is incomplete: 168 of 720 hours" in error.message
     assert "--allow-incomplete" in error.remedy
+    # The month is not green, and the first that the failure's event shows is the sentence with its remedy.
+    (event,) = pipeline.events(run, dg.DagsterEventType.STEP_FAILURE)
+    failure = event.step_failure_data.user_failure_data
+    assert failure is not None
+    assert failure.description == f"{error.message}\n{error.remedy}"
+    assert [(name, value.value) for name, value in list(failure.metadata.items())[:3]] == [
+        ("message", error.message),
+        ("remedy", error.remedy),
+        ("exit_code", 4),
+    ]
+    assert failure.metadata["hours"].value == 168
+    status = pipeline.instance.get_status_by_partition(RAW, ["2023-09-01"], MONTHS)
+    assert status == {"2023-09-01": AssetPartitionStatus.FAILED}
 
     run = pipeline.run("2023-09", **files, allow_incomplete=True)
     assert run.errors == ()
@@ -134,7 +150,7 @@ def test_off_grid_month_is_refused(pipeline: Pipeline, era5_samples: Path) -> No
     files = {"source": "files", "files_dir": str(era5_samples / "delhi-2018-offgrid")}
     run = pipeline.run("2018-01", **files, allow_incomplete=True, force=True)
     assert pipeline.checks(run)["grid_aligned"] is False
-    assert set(pipeline.materialized(run)) == {"raw"}
+    assert pipeline.materialized(run) == {}
     assert pipeline.rows("2018-01") == 0
     assert "is not on ERA5's 0.25 degree grid" in run.errors[0].message
 
@@ -145,7 +161,7 @@ def test_impossible_values_are_refused(pipeline: Pipeline, tmp_path: Path) -> No
     wrong[100, 1, 2] = 3.5
     era5_files.write(tmp_path, replace(of, fields={**of.fields, "tcc": wrong}))
     run = pipeline.run("2021-06", source="files", files_dir=str(tmp_path), allow_incomplete=True)
-    assert set(pipeline.materialized(run)) == {"raw", "flat"}
+    assert set(pipeline.materialized(run)) == {"raw"}
     assert pipeline.checks(run) == {
         **dict.fromkeys(("grid_aligned", "variables_present", "hours_complete", "no_missing_values"), True),
         "values_within_bounds": False,
@@ -163,7 +179,7 @@ def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path:
     era5_files.write(tmp_path, of)
     run = pipeline.run("2021-07", source="files", files_dir=str(tmp_path))
     assert pipeline.checks(run)["no_missing_values"] is False
-    assert set(pipeline.materialized(run)) == {"raw", "flat"}
+    assert set(pipeline.materialized(run)) == {"raw"}
     assert pipeline.rows("2021-07") == 0
     assert run.errors[0].exit_code == 4
 

@@ -71,7 +71,7 @@ def test_waits_and_their_reasons_are_in_the_run_log(pipeline: Pipeline, server: 
     assert run.errors == ()
     log = log_of(pipeline, run)
     assert log.count("temporarily limited") == 2
-    assert "sending a new request in 0 s (waited 0 s so far)" in log
+    assert "sending a new request in 0 s (waited 0 s so far, up to " in log
     assert "is in the queue (accepted), waiting" in log
     assert pipeline.attempts(run, "raw") == 1
 

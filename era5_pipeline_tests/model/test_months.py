@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.months import Month, month_range, months_between, spans
 
 months = st.builds(Month, st.integers(1940, 2200), st.integers(1, 12))
 
@@ -87,3 +88,46 @@ def test_consecutive_months_are_described_as_spans() -> None:
 def test_a_year_beyond_the_range_of_timestamps_is_in_the_future(text: str) -> None:
     with pytest.raises(UsageError, match="lies in the future"):
         Month.parse(text)
+
+
+years = st.integers(1940, 2200)
+
+
+@given(months)
+def test_a_month_or_its_key_alone_is_that_month(month: Month) -> None:
+    assert months_between(str(month)) == months_between(month.key) == months_between(f" {month} ") == (month,)
+
+
+@given(years)
+def test_a_year_alone_is_all_of_the_year(year: int) -> None:
+    assert months_between(str(year)) == tuple(Month(year, number) for number in range(1, 13))
+
+
+@given(st.lists(st.one_of(months, years), min_size=2, max_size=2))
+def test_a_range_is_from_the_first_month_of_one_to_the_last_of_the_other(given_: list[Month | int]) -> None:
+    starts = [one if isinstance(one, Month) else Month(one, 1) for one in given_]
+    ends = [one if isinstance(one, Month) else Month(one, 12) for one in given_]
+    first, last = map(str, given_)
+    if ends[1] < starts[0]:
+        with pytest.raises(UsageError, match="is empty"):
+            months_between(first, last)
+        return
+    found = months_between(first, last)
+    assert (found[0], found[-1]) == (starts[0], ends[1])
+    assert [month.number for month in found] == list(range(starts[0].number, ends[1].number + 1))
+
+
+@given(st.text(st.sampled_from("0123456789-/ x२"), max_size=10))
+def test_no_other_text_is_a_range_of_months(text: str) -> None:
+    with suppress(UsageError):
+        found = months_between(text)
+        assert text.strip() in {str(found[0]), found[0].key, str(found[0].year)}
+        assert len(found) == (12 if len(text.strip()) == 4 else 1)
+
+
+@pytest.mark.parametrize("text", ["", "23", "2023-07-02", "2023-7", "20230", "2023-", "२०२३"])
+def test_what_is_no_month_and_no_year_is_refused(text: str) -> None:
+    for first, last in ((text, None), (text, "2030"), ("1940", text)):
+        with pytest.raises(UsageError, match="is not a month") as refused:
+            months_between(first, last)
+        assert "a year is all of its months" in refused.value.remedy

@@ -14,7 +14,13 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from era5_pipeline.model.errors import ServerUnreachableError, ServerUnsuitableError, TransientError, UsageError
+from era5_pipeline.model.errors import (
+    NoDatabaseError,
+    ServerUnreachableError,
+    ServerUnsuitableError,
+    TransientError,
+    UsageError,
+)
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import (
     OLDEST_VERSION,
@@ -189,7 +195,7 @@ def test_an_ambiguous_url_is_rejected_without_its_password() -> None:
 
 def test_a_missing_database_is_created(server_url: str) -> None:
     url = with_database(server_url, f"missing {os.getpid()} %")
-    with pytest.raises(ServerUnreachableError, match="does not exist"):
+    with pytest.raises(NoDatabaseError, match=r"there is no database 'missing \d+ %' on the server: postgresql://"):
         Warehouse(url).connect()
     try:
         for _ in range(2):
@@ -225,7 +231,8 @@ def test_a_missing_database_that_the_user_may_not_create(server_url: str) -> Non
     with fresh_role(server_url) as role:
         url = as_role(with_database(server_url, "nowhere"), role)
         expected = (
-            r"nowhere: the database does not exist and could not be created \(CREATE DATABASE: permission denied.*\)\n"
+            r"nowhere\S*: the database does not exist and could not be created "
+            r"\(CREATE DATABASE: permission denied.*\)\n"
             "Let an administrator run: CREATE DATABASE nowhere OWNER"
         )
         with pytest.raises(ServerUnsuitableError, match=expected):
@@ -301,7 +308,9 @@ def test_the_embedded_server_is_the_default(embedded: EmbeddedServer, server_url
     home = Path(embedded.data_folder).parent
     settings = Settings(home=home)
     try:
-        with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        with open_warehouse(settings) as warehouse, pytest.raises(NoDatabaseError, match="there is no database 'era5'"):
+            warehouse.connect()
+        with open_warehouse(settings, create=True) as warehouse, warehouse.connect() as connection:
             assert connection.execute("SELECT current_database()").fetchone() == ("era5",)
             url = dagster_url(warehouse, settings)
             assert url == embedded.url("era5_dagster")

@@ -101,5 +101,14 @@ def test_a_password_is_never_shown_escaped_or_not(password: str) -> None:
 
 def test_only_user_host_port_and_database_are_shown() -> None:
     assert without_password("postgresql://u:p@h:1/d?sslpassword=p") == "postgresql://u@h:1/d"
-    assert without_password("postgresql:///d") == "postgresql://localhost/d"
+    assert without_password("postgresql:///d") == "postgresql:///d"
     assert url_parameters("postgresql://u@h/d") == {"user": "u", "host": "h", "dbname": "d"}
+
+
+@given(user=words, password=words, database=words.filter(lambda word: "@" not in word))
+def test_a_shown_url_leads_to_the_same_place(user: str, password: str, database: str) -> None:
+    for place in ("h:5433/{}", "[::1]:5433/{}", "/{}?host=/run/pg&port=5432", "a:1,b:2/{}", "/{}?hostaddr=127.0.0.1"):
+        url = f"postgresql://{quoted(user)}:{quoted(password)}@{place.format(quoted(database))}"
+        expected = conninfo_to_dict(url)
+        del expected["password"]
+        assert conninfo_to_dict(without_password(url)) == expected

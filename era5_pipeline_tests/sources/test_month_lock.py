@@ -24,17 +24,17 @@ def test_a_lock_that_is_held_is_reported_and_waited_for(tmp_path: Path) -> None:
         waiting.set()
 
     def second_run() -> None:
-        with locked_month(MONTH, lock, report):
+        with locked_month(MONTH, lock, report, "up to 2 h"):
             done.set()
 
-    with locked_month(MONTH, lock, lambda _: pytest.fail("the lock is free")):
+    with locked_month(MONTH, lock, lambda _: pytest.fail("the lock is free"), ""):
         thread = threading.Thread(target=second_run)
         thread.start()
         assert waiting.wait(20)
         assert not done.is_set()
     thread.join(20)
     assert done.is_set()
-    assert said == ["2020-02: another run is fetching it, waiting until that ends"]
+    assert said == ["2020-02: another run is fetching it, waiting until that ends (up to 2 h)"]
 
 
 def test_trying_a_lock_does_not_wait(tmp_path: Path) -> None:

@@ -7,38 +7,56 @@ it starts and stops (`embedded_server`). Callers hold the lock that keeps other 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import psycopg
 from psycopg import pq
 
-from era5_pipeline.model.errors import Era5Error, LocalDiskError, ServerUnsuitableError, WarehouseError, disk_errors
+from era5_pipeline.model.errors import (
+    Era5Error,
+    LocalDiskError,
+    ServerUnsuitableError,
+    UsageError,
+    WarehouseError,
+    disk_errors,
+    disk_remedy,
+)
 from era5_pipeline.postgres.doctor.machine import Machine
 from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION, server_account
 from era5_pipeline.postgres.embedded.server_processes import first_number, number_in_use, server_processes, works_on
 from era5_pipeline.postgres.embedded.socket_folder import PORT, SocketFolder
+from era5_pipeline.postgres.embedded.tcp_access import LOOPBACK, TcpAccess, is_free
 from era5_pipeline.postgres.embedded.tuning import bulk_load_settings, write_settings
+from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.files import sync_folder
 from era5_pipeline.runtime.supervisor import LogFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from era5_pipeline.postgres.embedded.server_account import Account
 
 _SUPERUSER = "postgres"
+_log = logging.getLogger(__name__)
 
 # Crash recovery replays up to max_wal_size, and a server that is still stopping writes up to shared_buffers: minutes on
 # a slow disk.
-_START_SECONDS = 300
+START_SECONDS = 300
 # A backend whose postmaster was killed ends when it next waits for anything.
 _ORPHAN_SECONDS = 2.0
 _POLL_SECONDS = 0.05
+# A start takes half a second, and creating a data folder two.
+_SLOW_SECONDS = 10.0
 
 # Sorting, and so the indexes, must not depend on the machine's locale: PostgreSQL's built-in one is used. Only the
 # owner of the socket's folder can connect through it; connections from elsewhere need a password.
@@ -53,6 +71,7 @@ class Cluster:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self.tcp = TcpAccess(home)
         self._log = LogFile(home / "postgres.log")
 
     @property
@@ -78,6 +97,22 @@ class Cluster:
         name = quote(database, safe="")
         return f"postgresql://{_SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
+    def exists(self) -> bool:
+        """Whether there is a data folder of PostgreSQL.
+
+        Raises:
+            LocalDiskError: if its folders cannot be read.
+            UsageError: if the home is not a folder.
+        """
+        with disk_errors("opening the embedded PostgreSQL", self._home):
+            try:
+                (self.data_folder / "PG_VERSION").stat()
+            except FileNotFoundError:
+                return False
+            except NotADirectoryError:
+                raise not_a_folder(self._home) from None
+        return True
+
     def is_running(self) -> bool:
         """Whether the server accepts connections."""
         if not self._socket_folder.is_owned():
@@ -86,6 +121,34 @@ class Cluster:
         # while all connections of a running server are taken.
         conninfo = f"{self.url('postgres')}&connect_timeout=5"
         return pq.PGconn.ping(conninfo.encode()) == pq.Ping.OK
+
+    def listening_port(self) -> int | None:
+        """The port of TCP that the server listens on; None: on none, or it does not run."""
+        if self._postmaster() is None:
+            return None
+        try:
+            lines = self._pid_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return None
+        # Process number, data folder, start, port, folder of the socket, address.
+        has_address = len(lines) > 5 and lines[5].strip() != ""
+        return int(lines[3]) if has_address else None
+
+    def tcp_url(self, database: str, port: int) -> str:
+        """Return the URL of `database` by TCP, with its password."""
+        return f"postgresql://{_SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
+
+    def set_password(self) -> None:
+        """Let the running server require the password of clients that connect by TCP.
+
+        Raises:
+            WarehouseError: if it refuses.
+        """
+        with (
+            server_errors("setting the server's password"),
+            psycopg.connect(self.url("postgres"), autocommit=True) as connection,
+        ):
+            self.tcp.set_password(connection, _SUPERUSER)
 
     def bring_up(self) -> None:
         """Start the server if it does not run; create the data folder if it is missing.
@@ -104,9 +167,11 @@ class Cluster:
                 return
             if not (self.data_folder / "PG_VERSION").exists():
                 self._initialize(account)
-            self._remove_stale_locks()
+            self._remove_stale_lock()
             self._socket_folder.make(account)
-            self._configure(account)
+            port = self._port()
+            self._socket_folder.clear(PORT if port is None else port)
+            self._configure(account, port)
             self._launch(account)
 
     def shut_down(self, wait_seconds: float) -> bool:
@@ -122,13 +187,14 @@ class Cluster:
             # The "fast" shutdown: sessions are ended, a checkpoint is written, nothing committed is lost.
             os.kill(postmaster, signal.SIGINT)
         deadline = time.monotonic() + wait_seconds
-        while self._postmaster() is not None:
-            if time.monotonic() > deadline:
-                raise WarehouseError(
-                    f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
-                    remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
-                )
-            time.sleep(_POLL_SECONDS)
+        with slow_wait("writes its memory to disk before it stops", wait_seconds):
+            while self._postmaster() is not None:
+                if time.monotonic() > deadline:
+                    raise WarehouseError(
+                        f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
+                        remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
+                    )
+                time.sleep(_POLL_SECONDS)
         self._socket_folder.remove()
         return True
 
@@ -171,17 +237,18 @@ class Cluster:
         folder destroy it.
         """
         begin = time.monotonic()
-        while processes := server_processes(self.data_folder):
-            if self.is_running():
-                return True
-            waited = time.monotonic() - begin
-            if self._postmaster() is None and waited > _ORPHAN_SECONDS:
-                for pid in processes:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
-            if waited > _START_SECONDS:
-                raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
-            time.sleep(_POLL_SECONDS)
+        with slow_wait("is still starting or stopping", START_SECONDS):
+            while processes := server_processes(self.data_folder):
+                if self.is_running():
+                    return True
+                waited = time.monotonic() - begin
+                if self._postmaster() is None and waited > _ORPHAN_SECONDS:
+                    for pid in processes:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
+                if waited > START_SECONDS:
+                    raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
+                time.sleep(_POLL_SECONDS)
         return False
 
     def _initialize(self, account: Account) -> None:
@@ -201,33 +268,49 @@ class Cluster:
             # Once more: that initdb may have written on while its folder was removed, and has ended by now.
             _remove_unfinished(parent)
 
-    def _remove_stale_locks(self) -> None:
-        """Remove a killed server's lock files if another process has its process number.
+    def _remove_stale_lock(self) -> None:
+        """Remove a killed server's lock file if another process has its process number.
 
         No process works on the data folder (`_wait_for_previous_processes`). PostgreSQL only sees that the number is in
         use, by a zombie or by another program after a restart of the machine, and would not start.
         """
-        for file in (self._pid_file, self._socket_folder.lock):
-            pid = first_number(file)
-            if pid is not None and number_in_use(pid):
-                file.unlink(missing_ok=True)
+        pid = first_number(self._pid_file)
+        if pid is not None and number_in_use(pid):
+            self._pid_file.unlink(missing_ok=True)
 
-    def _configure(self, account: Account) -> None:
+    def _port(self) -> int | None:
+        """The port to listen on; None, with a warning, if another program has taken it since it was chosen."""
+        port = self.tcp.port
+        if port is not None and not is_free(port):
+            _log.warning("port %d is in use: the embedded PostgreSQL starts without it (era5 db start --port N)", port)
+            return None
+        return port
+
+    def _configure(self, account: Account, port: int | None) -> None:
         ours = {
-            "listen_addresses": "",
-            "port": str(PORT),
+            "listen_addresses": "" if port is None else LOOPBACK,
+            "port": str(PORT if port is None else port),
+            "password_encryption": "scram-sha-256",
             "unix_socket_directories": str(self._socket_folder.path),
             "unix_socket_permissions": "0700",
         }
         write_settings(bulk_load_settings(Machine.here(self.data_folder)) | ours, self.data_folder, account)
 
     def _launch(self, account: Account) -> None:
-        command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={_START_SECONDS}")
-        if not account.run(command, self.data_folder, self._log) or not self.is_running():
+        command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}")
+        with slow_wait("is starting, or recovering from a crash", START_SECONDS):
+            started = account.run(command, self.data_folder, self._log)
+        if not started or not self.is_running():
             raise self._failure("did not start")
 
     def _failure(self, problem: str) -> Era5Error:
         last_lines = self._log.last_lines()
+        for number in (errno.EACCES, errno.EROFS):
+            if os.strerror(number) in last_lines:
+                return LocalDiskError(
+                    f"the embedded PostgreSQL {problem}: {os.strerror(number)} in {self._home}:\n{last_lines}",
+                    remedy=str(disk_remedy(OSError(number, os.strerror(number)))),
+                )
         if os.strerror(errno.ENOSPC) in last_lines:
             return LocalDiskError(
                 f"the embedded PostgreSQL {problem}: no space is left in {self._home}:\n{last_lines}",
@@ -237,6 +320,24 @@ class Cluster:
             f"the embedded PostgreSQL {problem}; the last lines of its log:\n{last_lines}",
             remedy=f"Fix what they report, then try again. The whole log: {self.log_path}",
         )
+
+
+@contextmanager
+def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
+    """Warn, once the block has taken some seconds, why it waits and how long that may last."""
+    text = f"the embedded PostgreSQL {why}: waiting up to {up_to_seconds:g} s"
+    timer = threading.Timer(_SLOW_SECONDS, _log.warning, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def not_a_folder(home: Path) -> UsageError:
+    """The error for a home that is a file, or lies below one."""
+    return UsageError(f"ERA5_HOME: {home} is not a folder", remedy="Set ERA5_HOME to a folder.")
 
 
 def _remove_unfinished(parent: Path) -> None:

@@ -14,6 +14,8 @@ Files in the home folder:
     postgres.lock    locked (exclusively) by a process while it starts or stops the server
     postgres.lease   locked (shared) by every process that uses the server
     postgres.keep    exists if the server keeps running when no process uses it
+    postgres.port    the port of 127.0.0.1 that it listens on, if it does
+    postgres.password   of clients that connect to that port; generated once, readable by its owner only
 
 Locks are made by flock: the kernel releases them with the process, even after kill -9, and each open file has its own,
 so threads and nested leases of one process count separately.
@@ -27,8 +29,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error, UsageError, WarehouseError, disk_errors
-from era5_pipeline.postgres.embedded.cluster import Cluster
+from era5_pipeline.postgres.embedded.cluster import START_SECONDS, Cluster, not_a_folder, slow_wait
 from era5_pipeline.postgres.embedded.server_processes import lock_holders
+from era5_pipeline.postgres.embedded.tcp_access import require_free
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +61,15 @@ class EmbeddedServer:
         """The server's log file."""
         return self._cluster.log_path
 
+    def exists(self) -> bool:
+        """Whether there is a data folder of PostgreSQL.
+
+        Raises:
+            LocalDiskError: if the home cannot be read.
+            UsageError: if the home is not a folder.
+        """
+        return self._cluster.exists()
+
     @contextmanager
     def lease(self) -> Iterator[str]:
         """Keep the server running in this context, started if necessary; yields the URL of its database `postgres`.
@@ -81,18 +93,33 @@ class EmbeddedServer:
             raise
         self._stop_if_unused()
 
-    def start(self) -> str:
+    def start(self, port: int | None = None) -> str:
         """Start the server if it does not run, and keep it running until `stop`; returns what `lease` yields.
 
         This outlasts a restart of the machine: the first lease then starts the server, and only `stop` ends it.
 
+        With `port` it also listens on that port of 127.0.0.1, with a password, until `stop`; a server that runs
+        without it is restarted. Without `port`, a server that listens on one goes on to do so.
+
         Raises:
+            UsageError: if another program uses the port.
+            WarehouseError: if the server would have to be restarted while other processes use it.
             Era5Error: as `lease`.
         """
         with self._start_stop_lock():
+            if port is not None and port != self._cluster.listening_port():
+                require_free(port)
+                if self._cluster.is_running():
+                    self._require_unused("it listens on another port only after a restart")
+                    self._cluster.shut_down(_STOP_SECONDS)
+                self._cluster.tcp.choose(port)
             self._cluster.bring_up()
             with disk_errors("starting the embedded PostgreSQL", self._home):
                 self._keep.touch()
+            if port is not None:
+                if self._cluster.listening_port() != port:
+                    require_free(port)  # taken in this moment
+                self._cluster.set_password()
         return self.url("postgres")
 
     def stop(self, *, force: bool = False, wait_seconds: float = _STOP_SECONDS) -> bool:
@@ -110,13 +137,11 @@ class EmbeddedServer:
         """
         if not self._home.is_dir():
             return False
-        with self._start_stop_lock():
+        with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
             self._keep.unlink(missing_ok=True)
-            if not force and (holders := self._lease_holders()):
-                raise WarehouseError(
-                    f"the embedded PostgreSQL in {self._home} is in use by {holders}",
-                    remedy="It stops when they end. To stop it now, so that their work fails: era5 db stop --force.",
-                )
+            self._cluster.tcp.forget()
+            if not force:
+                self._require_unused("it stops when they end")
             return self._cluster.shut_down(wait_seconds)
 
     def is_running(self) -> bool:
@@ -127,6 +152,27 @@ class EmbeddedServer:
         """Return the libpq URL of `database`, whether the server runs or not."""
         return self._cluster.url(database)
 
+    def tcp_url(self, database: str) -> str:
+        """Return the URL of `database` on the port that the running server listens on, with its password.
+
+        Raises:
+            UsageError: if it listens on none.
+        """
+        port = self._cluster.listening_port()
+        if port is None:
+            raise UsageError(
+                f"the embedded PostgreSQL in {self._home} does not listen on a port",
+                remedy="Let it: era5 db start --port 5433, for example.",
+            )
+        return self._cluster.tcp_url(database, port)
+
+    def _require_unused(self, why: str) -> None:
+        if holders := self._lease_holders():
+            raise WarehouseError(
+                f"the embedded PostgreSQL in {self._home} is in use by {holders}",
+                remedy=f"Wait until they end: {why}. To stop it now, so that their work fails: era5 db stop --force.",
+            )
+
     @contextmanager
     def _start_stop_lock(self) -> Iterator[None]:
         """Hold the lock for starting or stopping the server."""
@@ -134,12 +180,11 @@ class EmbeddedServer:
             try:
                 self._home.mkdir(parents=True, exist_ok=True)
             except (FileExistsError, NotADirectoryError):
-                raise UsageError(
-                    f"ERA5_HOME: {self._home} is not a folder", remedy="Set ERA5_HOME to a folder."
-                ) from None
+                raise not_a_folder(self._home) from None
             descriptor = _open_lock(self._lock)
         with _closing(descriptor):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with slow_wait("is being started or stopped by another command", _STOP_SECONDS + START_SECONDS):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
 
     @contextmanager
@@ -155,7 +200,7 @@ class EmbeddedServer:
             yield
 
     def _stop_if_unused(self) -> None:
-        with self._start_stop_lock():
+        with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
             if not self._lease_holders() and not self._keep.exists():
                 self._cluster.shut_down(_STOP_SECONDS)
 

@@ -15,7 +15,10 @@ from era5_pipeline.model.errors import WarehouseError
 if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.server_account import Account
 
-PORT = 5432  # part of the socket's name; the server does not listen on the network
+# Part of the socket's name. A server that also listens on another port has a socket of that name, and a link to it of
+# this one: URLs of the socket stay valid.
+PORT = 5432
+_LONGEST_NAME = ".s.PGSQL.65535"
 
 # The maximum length of a socket's path on macOS, without the final zero; on Linux it is four bytes longer.
 _SOCKET_PATH_BYTES = 103
@@ -28,7 +31,7 @@ class SocketFolder:
 
     def __init__(self, data_folder: Path) -> None:
         self._data_folder = data_folder
-        path = os.fsencode(data_folder / f".s.PGSQL.{PORT}")
+        path = os.fsencode(data_folder / _LONGEST_NAME)
         # libpq separates hosts by commas, SQLAlchemy the port by a colon, and not every client unescapes the URL: so
         # the socket's path has no character that would have to be escaped.
         if len(path) <= _SOCKET_PATH_BYTES and quote(path) == os.fsdecode(path):
@@ -37,10 +40,16 @@ class SocketFolder:
             digest = hashlib.sha256(os.fsencode(data_folder)).hexdigest()[:16]
             self.path = _SHORT_FOLDER / f"era5-{digest}"
 
-    @property
-    def lock(self) -> Path:
-        """The lock file that the server creates beside its socket."""
-        return self.path / f".s.PGSQL.{PORT}.lock"
+    def clear(self, port: int) -> None:
+        """Remove sockets and locks that a killed server left, and prepare the link to the socket of `port`.
+
+        To be called while no process works on the data folder. PostgreSQL sees of a lock only that its process number
+        is in use, by a zombie or by another program after a restart of the machine, and would not start.
+        """
+        for left in self.path.glob(".s.PGSQL.*"):
+            left.unlink(missing_ok=True)
+        if port != PORT:
+            (self.path / f".s.PGSQL.{PORT}").symlink_to(f".s.PGSQL.{port}")
 
     def make(self, account: Account) -> None:
         """Create the folder for the server of `account`.
@@ -60,7 +69,10 @@ class SocketFolder:
             )
 
     def remove(self) -> None:
-        """Remove the folder unless it is the data folder."""
+        """Remove the link, and the folder unless it is the data folder; the server has removed its socket."""
+        link = self.path / f".s.PGSQL.{PORT}"
+        if link.is_symlink():
+            link.unlink()
         if self.path != self._data_folder:
             with suppress(OSError):
                 self.path.rmdir()

@@ -92,7 +92,8 @@ class ArcoSource:
             SourceError, TransientError, UsageError: see `zarr_store`.
             LocalDiskError: if the disk has no room.
         """
-        with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say):
+        lasts = "it reads a day at a time, and gives up after six failures in a row"
+        with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
             known = self._read(month)
             if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
                 return self._raw_month(month, known)

@@ -44,7 +44,8 @@ def read_with_retries(
 
     def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
-        say(f"{what}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s")
+        tries = f"{state.attempt_number} of {_ATTEMPTS} tries"
+        say(f"{what}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s ({tries})")
 
     retrying = Retrying(
         retry=retry_if_exception(lambda error: _is_retryable(error) or isinstance(error, _UNDECODABLE)),

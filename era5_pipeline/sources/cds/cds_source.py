@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings
+from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings, spoken
 from era5_pipeline.sources.cds.month_files import MonthFiles
 from era5_pipeline.sources.cds.month_request import MonthRequest
 from era5_pipeline.sources.cds.request import variables_of
@@ -51,7 +51,9 @@ class CdsSource:
             LocalDiskError: if the disk has no room.
         """
         files = self._files(month)
-        with locked_month(month, files.lock, self.say):
+        patience = spoken(self.retry_settings.patience_hours * 3600)
+        lasts = f"up to {patience} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
+        with locked_month(month, files.lock, self.say, lasts):
             note = files.read_note()
             if note.fetched is not None and self._is_usable(files, note.fetched) and not self.refetch:
                 return self._raw_month(month, note.fetched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -494,3 +495,30 @@ def test_a_full_disk_is_an_error_of_the_disk(scratch: Path) -> None:
     assert done.returncode != 0
     assert "LocalDiskError" in done.stderr
     assert "No space left on device" in done.stderr
+
+
+def test_a_slow_start_and_stop_say_how_long_they_may_last(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("era5_pipeline.postgres.embedded.cluster._SLOW_SECONDS", 0.0)
+    with EmbeddedServer(home).lease():
+        pass
+    said = "\n".join(caplog.messages)
+    assert "the embedded PostgreSQL is starting, or recovering from a crash: waiting up to 300 s" in said
+    assert "the embedded PostgreSQL writes its memory to disk before it stops: waiting up to 120 s" in said
+
+
+def test_a_wait_for_another_command_says_how_long_it_may_last(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("era5_pipeline.postgres.embedded.cluster._SLOW_SECONDS", 0.1)
+    with (home / "postgres.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=EmbeddedServer(home).stop)
+        waiting.start()
+        deadline = time.monotonic() + 20
+        while "is being started or stopped by another command: waiting up to 420 s" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    waiting.join(20)
+    assert not waiting.is_alive()

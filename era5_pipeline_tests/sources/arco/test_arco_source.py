@@ -230,7 +230,7 @@ def test_network_errors_are_retried_and_reported(
     raw = source(web.url, tmp_path, "temperature_2m", say=said.append, sleep=slept.append).fetch(MONTH)
     assert len(raw.files) == DAYS
     (text,), (seconds,) = said, slept
-    assert f"{reason}; reading again in {seconds:.0f} s" in text
+    assert f"{reason}; reading again in {seconds:.0f} s (1 of 6 tries)" in text
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
         np.testing.assert_array_equal(dataset["t2m"][:], expected("temperature_2m", hours, AREA))

@@ -4,7 +4,6 @@ import gzip
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from era5_pipeline.model.variables import find_variable
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files.files_source import FilesSource
 from era5_pipeline.sources.source import Request, Source
+from era5_pipeline_tests.commands import as_nobody
 from era5_pipeline_tests.era5_files import (
     CURRENT,
     LEGACY,
@@ -328,19 +328,6 @@ def test_a_real_stream_function_is_not_taken_for_snowfall(era5_samples: Path, tm
     with pytest.raises(InputError, match="sf is Stream function") as raised:
         source.fetch(JULY)
     assert "snowfall" in raised.value.remedy
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Run without root's permission to read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ class RetryPolicy:
         while not is_ready():
             now = describe()
             if now != said or since_said >= _REPORT_AGAIN_SECONDS:
-                self._say(f"{self._month}: {now}, waiting (for {spoken(waited)} so far)")
+                self._say(f"{self._month}: {now}, {self._waiting(waited)}")
                 said, since_said = now, 0.0
             if self.waited_seconds >= self._limit_seconds:
                 raise RetriesExhaustedError(
@@ -175,8 +175,15 @@ class RetryPolicy:
         next_step = "sending a new request" if error.needs_new_request else "trying again"
         self._say(
             f"{self._month}: {error.reason}; {next_step} in {spoken(state.upcoming_sleep)} "
-            f"(waited {spoken(self.waited_seconds)} so far)"
+            f"(waited {spoken(self.waited_seconds)} so far, up to {self._limit} in all)"
         )
+
+    def _waiting(self, waited: float) -> str:
+        return f"waiting (for {spoken(waited)} so far, up to {self._limit} in all: ERA5_CDS_PATIENCE_HOURS)"
+
+    @property
+    def _limit(self) -> str:
+        return spoken(self._limit_seconds)
 
 
 def _error_of(state: RetryCallState) -> RetryableError:

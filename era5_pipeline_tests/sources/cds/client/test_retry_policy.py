@@ -112,7 +112,7 @@ def test_a_long_queue_is_reported_every_ten_minutes() -> None:
     assert max(waits.slept) == 60
     reported = [text for text in waits.said if "request 7" in text]
     assert 4 <= len(reported) <= 7  # every ten minutes of an hour
-    assert "waiting (for 0 s so far)" in reported[0]
+    assert "waiting (for 0 s so far, up to 1000000.0 h in all: ERA5_CDS_PATIENCE_HOURS)" in reported[0]
 
 
 def test_poll_intervals_never_exceed_the_setting() -> None:

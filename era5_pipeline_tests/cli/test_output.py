@@ -1,0 +1,123 @@
+"""Problems with their remedies, and `--json` and `--format json` of all commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from era5_pipeline.cli import app
+from era5_pipeline.cli.output import ResultsCommand, grouped_problems
+from era5_pipeline_tests.commands import InProcess, assert_explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+words = st.sampled_from("abcd")
+
+# `--json FILE` of `era5 bench run` is a file for its measurements.
+OTHER_MEANING = {("bench", "run")}
+
+
+def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(group, click.Group):
+        for name, command in group.commands.items():
+            yield from commands(command, (*path, name))
+    else:
+        yield path, group
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def option(command: click.Command, name: str) -> click.Option | None:
+    return next((one for one in command.params if isinstance(one, click.Option) and name in one.opts), None)
+
+
+def choices(command: click.Command) -> tuple[str, ...]:
+    declared = option(command, "--format")
+    return tuple(declared.type.choices) if declared and isinstance(declared.type, click.Choice) else ()
+
+
+# Those that print results as JSON.
+WITH_JSON = [path for path in COMMANDS if path not in OTHER_MEANING and option(COMMANDS[path], "--json")]
+# Of these, the one whose `--format` is of something else.
+OTHER_FORMAT = [("load",)]
+
+
+def test_commands_that_print_json_take_both_options() -> None:
+    assert {("load",), ("plan",), ("revise",), ("status",), ("watch",), ("series",), ("doctor",)} <= set(WITH_JSON)
+    for path, command in COMMANDS.items():
+        has_json = option(command, "--json") is not None and path not in OTHER_MEANING
+        assert has_json == ("json" in choices(command) or path in OTHER_FORMAT), path
+        assert isinstance(command, ResultsCommand) or not has_json, path
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
+
+
+def parsed(path: tuple[str, ...], *arguments: str) -> dict[str, object]:
+    """The values that the command's function would get."""
+    command = COMMANDS[path]
+    given_ = list(arguments)
+    for parameter in command.params:
+        if parameter.required and isinstance(parameter, click.Option):
+            given_ += [parameter.opts[0], "1"]
+    with click.Context(command, info_name=path[-1]) as context:
+        command.parse_args(context, given_)
+    return context.params
+
+
+@pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in OTHER_FORMAT], ids=" ".join)
+def test_json_and_format_json_mean_the_same(path: tuple[str, ...]) -> None:
+    neither, short, long = parsed(path), parsed(path, "--json"), parsed(path, "--format", "json")
+    assert short == long == parsed(path, "--json", "--format", "json")
+    assert short != neither
+    # Nothing but the declared option reaches the function.
+    assert set(neither) == {one.name for one in COMMANDS[path].params} - {"results_format", "results_as_json", "help"}
+
+
+@pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in OTHER_FORMAT], ids=" ".join)
+def test_json_and_another_format_are_refused(here: InProcess, path: tuple[str, ...]) -> None:
+    for other in set(choices(COMMANDS[path])) - {"json"}:
+        needed = [word for one in COMMANDS[path].params if one.required for word in (one.opts[0], "1")]
+        printed = here.run(*path, *needed, "--json", "--format", other, code=2)
+        assert_explained(printed, f"--json and --format {other} exclude each other", "--format json")
+
+
+def test_the_format_of_flat_files_names_json(here: InProcess) -> None:
+    printed = here.run("load", "--from", "2020-01", "--format", "json", code=2)
+    assert_explained(printed, "--format json: Format of flat files", "give --json")
+    assert "'parquet', 'csv'" in " ".join(here.run("load", "--format", "xml", code=2).err.split())
+
+
+def test_format_json_prints_json(here: InProcess) -> None:
+    arguments = ("plan", "--from", "2020-01", "--source", "sample")
+    long, short = here.run(*arguments, "--format", "json").json(), here.run(*arguments, "--json").json()
+    assert set(long) == set(short)
+    assert long["rows"] == short["rows"] > 0
+    assert "source sample: " in here.run(*arguments, "--format", "table").out
+
+
+def test_equal_remedies_are_printed_once() -> None:
+    problems = [("2020-01: a", "wait"), ("2020-02: b", "free space"), ("2020-03: a", "wait"), ("2020-01: a", "wait")]
+    assert grouped_problems(problems) == [
+        "2020-01: a\n2020-03: a\n      wait",
+        "2020-02: b\n      free space",
+    ]
+    assert grouped_problems([]) == []
+
+
+@given(st.lists(st.tuples(words, words)))
+def test_every_message_is_in_the_group_of_its_remedy_once(problems: list[tuple[str, str]]) -> None:
+    groups = [tuple(group.split("\n")) for group in grouped_problems(problems)]
+    assert [group[-1].strip() for group in groups] == list(dict.fromkeys(remedy for _, remedy in problems))
+    for *messages, remedy in groups:
+        assert messages == list(dict.fromkeys(message for message, of in problems if of == remedy.strip()))
