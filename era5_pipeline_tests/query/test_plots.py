@@ -99,6 +99,11 @@ def ink_of(figure: Figure, axes: Axes) -> int:
     return int((np.ptp(inside.astype(int), axis=2) > 40).sum())
 
 
+def number_of(time: np.datetime64) -> float:
+    """A time as matplotlib's axes count it."""
+    return float(dates.date2num(time))  # type: ignore[no-untyped-call]
+
+
 def is_grey(pixel: tuple[int, ...]) -> bool:
     """Whether it is the colour of a gap, or of a grid line on it."""
     return max(pixel) - min(pixel) < 4 and 160 < pixel[0] < 235
@@ -352,7 +357,7 @@ def test_no_line_crosses_a_gap_and_it_is_a_grey_band() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["hourly", "daily mean", "no data"]
     low, high = axes.get_ylim()
-    gap, before = (dates.date2num(np.datetime64(f"2023-01-{time}")) for time in ("06T05:30", "04T12:00"))
+    gap, before = (number_of(np.datetime64(f"2023-01-{time}")) for time in ("06T05:30", "04T12:00"))
     for height in np.linspace(low, high, 40)[1:-1]:
         assert is_grey(pixel_at(figure, axes, gap, height))
     assert any(not is_grey(pixel_at(figure, axes, before, height)) for height in np.linspace(low, high, 400)[1:-1])
@@ -365,8 +370,7 @@ def test_a_missing_quarter_is_a_band_without_ink_and_is_said_in_the_caption() ->
     (axes,) = figure.axes
     picture = picture_of(figure)
     left, right = (
-        int(axes.transData.transform((dates.date2num(np.datetime64(day)), 0.0))[0])
-        for day in ("2023-03-02", "2023-05-31")
+        int(axes.transData.transform((number_of(np.datetime64(day)), 0.0))[0]) for day in ("2023-03-02", "2023-05-31")
     )
     box = axes.get_window_extent()
     inside = picture[int(picture.shape[0] - box.y1) + 4 : int(picture.shape[0] - box.y0) - 4, left:right]
@@ -376,7 +380,7 @@ def test_a_missing_quarter_is_a_band_without_ink_and_is_said_in_the_caption() ->
 def test_a_gap_of_an_hour_in_three_years_can_be_seen() -> None:
     figure = plots.series_figure(series_of(3 * 8760, missing=slice(10_000, 10_001)), (TEMPERATURE,), DOHA)
     (axes,) = figure.axes
-    gap = dates.date2num(np.datetime64("2023-01-01") + np.timedelta64(10_000, "h"))
+    gap = number_of(np.datetime64("2023-01-01") + np.timedelta64(10_000, "h"))
     assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] - 0.2))
 
 
@@ -408,10 +412,8 @@ def test_a_six_hourly_series_that_lacks_days_has_a_band_there() -> None:
     )
     (axes,) = figure.axes
     middle = sum(axes.get_ylim()) / 2
-    assert is_grey(pixel_at(figure, axes, dates.date2num(np.datetime64("2023-01-12T12")), middle))
-    assert not is_grey(
-        pixel_at(figure, axes, dates.date2num(np.datetime64("2023-01-05T03:10")), axes.get_ylim()[1] - 0.1)
-    )
+    assert is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-12T12")), middle))
+    assert not is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-05T03:10")), axes.get_ylim()[1] - 0.1))
 
 
 def test_irregular_hours_are_dots_joined_by_a_line() -> None:
