@@ -273,7 +273,7 @@ def test_missing_values_are_grey_and_said_below_the_map() -> None:
     figure = plots.map_figure(shown, credit="a credit line", notes=["no temperature_2m at 102 of 221 places"])
     assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == (228, 228, 228)
     assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != (228, 228, 228)
-    assert "Grey: no temperature_2m at 102 of 221 places" in texts_of(figure)
+    assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)
 
 
 def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
@@ -441,6 +441,17 @@ def test_dry_days_are_drawn_too() -> None:
     shown.values[PRECIPITATION.column][:] = 0.0
     figure = plots.series_figure(shown, (PRECIPITATION,), DOHA)
     assert ink_of(figure, figure.axes[0]) > 1000
+
+
+def test_a_complete_month_of_totals_has_no_grey_edge() -> None:
+    # The amount of the first hour, 00:00, fell on the day before, of which there is no other hour.
+    figure = plots.series_figure(series_of(30 * 24), (PRECIPITATION,), DOHA)
+    (axes,) = figure.axes
+    assert not is_grey(pixel_at(figure, axes, axes.get_xlim()[0] + 0.1, axes.get_ylim()[1] * 0.97))
+    figure = plots.series_figure(series_of(30 * 24, missing=slice(100, 140)), (PRECIPITATION,), DOHA)
+    (axes,) = figure.axes
+    gap = number_of(np.datetime64("2023-01-06T02"))
+    assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] * 0.97))
 
 
 def test_a_plot_without_a_value_is_an_error_with_what_to_do() -> None:

@@ -338,7 +338,9 @@ def _draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> boo
     is_known = np.isfinite(means)
     at = np.stack((begin, end), axis=1).reshape(-1)
     axes.plot(at, np.where(np.repeat(is_known, 2), 0.0, np.nan), color=colour, linewidth=1.5, clip_on=False, zorder=3)
-    for edge in np.flatnonzero(~is_known):
+    # The first and the last period may be cut off by the range: that is no gap.
+    is_within = (begin >= values.times[0]) & (end <= values.times[-1])
+    for edge in np.flatnonzero(~is_known & is_within):
         axes.axvspan(begin[edge], end[edge], facecolor=NO_DATA, linewidth=0.0, zorder=0.4)
     axes.set_ylim(0.0, max(float(totals.max()) * 1.08, 0.1))
     return True
