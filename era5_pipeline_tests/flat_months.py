@@ -69,7 +69,7 @@ def flat_months(tmp_path_factory: pytest.TempPathFactory) -> FlatMonths:
 @pytest.fixture(scope="session")
 def large(flat_months: FlatMonths) -> FlatMonth:
     """A month of 148,800 rows: enough for several progress reports of 65,536 rows."""
-    return flat_months(points=(10, 20), names=("t2m",))
+    return flat_months(points=(10, 20))
 
 
 def rows_of_file(flat: FlatMonth) -> list[Row]:

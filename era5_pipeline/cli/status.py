@@ -86,7 +86,7 @@ def status(
         return
     console = Console()
     # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
-    console = console if console.is_terminal else Console(width=240)
+    console = console if console.is_terminal else Console(width=300)
     rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
     console.print(table)

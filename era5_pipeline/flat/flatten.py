@@ -1,7 +1,7 @@
 """Flatten a month's raw files: location-major rows in the table's units, written as Parquet or CSV.
 
-Here: reading tile by tile with dask, and making rows. Not here: finding the files (`sources`), merging overlapping
-files (`merge`), counting (`statistics`), or judging the result (`checks`).
+Here: making rows of merged tiles, and writing them. Not here: finding the files (`sources`), reading and merging them
+(`filled_tiles`), counting (`statistics`), or judging the result (`checks`).
 
 Location-major means: all hours of a location in order, then the next location. A location's month is then contiguous on
 disk, where a BRIN index of 131 kB finds it as fast as a B-tree of 55 MB, and compresses four-fold.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import resource
 import time
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,48 +20,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dask.base import compute
 
 from era5_pipeline.flat.digests import RowWeights
+from era5_pipeline.flat.filled_tiles import filled_tiles, open_readers
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
 from era5_pipeline.flat.formats import COLUMNS, ROW_GROUP_ROWS, SCHEMA, Sink, columns_in, open_sink
 from era5_pipeline.flat.inventory import Inventory, take_inventory
-from era5_pipeline.flat.merge import Placed, covered_by, merge, parts_of, place
+from era5_pipeline.flat.merge import covered_by
 from era5_pipeline.flat.statistics import ColumnStatistics
-from era5_pipeline.flat.tiles import Tile, cut_tiles
-from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
+from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
-from era5_pipeline.netcdf.field_reader import FieldReader
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
 from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
-    import dask.array as da
     import numpy.typing as npt
 
+    from era5_pipeline.flat.filled_tiles import FilledTile
+    from era5_pipeline.flat.tiles import Tile
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.sources.source import RawMonth
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
-
-# What netCDF4 and xarray raise for damaged data.
-_READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
-# Threads that read and decode: HDF5 serves one at a time, so that more than two would only use memory.
-_READ_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,38 +150,6 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     return flat
 
 
-def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
-    """Read the arrays, one per part: values as (latitude, longitude, hour), a view of (hour, ...) in memory.
-
-    Raises:
-        BadFileError: naming the file that cannot be read.
-    """
-    try:
-        read = compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
-    except _READ_ERRORS:
-        for one, array in zip(placed, arrays, strict=True):
-            try:
-                compute(array, scheduler="synchronous")  # type: ignore[no-untyped-call]
-            except _READ_ERRORS as error:
-                file = one.part.piece.file
-                raise BadFileError(
-                    file.shown,
-                    f"{one.part.piece.field.name} cannot be read, the file is damaged ({error})",
-                    remedy="Download it again, or move it out of the folder.",
-                ) from error
-        raise
-    return tuple(values.transpose(1, 2, 0) for values in read)
-
-
-@dataclass(frozen=True)
-class _FilledTile:
-    """A tile, the parts in it by column, and the merged values by column: (latitude, longitude, hour)."""
-
-    tile: Tile
-    placed: Mapping[str, Sequence[Placed]]
-    values: Mapping[str, Floats]
-
-
 @dataclass
 class _Flattening:
     """Writes the rows of one month into a sink, and collects their facts."""
@@ -208,8 +169,12 @@ class _Flattening:
 
     def run(self) -> None:
         """Read, merge and write the month, tile by tile; the next tile is read while one is written."""
+        versions = {column: statistics.versions for column, statistics in self.statistics.items()}
         # The prefetching thread is stopped before the files are closed.
-        with _open_readers(self.inventory) as readers, closing(Prefetched(self._filled_tiles(readers))) as tiles:
+        with (
+            open_readers(self.inventory) as readers,
+            closing(Prefetched(filled_tiles(self.inventory, readers, versions))) as tiles,
+        ):
             for filled in tiles:
                 self._count_anomalies(filled)
                 self._add_to_preview(filled)
@@ -231,36 +196,11 @@ class _Flattening:
             np.concatenate(self.preview_values),
         )
 
-    def _filled_tiles(self, readers: Mapping[NetcdfFile, FieldReader]) -> Iterator[_FilledTile]:
-        parts = {column: parts_of(self.inventory, column) for column in self.inventory.columns}
-        for tile in cut_tiles(self.inventory):
-            placed = {
-                column: [p for p in (place(part, tile) for part in of_column) if p is not None]
-                for column, of_column in parts.items()
-            }
-            # One variable at a time: its parts are freed once they are merged; those of all six would not fit. Yielded
-            # without a name here, so that the consumer alone decides when the memory is freed.
-            yield _FilledTile(
-                tile,
-                placed,
-                {column: self._merged(column, of_column, tile, readers) for column, of_column in placed.items()},
-            )
-
-    def _merged(
-        self, column: str, placed: Sequence[Placed], tile: Tile, readers: Mapping[NetcdfFile, FieldReader]
-    ) -> Floats:
-        lazy = [
-            readers[p.part.piece.file].lazy(p.part.piece.field, p.part.file_hours, p.file_latitudes, p.file_longitudes)
-            for p in placed
-        ]
-        versions = self.statistics[column].versions
-        return merge(placed, _compute(placed, lazy), tile, self.inventory.hours, versions)
-
-    def _count_anomalies(self, filled: _FilledTile) -> None:
+    def _count_anomalies(self, filled: FilledTile) -> None:
         for column, values in filled.values.items():
             self.statistics[column].count_anomalies(values, filled.tile)
 
-    def _add_to_preview(self, filled: _FilledTile) -> None:
+    def _add_to_preview(self, filled: FilledTile) -> None:
         latitude, longitude = self._positions(filled.tile)
         first = filled.values[self.inventory.columns[0]]
         self.preview_locations.append(
@@ -268,7 +208,7 @@ class _Flattening:
         )
         self.preview_values.append(first[latitude, longitude, self._preview_hour])
 
-    def _tables(self, filled: _FilledTile) -> Iterator[tuple[pa.Table, int]]:
+    def _tables(self, filled: FilledTile) -> Iterator[tuple[pa.Table, int]]:
         """Tables of about `ROW_GROUP_ROWS` rows, each with the number of the month's point-hours that it covers."""
         tile, hours = filled.tile, self.inventory.hours
         covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
@@ -338,15 +278,3 @@ class _Flattening:
         """Position of the hour to draw: the one nearest to the middle of the month."""
         middle = int(self.inventory.month.start.timestamp()) // 3600 + self.inventory.month.hours // 2
         return int(np.abs(self.inventory.hours - middle).argmin())
-
-
-@contextmanager
-def _open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, FieldReader]]:
-    """Open every netCDF file of the inventory, once."""
-    with ExitStack() as stack:
-        readers: dict[NetcdfFile, FieldReader] = {}
-        for piece in inventory.pieces:
-            if piece.file not in readers:
-                readers[piece.file] = FieldReader(piece.file)
-                stack.callback(readers[piece.file].close)
-        yield readers

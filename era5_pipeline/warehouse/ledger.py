@@ -19,9 +19,10 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.warehouse.attempts import last_attempts
 from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
-from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, LedgerFile, MonthContents
+from era5_pipeline.warehouse.ledger_entry import LedgerEntry, LedgerFile, MonthContents
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -53,7 +54,7 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
                 dropped.add(entry.month)
             else:
                 parts.setdefault(entry.month, []).append(entry)
-        attempts = _last_attempts(connection)
+        attempts = last_attempts(connection)
     return [
         MonthContents(month, tuple(parts.get(month, ())), attempts.get(month), is_dropped=month in dropped)
         for month in sorted(parts.keys() | dropped | attempts.keys())
@@ -89,6 +90,15 @@ def read_overlapping(
         sql.SQL("month = %(month)s AND dropped_at IS NULL AND location_ids && %(locations)s::int4multirange"),
         {"month": month.start.date(), "locations": multirange(locations)},
     )
+
+
+def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, ...]:
+    """Name the sources of the month's parts."""
+    rows = connection.execute(
+        "SELECT DISTINCT source FROM era5.ledger WHERE month = %s AND dropped_at IS NULL ORDER BY source",
+        (month.start.date(),),
+    ).fetchall()
+    return tuple(source for (source,) in rows)
 
 
 def locations_besides(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
@@ -276,40 +286,6 @@ def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> Non
         "UPDATE era5.ledger SET checked_at = now() WHERE month = %s AND part = %s",
         (entry.month.start.date(), entry.part),
     )
-
-
-def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
-    """Record, committed at once, that this connection begins to load the month; return the attempt's id."""
-    row = connection.execute(
-        "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
-        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
-        (month.start.date(),),
-    ).fetchone()
-    return int(row[0]) if row else 0
-
-
-def end_attempt(
-    connection: psycopg.Connection[Any], attempt: int, *, rows: int | None = None, error: str | None = None
-) -> None:
-    """Record how the attempt ended; if it succeeded, within the transaction of the load."""
-    connection.execute(
-        "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
-        "WHERE id = %s",
-        ("loaded" if error is None else "failed", rows, error, attempt),
-    )
-
-
-def _last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
-    """Read the last attempt of each month."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(
-            # Of other users' sessions, the server may show the pid alone: their backend_start is then NULL.
-            "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
-            "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
-            "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
-            "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
-        ).fetchall()
-    return {_month_of(row.pop("month")): Attempt(**row) for row in rows}
 
 
 def _month_of(day: date) -> Month:

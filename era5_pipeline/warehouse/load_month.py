@@ -15,6 +15,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
+from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
 from era5_pipeline.warehouse.changes import ReplacedPart, columns_changed, has_same_content, losses, taken_from
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
@@ -80,8 +81,8 @@ def load_month(
     otherwise one connection loads it, and the result's notes say why.
 
     Raises:
-        RefusedError: if generated data would replace real data, or less would replace more (unless `replace_more`):
-            fewer hours or variables, or another version in place of final data.
+        RefusedError: if generated data would be mixed with real data, or less would replace more: fewer hours or
+            variables, or another version in place of final data (unless `replace_more`).
         MonthLockedError: if another load of the month, or a reader that locks the table, did not finish in time.
         TransientError: if the connection was lost; the month is unchanged.
         WarehouseError: if the server refused; the month is unchanged.
@@ -95,7 +96,7 @@ def load_month(
             before = load.before
             if before is not None and not force and not before.is_cut and before.fingerprint == flat.fingerprint:
                 return load.keep_unchanged(before)
-            _require_no_real_data_lost(flat, load.overlapped)
+            _require_no_real_data(connection, flat)
             if not replace_more:
                 _require_no_losses(flat, load.overlapped)
             if before is not None and not force and has_same_content(before, flat):
@@ -188,7 +189,7 @@ class _Load:
     def _attempt(self) -> Iterator[int]:
         """Begin an attempt and yield its id; record its failure if the block raises."""
         month = self.flat.month
-        attempt = ledger.begin_attempt(self.connection, month)
+        attempt = begin_attempt(self.connection, month)
         try:
             with self.errors():
                 yield attempt
@@ -196,7 +197,7 @@ class _Load:
             error = name_lock_holder(self.connection, month, problem)
             # After a lost connection or on a full disk this may fail too: the attempt then shows as interrupted.
             with suppress(psycopg.Error):
-                ledger.end_attempt(self.connection, attempt, error=error.message)
+                end_attempt(self.connection, attempt, error=error.message)
             raise error from problem.__cause__
 
     def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None) -> None:
@@ -206,7 +207,7 @@ class _Load:
         ledger.write_entry(
             self.connection, self.flat, self.before, server=str(self.schema.server), load_seconds=load_seconds
         )
-        ledger.end_attempt(self.connection, attempt, rows=rows)
+        end_attempt(self.connection, attempt, rows=rows)
 
     def _loaded(self) -> Loaded:
         """The result of a load that left the rows as they were."""
@@ -282,14 +283,15 @@ def _require_all_rows(flat: FlatMonth, rows: int) -> None:
         )
 
 
-def _require_no_real_data_lost(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> None:
+def _require_no_real_data(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
+    """Refuse generated data in a month that has real data, at whatever places: nobody could tell them apart later."""
     if not source_kind(flat.raw.source).is_generated:
         return
-    for part in overlapped:
-        if not source_kind(part.source).is_generated:
+    for source in ledger.sources_of(connection, flat.month):
+        if not source_kind(source).is_generated:
             raise RefusedError(
-                f"{flat.month}: the table holds real data there (source {part.source}); generated sample data never "
-                "replaces it",
+                f"{flat.month}: the table holds real data (source {source}); generated sample data neither replaces "
+                "real data nor is mixed with it",
                 remedy="Choose the source (--source files --files-dir DIR), or another home or database.",
             )
 

@@ -73,7 +73,8 @@ def _measures_of_table(connection: psycopg.Connection[Any], flat: FlatMonth) -> 
             "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
     where = month_where(flat.month)
-    if locations_besides(connection, flat.month, flat.location_ids):
+    has_ledger = connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() == (True,)
+    if has_ledger and locations_besides(connection, flat.month, flat.location_ids):
         where += sql.SQL(" AND ") + locations_where(flat.location_ids)
     # Binary results: text would round float4 to fewer digits than it has.
     row = connection.execute(

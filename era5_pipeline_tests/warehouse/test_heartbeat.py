@@ -11,7 +11,7 @@ import pytest
 from era5_pipeline.model.errors import ServerUnreachableError
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.warehouse import heartbeat, ledger
+from era5_pipeline.warehouse import attempts, heartbeat
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.warehouse.loads import ask, wait_until
@@ -28,7 +28,7 @@ def _short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin_attempt(warehouse: Warehouse) -> int:
     with warehouse.connect() as connection:
         ensure_schema(connection)
-        return ledger.begin_attempt(connection, Month(2023, 7))
+        return attempts.begin_attempt(connection, Month(2023, 7))
 
 
 def recorded_rows(warehouse: Warehouse) -> Any:
@@ -55,7 +55,7 @@ def test_an_attempt_that_has_ended_is_not_changed(database_url: str) -> None:
     attempt = begin_attempt(warehouse)
     with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
         with warehouse.connect() as connection:
-            ledger.end_attempt(connection, attempt, rows=7)
+            attempts.end_attempt(connection, attempt, rows=7)
         heart.add(1000)
         time.sleep(0.3)
     assert recorded_rows(warehouse) == 7

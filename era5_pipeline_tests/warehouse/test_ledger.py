@@ -17,7 +17,8 @@ from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database
-from era5_pipeline.warehouse.ledger import begin_attempt, end_attempt, read_ledger, read_overlapping
+from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
+from era5_pipeline.warehouse.ledger import read_ledger, read_overlapping
 from era5_pipeline.warehouse.ledger_entry import LedgerFile
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema

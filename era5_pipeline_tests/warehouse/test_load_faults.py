@@ -35,6 +35,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, url_parameters, with_database
+from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
 from era5_pipeline_tests.flat_months import assert_holds
@@ -339,6 +340,7 @@ _LOADER = """
 import json, os, sys
 from era5_pipeline.flat.flat_month import FlatMonth
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 flat = FlatMonth.from_json(json.load(sys.stdin))
 load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
@@ -621,10 +623,13 @@ def test_a_reader_sees_every_version_of_the_month_whole_and_in_order(
 ) -> None:
     load_month(own_warehouse, old)
     with Reader(own_warehouse) as reader:
-        for flat in (large, old, large):
-            load_month(own_warehouse, flat)
+        for flat in (large, None, old, large):
+            if flat is None:
+                drop_month(own_warehouse, old.month)
+            else:
+                load_month(own_warehouse, flat)
             seen = len(reader.counts)
             wait_until(lambda seen=seen: len(reader.counts) > seen + 1 or reader.error is not None)  # type: ignore[misc]
     assert reader.error is None
-    assert [count for count, _ in groupby(reader.counts)] == [old.rows, large.rows, old.rows, large.rows]
+    assert [count for count, _ in groupby(reader.counts)] == [old.rows, large.rows, 0, old.rows, large.rows]
     assert max(reader.waits) < SECONDS_OF_A_READER, f"the longest wait was {max(reader.waits):.2f} s"

@@ -207,13 +207,16 @@ def sampled(flat: FlatMonth) -> FlatMonth:
 
 
 def test_generated_data_never_replaces_real_data(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    elsewhere = sampled(flat_months(north=40.0))
     real, generated = flat_months(), sampled(flat_months(seed=2))
     load_month(warehouse, generated)
     replaced = load_month(warehouse, real)
     assert [part.source for part in replaced.replaced] == ["sample"]
     for force, replace_more in ((False, False), (True, False), (True, True)):
-        with pytest.raises(RefusedError, match=r"2023-07: the table holds real data there \(source files\)"):
+        with pytest.raises(RefusedError, match=r"2023-07: the table holds real data \(source files\)"):
             load_month(warehouse, generated, force=force, replace_more=replace_more)
+        with pytest.raises(RefusedError, match="nor is mixed with it"):
+            load_month(warehouse, elsewhere, force=force, replace_more=replace_more)
     assert_holds(warehouse, real)
 
 

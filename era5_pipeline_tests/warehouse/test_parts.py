@@ -17,6 +17,7 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
+from era5_pipeline.warehouse.layouts.layout import delete_rows
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
@@ -135,6 +136,27 @@ def test_scattered_points_are_removed_and_replaced(warehouse: Warehouse, flat_mo
     assert_rows(warehouse, without(board, odd))
     load_month(warehouse, flat_months(points=(14, 14), hours=24, seed=3))
     assert_holds(warehouse, flat_months(points=(14, 14), hours=24, seed=3))
+
+
+def test_compressed_batches_are_deleted_without_decompressing_them(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
+    if host.layout != "columnstore":
+        pytest.skip("only the columnstore has batches")
+    flat = flat_months(points=(14, 14), hours=24, seed=2)
+    load_month(warehouse, flat)
+    ids = flat.location_ids.ids().tolist()
+    rectangles = LocationSet.of_area(Area.parse("10.25/20.25/9.75/21"))
+    scattered = LocationSet.of_ids([i for i in ids if sum(divmod(i - 1, 1440)) % 2])
+    for locations in (rectangles, scattered, flat.location_ids):
+        with warehouse.connect() as connection, connection.transaction(force_rollback=True):
+            delete_rows(connection, JULY, locations, by_ids=True)
+            # Decompressed rows would be in the chunk itself.
+            assert connection.execute("SELECT sum(pg_relation_size(c)) FROM show_chunks('weather') c").fetchone() == (
+                0,
+            )
+            left = connection.execute("SELECT count(*) FROM weather").fetchone()
+            assert left == (24 * (flat.locations - len(locations)),)
 
 
 def test_adjacent_months_of_other_areas_stay(warehouse: Warehouse, flat_months: FlatMonths) -> None:

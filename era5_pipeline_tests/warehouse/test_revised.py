@@ -223,7 +223,7 @@ def test_generated_data_with_the_same_values_do_not_confirm_real_data(
     real, generated = month_of(), month_of(source="sample")
     load_month(on_embedded, real)
     before = only_entry(on_embedded)
-    with pytest.raises(RefusedError, match="generated sample data never replaces it"):
+    with pytest.raises(RefusedError, match="generated sample data neither replaces"):
         load_month(on_embedded, generated)
     assert only_entry(on_embedded) == before
 

@@ -10,6 +10,7 @@ import pytest
 from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.errors import WarehouseError
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 
@@ -90,8 +91,9 @@ def test_changes_in_the_table_are_found(
     shared_warehouse: Warehouse, flat_months: FlatMonths, change: LiteralString, found: set[str]
 ) -> None:
     flat, neighbour = flat_months(points=(1, 2)), flat_months("2023-08", points=(1, 2))
-    load_month(shared_warehouse, flat, force=True, replace_more=True)
-    load_month(shared_warehouse, neighbour, replace_more=True)
+    for month in (flat, neighbour):
+        drop_month(shared_warehouse, month.month)
+        load_month(shared_warehouse, month)
     with shared_warehouse.connect() as connection:
         connection.execute(change)
     differences = verify_month(shared_warehouse, flat)
@@ -102,7 +104,8 @@ def test_changes_in_the_table_are_found(
 
 def test_a_difference_has_the_numbers_of_table_and_file(shared_warehouse: Warehouse, flat_months: FlatMonths) -> None:
     flat = flat_months()
-    load_month(shared_warehouse, flat, force=True, replace_more=True)
+    drop_month(shared_warehouse, flat.month)
+    load_month(shared_warehouse, flat)
     (difference,) = verify_month(shared_warehouse, replace(flat, rows=flat.rows - 1))
     assert difference == Difference("rows", None, table=flat.rows, file=flat.rows - 1)
     assert str(difference) == f"rows: {flat.rows} in the table, {flat.rows - 1} in the file"

@@ -49,9 +49,10 @@ def test_several_connections_load_the_whole_month_or_a_note_says_why_not(
 def test_months_loaded_by_one_and_by_two_connections_replace_each_other(
     partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
-    small = flat_months(points=(1, 2))
+    small = flat_months(points=(10, 20), hours=24)
     for flat, workers, used in ((large, 2, 2), (small, 2, 1), (large, 1, 1), (large, 2, 2), (large, 2, 2)):
-        assert load_month(partitions, flat, workers=workers, force=True).workers == used
+        loaded = load_month(partitions, flat, workers=workers, force=True, replace_more=True)
+        assert loaded.workers == used
         assert_holds(partitions, flat)
         assert staging_tables(partitions) == 0
     with partitions.connect() as connection:

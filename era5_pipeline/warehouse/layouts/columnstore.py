@@ -101,8 +101,11 @@ class Columnstore:
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
     ) -> tuple[str, ...]:
-        """Compress rows that are not compressed yet, vacuum, analyze, and free the space of replaced rows."""
-        del is_whole
+        """Compress rows that are not compressed yet, vacuum, analyze, and free the space of a replaced month.
+
+        Where other locations stay, the space of deleted batches is left for later ones: rewriting the chunk of 7.4
+        million rows, of which a hundredth was replaced, took 3 s.
+        """
         notes = []
         for chunk in chunks_of(connection, month):
             name = chunk.as_string(connection)
@@ -110,7 +113,7 @@ class Columnstore:
                 connection.execute("SELECT compress_chunk(%s::regclass, if_not_compressed => true)", (name,))
             for table in tables_of(connection, chunk):
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
-            if replaced and not _compact(connection, chunk):
+            if replaced and is_whole and not _compact(connection, chunk):
                 tables = ", ".join(table.as_string(connection) for table in tables_of(connection, chunk))
                 notes.append(
                     f"{month}: the space of the replaced rows is kept for its next replacement; to free it, when "

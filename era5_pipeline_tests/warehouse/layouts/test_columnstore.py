@@ -77,7 +77,7 @@ def test_without_direct_compress_a_month_is_compressed_afterwards(
     assert whole / large.rows < MAX_BYTES_PER_ROW
     assert compressed_chunks(warehouse) == 1
     assert_holds(warehouse, large)
-    for flat in (flat_months(seed=2), large):
+    for flat in (flat_months(points=(10, 20), seed=2), large):
         load_month(warehouse, flat)
         assert_holds(warehouse, flat)
         assert sizes(warehouse)[0] == 0

@@ -178,7 +178,7 @@ def test_a_detached_partition_is_not_dropped(partitions: Warehouse, flat_months:
 
 
 def test_a_long_reader_delays_a_replacement_but_no_other_reader(partitions: Warehouse, flat_months: FlatMonths) -> None:
-    old, new = flat_months(), flat_months(seed=2, points=(1, 1))
+    old, new = flat_months(), flat_months(seed=2)
     load_month(partitions, old)
     with psycopg.connect(partitions.url) as reader:
         reader.execute("SELECT count(*) FROM weather")
@@ -220,7 +220,7 @@ def test_a_reader_that_never_ends_is_named_in_the_error(partitions: Warehouse, f
 def test_long_readers_never_delay_a_hypertable(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:
     if host.layout == "partitions":
         return
-    old, new = flat_months(), flat_months(seed=2, points=(1, 1))
+    old, new = flat_months(), flat_months(seed=2)
     load_month(warehouse, old)
     with psycopg.connect(warehouse.url) as reader:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -245,8 +245,8 @@ def test_existing_chunks_that_overlap_months_are_used(
     for flat in flats:
         load_month(warehouse, flat)
     assert_holds(warehouse, *flats, flat_months("2020-01"))
-    load_month(warehouse, flat_months("2023-07", seed=2, points=(1, 1)))
-    assert_holds(warehouse, flats[0], flats[1], flat_months("2023-07", seed=2, points=(1, 1)), flat_months("2020-01"))
+    load_month(warehouse, flat_months("2023-07", seed=2))
+    assert_holds(warehouse, flats[0], flats[1], flat_months("2023-07", seed=2), flat_months("2020-01"))
 
 
 def test_space_of_deleted_rows_is_reused(warehouse: Warehouse, host: Host, flat_months: FlatMonths) -> None:

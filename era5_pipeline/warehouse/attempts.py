@@ -1,0 +1,47 @@
+"""Attempts to load a month: recorded before the load begins, so that an interrupted one leaves a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from era5_pipeline.model.months import Month
+from era5_pipeline.warehouse.ledger_entry import Attempt
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
+    """Record, committed at once, that this connection begins to load the month; return the attempt's id."""
+    row = connection.execute(
+        "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
+        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
+        (month.start.date(),),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def end_attempt(
+    connection: psycopg.Connection[Any], attempt: int, *, rows: int | None = None, error: str | None = None
+) -> None:
+    """Record how the attempt ended; if it succeeded, within the transaction of the load."""
+    connection.execute(
+        "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
+        "WHERE id = %s",
+        ("loaded" if error is None else "failed", rows, error, attempt),
+    )
+
+
+def last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
+    """Read the last attempt of each month."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(
+            # Of other users' sessions, the server may show the pid alone: their backend_start is then NULL.
+            "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
+            "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
+            "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
+            "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
+        ).fetchall()
+    return {Month(day.year, day.month): Attempt(**row) for row in rows for day in [row.pop("month")]}
