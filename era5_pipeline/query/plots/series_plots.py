@@ -347,9 +347,18 @@ def _draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> boo
 
 
 def _draw_amounts(axes: Axes, values: Values, colour: str) -> None:
-    """Draw amounts of single hours as thin bars at their own times, with a dot at zero for each that is dry."""
-    axes.vlines(values.times, 0.0, values.values, color=colour, linewidth=1.2 if values.times.size < 400 else 0.6)
-    axes.plot(values.times, np.zeros(values.times.size), ".", color=colour, markersize=2.0, clip_on=False, zorder=3)
+    """Draw amounts of single hours as thin bars at their own times, and a line at zero where there are values."""
+    # One line up and down again, broken after each bar: much faster than a line for each.
+    at = np.repeat(values.times, 3)
+    heights = np.stack((np.zeros(values.times.size), values.values, np.full(values.times.size, np.nan)), axis=1)
+    is_dense = values.times.size > _MOST_DOTS
+    for piece in _pieces(len(at)):
+        axes.plot(at[piece], heights.reshape(-1)[piece], color=colour, linewidth=0.6 if is_dense else 1.2)
+    if not is_dense:
+        axes.plot(values.times, np.zeros(values.times.size), ".", color=colour, markersize=2.0, clip_on=False, zorder=3)
+    breaks = np.flatnonzero(values.is_after_gap) + 1
+    known = np.insert(np.zeros(values.times.size), breaks, np.nan)
+    axes.plot(np.insert(values.times, breaks, values.times[breaks]), known, color=colour, linewidth=1.0)
     axes.set_ylim(0.0, max(float(values.values.max()) * 1.08, 0.1))
 
 
