@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
 # A ledger that is missing, was made by an older version, or is not this user's to read.
-_NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
+NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
 _EARTH_RADIUS_KM = 6371.0
 # How many spans of months a message names.
 _SHOWN_SPANS = 6
@@ -51,7 +51,7 @@ def months_held(
     parameters = {"location_ids": None if locations is None else multirange(locations)}
     try:
         rows = connection.execute(read_sql("months_held"), parameters).fetchall()
-    except _NO_LEDGER:
+    except NO_LEDGER:
         return {}
     return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
 
@@ -63,7 +63,7 @@ def places_held(
     parameters = {"month": month.start.date() if month else None, "column": column}
     try:
         row = connection.execute(read_sql("places_held"), parameters).fetchone()
-    except _NO_LEDGER:
+    except NO_LEDGER:
         return LocationSet()
     return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
 
