@@ -18,6 +18,7 @@ from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
 from era5_pipeline.flat.kept_inventory import InventoryKeeper
 from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.query.plots import preview_map
@@ -243,21 +244,22 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
 
 
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
-    """Whether a part of the month, of which no location was taken out, is what the source has now."""
-    whole = [part for part in parts if not part.is_cut]
-    raw = source.known(month) if whole else None
+    """Whether a part of the month is what the source has now."""
+    raw = source.known(month) if parts else None
     if raw is not None:
-        return month_fingerprint(raw) in {part.fingerprint for part in whole}
+        return month_fingerprint(raw) in {part.fingerprint for part in parts if not part.is_cut}
     if not source_kind(source.name).is_service or settings.refetch:
         return False
-    # The raw files and their notes were deleted: requesting the month again would only wait in the queue for nothing.
-    wanted = settings.wanted_variables or VARIABLES
+    # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
+    # wanted is a part of a larger area.
+    wanted = {variable.column for variable in settings.wanted_variables or VARIABLES}
+    area = None if settings.wanted_area is None else LocationSet.of_area(settings.wanted_area)
     return any(
         part.state == "loaded"
         and part.source == source.name
-        and part.area == (None if settings.wanted_area is None else str(settings.wanted_area))
-        and part.column_names == tuple(variable.column for variable in wanted)
-        for part in whole
+        and wanted <= set(part.column_names)
+        and (area.is_subset_of(part.location_ids) if area is not None else part.area is None and not part.is_cut)
+        for part in parts
     )
 
 

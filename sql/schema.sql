@@ -53,6 +53,18 @@ COMMENT ON COLUMN era5.ledger.expver IS 'Hours per version and column: 0001 fina
 COMMENT ON COLUMN era5.ledger.columns IS 'Facts per column that the files hold; the other columns are NULL';
 COMMENT ON COLUMN era5.ledger.missing_hours IS
     'Runs of hours by column at which any of the locations lacks a value, for the columns that lack some';
+COMMENT ON COLUMN era5.ledger.month IS 'The month''s first day';
+COMMENT ON COLUMN era5.ledger.rows IS 'Rows of the month in weather';
+COMMENT ON COLUMN era5.ledger.locations IS 'Grid points that have rows';
+COMMENT ON COLUMN era5.ledger.hours IS 'Hours that have rows';
+COMMENT ON COLUMN era5.ledger.hours_expected IS 'Hours of the month, in UTC: 672 to 744';
+COMMENT ON COLUMN era5.ledger.source IS 'Where the files came from: cds, arco, files or sample';
+COMMENT ON COLUMN era5.ledger.area IS 'The rectangle asked for, NORTH/WEST/SOUTH/EAST in degrees; NULL: all that the source holds';
+COMMENT ON COLUMN era5.ledger.files IS 'The files that the rows were made from: path, bytes and SHA-256';
+COMMENT ON COLUMN era5.ledger.warnings IS 'What was odd about the files, in words';
+COMMENT ON COLUMN era5.ledger.raw_bytes IS 'Size of those files, in bytes';
+COMMENT ON COLUMN era5.ledger.flat_bytes IS 'Size of the flat file of rows, in bytes';
+COMMENT ON COLUMN era5.ledger.seconds IS 'Seconds that each stage took: raw, flat, load';
 COMMENT ON COLUMN era5.ledger.versions IS 'Versions of the software that made and loaded the rows';
 COMMENT ON COLUMN era5.ledger.fingerprint IS 'The same for the same files and request: if it is equal, nothing changed';
 COMMENT ON COLUMN era5.ledger.loaded_at IS 'When the rows were written; a month that is confirmed keeps it';
@@ -109,10 +121,12 @@ CREATE INDEX IF NOT EXISTS load_attempt_month ON era5.load_attempt (month, id DE
 
 COMMENT ON TABLE era5.load_attempt IS
     'One row per attempt to load a month; running although its backend has ended means interrupted';
-
--- The id of a point on ERA5's grid, as in weather.location_id: era5.location_id(-30, 30.25) is 346441.
-CREATE OR REPLACE FUNCTION era5.location_id(latitude double precision, longitude double precision)
-RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT (round((latitude + 90) / 0.25) * 1440
-            + (round((longitude + 179.75) / 0.25)::int + 1440) % 1440 + 1)::int
-$$;
+COMMENT ON COLUMN era5.load_attempt.id IS 'Ascending in the order of the attempts';
+COMMENT ON COLUMN era5.load_attempt.month IS 'The month''s first day';
+COMMENT ON COLUMN era5.load_attempt.started_at IS 'When it began';
+COMMENT ON COLUMN era5.load_attempt.finished_at IS 'When it ended; NULL: not yet, or interrupted';
+COMMENT ON COLUMN era5.load_attempt.outcome IS 'running, loaded or failed';
+COMMENT ON COLUMN era5.load_attempt.error IS 'Why it failed';
+COMMENT ON COLUMN era5.load_attempt.rows IS 'Rows sent so far; once loaded, the rows of the month';
+COMMENT ON COLUMN era5.load_attempt.backend_pid IS 'The process of the session that loads, on the server';
+COMMENT ON COLUMN era5.load_attempt.backend_start IS 'When that session began: numbers of processes are used again';

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg import errors as pg
+from psycopg import sql
 
 from era5_pipeline.flat.formats import COLUMNS
 from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.model.variables import VARIABLES, Variable
 from era5_pipeline.postgres.connect import Server, describe_server
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.sql_files import read_sql
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 _SCHEMA_LOCK = 0
 _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
 
+# Comments and functions are no reason to keep a load waiting for a lock: the next load tries again.
+_DESCRIBE_LOCK_MS = 1000
+
 _TYPES = dict.fromkeys(COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
 
 
@@ -38,6 +45,8 @@ class Schema:
 
 def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
     """Create the extension (if the server offers it), the ledger and the table, unless they exist.
+
+    Comments and functions that a database from an earlier version lacks are added, if the user may.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
@@ -73,7 +82,46 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
         connection.execute(read_sql("schema"))
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
-    return Schema(server, _existing_layout(connection, server))
+    schema = Schema(server, _existing_layout(connection, server))
+    # Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
+    with suppress(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable):
+        _describe(connection)
+    return schema
+
+
+def _describe(connection: psycopg.Connection[Any]) -> None:
+    """Add the comments and functions that are missing; usually that is one query."""
+    row = connection.execute(read_sql("missing_objects")).fetchone()
+    ledger_lacks_some, functions_are_missing, uncommented = row if row is not None else (False, False, [])
+    # Others may have added columns to the table.
+    weather_lacks_some = not {"", *COLUMNS}.isdisjoint(uncommented)
+    if not (ledger_lacks_some or functions_are_missing or weather_lacks_some):
+        return
+    with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_DESCRIBE_LOCK_MS}ms",))
+        if ledger_lacks_some:
+            connection.execute(read_sql("schema"))
+        if functions_are_missing:
+            connection.execute(read_sql("functions"))
+        if weather_lacks_some:
+            connection.execute(weather_comments())
+
+
+def weather_comments() -> sql.Composed:
+    """Compose the statements that comment the table and its columns."""
+    variables = [
+        sql.SQL("COMMENT ON COLUMN weather.{} IS {};").format(
+            sql.Identifier(variable.column), sql.Literal(_comment_on(variable))
+        )
+        for variable in VARIABLES
+    ]
+    return sql.SQL(read_sql("weather_comments")).format(variables=sql.SQL("\n").join(variables))
+
+
+def _comment_on(variable: Variable) -> str:
+    # The descriptions of totals say of which hour they are.
+    when = "" if variable.step_type == "accum" else ", at that instant"
+    return f"{variable.description}{when}; {variable.unit}. ERA5: {variable.short_name}"
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:

@@ -80,8 +80,9 @@ def test_preliminary_month_is_revised_once_it_is_final(home: Home, server: CdsSe
     assert "what differs: temperature_2m" in printed
     entry = home.months()[str(NEWEST)]
     assert entry["version"] == "final"
-    assert entry["preliminary_hours"] == {}
-    assert entry["revision"]["columns_changed"] == ["temperature_2m"]
+    (part,) = entry["parts"]
+    assert part["preliminary_hours"] == {}
+    assert part["revision"]["columns_changed"] == ["temperature_2m"]
     assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5("status").out
     assert "no month with preliminary hours" in era5("revise", "--after-months", "0").out
 
@@ -91,8 +92,10 @@ def test_loaded_month_is_not_requested_again_without_its_files(home: Home, serve
     shutil.rmtree(home.path / "raw")
     assert era5("load", "--from", "2020-02").out.count("unchanged") == 1
     assert len(server.submissions) == 1
-    # The table has no rows of another area.
-    era5("load", "--from", "2020-02", "--area", "-6/106/-6/106")
+    # A smaller area is in the table already, another one is not.
+    assert era5("load", "--from", "2020-02", "--area", "-6/106/-6/106").out.count("unchanged") == 1
+    assert len(server.submissions) == 1
+    assert "kept 9 other places" in era5("load", "--from", "2020-02", "--area", "-5/100/-5/100").out
     assert len(server.submissions) == 2
 
 

@@ -1,8 +1,9 @@
-"""What is created in a database, what it may contain already, and which users may load."""
+"""What is created in a database and described there, what it may contain already, and which users may load."""
 
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -14,6 +15,7 @@ from psycopg import sql
 from era5_pipeline.flat.formats import COLUMNS
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
@@ -234,7 +236,149 @@ def test_a_read_only_server_is_refused(warehouse: Warehouse, flat_months: FlatMo
     assert_holds(warehouse, flat_months())
 
 
-# The SQL function era5.location_id
+# Comments
+
+# Tables and views of the project, whatever they are called: all of its schema, and the table weather.
+_OWN_RELATIONS = """
+    SELECT c.oid, c.oid::regclass::text AS name FROM pg_class c
+    WHERE c.relkind IN ('r', 'p', 'v', 'm')
+      AND (c.relnamespace = to_regnamespace('era5') OR c.oid = to_regclass('weather'))
+"""
+
+
+def uncommented(warehouse: Warehouse) -> list[str]:
+    """List the project's tables, views, columns and functions without a comment."""
+    with psycopg.connect(warehouse.url) as connection:
+        rows = connection.execute(
+            f"WITH own AS ({_OWN_RELATIONS}) "
+            "SELECT name FROM own WHERE coalesce(obj_description(oid, 'pg_class'), '') = '' "
+            "UNION ALL SELECT format('%I.%I', name, attname) FROM own JOIN pg_attribute ON attrelid = oid "
+            "AND attnum > 0 AND NOT attisdropped WHERE coalesce(col_description(attrelid, attnum), '') = '' "
+            "UNION ALL SELECT oid::regprocedure::text FROM pg_proc "
+            "WHERE pronamespace = to_regnamespace('era5') AND obj_description(oid, 'pg_proc') IS NULL"
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+def comments_of(warehouse: Warehouse, relation: str) -> list[tuple[str, str, str]]:
+    """List number and text of the relation's comments, and the transaction that wrote each."""
+    with psycopg.connect(warehouse.url) as connection:
+        return connection.execute(
+            "SELECT objsubid::text, description, xmin::text FROM pg_description "
+            "WHERE objoid = to_regclass(%s) AND classoid = 'pg_class'::regclass ORDER BY 1",
+            (relation,),
+        ).fetchall()
+
+
+def remove_descriptions(warehouse: Warehouse) -> None:
+    """Make the database one of version 0.1.0, which had few comments, and one function."""
+    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+        relations = connection.execute(f"SELECT name FROM ({_OWN_RELATIONS}) AS own").fetchall()
+        for (name,) in relations:
+            relation = sql.SQL(name)
+            kind = connection.execute("SELECT relkind FROM pg_class WHERE oid = %s::regclass", (name,)).fetchone()
+            connection.execute(
+                sql.SQL("COMMENT ON {} {} IS NULL").format(sql.SQL("VIEW" if kind == ("v",) else "TABLE"), relation)
+            )
+            for (column,) in connection.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0", (name,)
+            ).fetchall():
+                connection.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS NULL").format(relation, sql.Identifier(column)))
+        connection.execute("DROP FUNCTION era5.location_id, era5.at, era5.refuse_coordinates")
+        connection.execute(
+            "CREATE FUNCTION era5.location_id(latitude double precision, longitude double precision) "
+            "RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT 1'"
+        )
+
+
+def test_everything_has_a_comment(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    assert uncommented(warehouse) == []
+
+
+def test_comments_of_variables_say_unit_hour_and_name(warehouse: Warehouse) -> None:
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+        for variable in VARIABLES:
+            row = connection.execute(
+                "SELECT col_description(attrelid, attnum) FROM pg_attribute "
+                "WHERE attrelid = 'weather'::regclass AND attname = %s",
+                (variable.column,),
+            ).fetchone()
+            assert row is not None
+            assert f"; {variable.unit}." in row[0]
+            assert variable.short_name in row[0]
+            assert ("hour that ends" in row[0]) == (variable.step_type == "accum")
+            assert ("at that instant" in row[0]) == (variable.step_type == "instant")
+
+
+def test_the_comment_on_location_id_has_its_formula(warehouse: Warehouse) -> None:
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+    text = next(text for number, text, _ in comments_of(warehouse, "weather") if number == "2")
+    formula = text.split(": ")[1].split(", or")[0]
+    with warehouse.connect() as connection:
+        places = "(VALUES (-90.0, -179.75), (90.0, 180.0), (0.0, 0.0), (51.5, -0.25)) AS place (latitude, longitude)"
+        rows = connection.execute(f"SELECT {formula} = era5.at(latitude, longitude) FROM {places}").fetchall()
+    assert rows == [(True,)] * 4
+
+
+def test_a_database_of_an_earlier_version_gets_comments_and_functions(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load_month(warehouse, flat_months())
+    remove_descriptions(warehouse)
+    assert len(uncommented(warehouse)) > len(COLUMNS)
+    load_month(warehouse, flat_months("2023-08"))
+    assert uncommented(warehouse) == []
+    with warehouse.connect() as connection:
+        assert connection.execute("SELECT era5.at(-30, 30.25), era5.location_id(-30, 30.25)").fetchone() == (
+            346441,
+            346441,
+        )
+    assert_holds(warehouse, flat_months(), flat_months("2023-08"))
+
+
+def test_comments_are_written_once(warehouse: Warehouse) -> None:
+    """Also if others added columns, which have no comment."""
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+        connection.execute("ALTER TABLE weather ADD COLUMN speed real")
+        written = [comments_of(warehouse, name) for name in ("weather", "era5.ledger", "era5.load_attempt")]
+        assert all(written)
+        ensure_schema(connection)
+    assert [comments_of(warehouse, name) for name in ("weather", "era5.ledger", "era5.load_attempt")] == written
+
+
+def test_a_user_who_is_not_the_owner_leaves_comments_to_the_owner(warehouse: Warehouse, host_url: str) -> None:
+    with warehouse.connect() as connection:
+        layout = ensure_schema(connection).layout
+    remove_descriptions(warehouse)
+    with fresh_role(host_url) as role:
+        with psycopg.connect(warehouse.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("GRANT USAGE ON SCHEMA era5 TO {}").format(sql.Identifier(role)))
+        with Warehouse(as_role(warehouse.url, role)).connect() as connection:
+            assert ensure_schema(connection).layout == layout
+        release(warehouse, role)
+    assert len(uncommented(warehouse)) > len(COLUMNS)
+
+
+def test_comments_wait_for_a_locked_table_no_longer_than_a_second(warehouse: Warehouse) -> None:
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+    remove_descriptions(warehouse)
+    with psycopg.connect(warehouse.url) as other, warehouse.connect() as connection:
+        other.execute("LOCK TABLE weather IN SHARE UPDATE EXCLUSIVE MODE")
+        started = time.monotonic()
+        ensure_schema(connection)
+        assert time.monotonic() - started < 10
+        assert "weather" in uncommented(warehouse)
+        other.rollback()
+        ensure_schema(connection)
+    assert uncommented(warehouse) == []
+
+
+# The SQL functions era5.at and era5.location_id
 
 
 @pytest.fixture(scope="module")
@@ -245,8 +389,13 @@ def located(server_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def location_id(connection: psycopg.Connection[Any], latitude: float, longitude: float) -> int:
-    row = connection.execute("SELECT era5.location_id(%s::float8, %s::float8)", (latitude, longitude)).fetchone()
+    row = connection.execute(
+        "SELECT era5.at(lat, lon), era5.location_id(lat, lon) "
+        "FROM (VALUES (%s::float8, %s::float8)) AS place (lat, lon)",
+        (latitude, longitude),
+    ).fetchone()
     assert row is not None
+    assert row[0] == row[1]
     return int(row[0])
 
 
@@ -260,7 +409,7 @@ def location_id(connection: psycopg.Connection[Any], latitude: float, longitude:
 def test_location_id_in_sql_is_that_of_the_grid(
     located: psycopg.Connection[Any], latitude_steps: int, longitude_steps: int
 ) -> None:
-    """Longitudes may be any multiple: -180, 180 and 540 are the same meridian, as are 0 and 360."""
+    """-180 and 180 are the same meridian, as are 0 and 360."""
     latitude, longitude = latitude_steps / 4, longitude_steps / 4
     expected = grid.nearest_location(latitude, longitude).location_id
     assert location_id(located, latitude, longitude) == expected
@@ -277,3 +426,34 @@ def test_location_id_in_sql_is_that_of_the_nearest_grid_point(
     located: psycopg.Connection[Any], latitude: float, longitude: float
 ) -> None:
     assert location_id(located, latitude, longitude) == grid.nearest_location(latitude, longitude).location_id
+
+
+@pytest.mark.parametrize(
+    "coordinates", ["106.75, -6.25", "-90.001, 0", "0, 360.001", "0, -180.001", "'NaN', 0", "0, 'NaN'", "'Infinity', 0"]
+)
+def test_coordinates_out_of_range_are_an_error(located: psycopg.Connection[Any], coordinates: str) -> None:
+    for function in ("at", "location_id"):
+        query = f"SELECT era5.{function}({coordinates})"
+        with pytest.raises(psycopg.errors.NumericValueOutOfRange, match="is out of range") as raised:
+            located.execute(query)
+        assert "the latitude first, from -90 to 90" in str(raised.value.diag.message_hint)
+
+
+def test_unknown_coordinates_have_no_location(located: psycopg.Connection[Any]) -> None:
+    row = located.execute(
+        "SELECT era5.at(NULL, 1), era5.at(1, NULL), era5.at(NULL, 1000), era5.location_id(NULL, NULL)"
+    )
+    assert row.fetchone() == (None, None, None, None)
+
+
+def test_the_functions_are_inlined(located: psycopg.Connection[Any]) -> None:
+    """The planner sees a constant for constants, for anything else the arithmetic."""
+    for function in ("at", "location_id"):
+        query = f"EXPLAIN VERBOSE SELECT era5.{function}(51.5, 0)"
+        assert [line for (line,) in located.execute(query) if "Output" in line] == ["  Output: 815760"]
+        query = (
+            f"EXPLAIN VERBOSE SELECT era5.{function}(lat, lon) FROM (VALUES (51.5, 0.0), (52, 1)) AS place (lat, lon)"
+        )
+        plan = "\n".join(line for (line,) in located.execute(query))
+        assert f"era5.{function}(" not in plan
+        assert "1440" in plan

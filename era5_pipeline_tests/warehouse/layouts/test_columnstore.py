@@ -67,6 +67,19 @@ def test_direct_compress_writes_one_batch_per_location(warehouse: Warehouse, lar
     assert counts == [(744, large.locations)]
 
 
+def test_an_aggregate_of_a_month_is_computed_on_batches(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    """TimescaleDB does so for a month by several processes only if its chunk is partial (docs/decisions.md)."""
+    # More batches than one process would be planned for, and few hours, so that they are made quickly.
+    load_month(warehouse, flat_months(points=(50, 60), names=("t2m",), hours=24))
+    with psycopg.connect(warehouse.url) as connection:
+        for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            connection.execute("SELECT set_config(%s, '0', false)", (name,))
+        month = "time >= '2023-07-01Z' AND time < '2023-08-01Z'"
+        plan = connection.execute(f"EXPLAIN SELECT avg(temperature_2m) FROM weather WHERE {month}").fetchall()
+    assert any("Gather" in line for (line,) in plan)
+    assert any("VectorAgg" in line for (line,) in plan)
+
+
 def test_without_direct_compress_a_month_is_compressed_afterwards(
     warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,26 @@ def test_a_partition_is_frozen_analyzed_and_indexed_once(partitions: Warehouse, 
     ]
 
 
+def test_a_partition_gets_the_columns_that_a_user_added_to_the_index(
+    partitions: Warehouse, flat_months: FlatMonths
+) -> None:
+    """It has them before the exchange: built during it, readers would wait."""
+    load_month(partitions, flat_months("2023-06"))
+    with partitions.connect() as connection:
+        connection.execute("DROP INDEX weather_location_id_idx")
+        connection.execute(
+            "CREATE INDEX ON weather USING brin (location_id, latitude, longitude) WITH (pages_per_range = 16)"
+        )
+    load_month(partitions, flat_months())
+    with partitions.connect() as connection:
+        for table in ("weather_2023_06", "weather_2023_07"):
+            rows = connection.execute(
+                "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = %s::regclass", (table,)
+            ).fetchall()
+            assert ["brin (location_id, latitude, longitude)" in text for (text,) in rows] == [True]
+    assert_holds(partitions, flat_months("2023-06"), flat_months())
+
+
 def test_staging_tables_of_a_killed_load_are_dropped(partitions: Warehouse, flat_months: FlatMonths) -> None:
     load_month(partitions, flat_months())
     with partitions.connect() as connection:

@@ -1,0 +1,327 @@
+"""The SQL of the README, and the snippets of docs/clients.md, on every layout.
+
+Each query's answer is compared with the files it came from, and its plan looked at. The text is that of the documents,
+so that it cannot differ from what is tested. A snippet whose libraries are not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+import zipfile
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import netCDF4
+import numpy as np
+import psycopg
+import pytest
+
+from era5_pipeline.model import grid
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.servers import fresh_database
+from era5_pipeline_tests.sql_plans import scans_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SERIES, MEANS, TOTALS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
+CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+(LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
+PSYCOPG, PANDAS, POLARS, DUCKDB = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
+OF_A_PLACE = {"lateral": LATERAL, "series": SERIES, "means": MEANS, "totals": TOTALS, "extreme": EXTREME}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DOHA = (25.25, 51.5)
+_NORWAY = (60.25, 7.0)
+
+# Of the months for plans: so many places that no server thinks a scan of all cheaper, few hours.
+PLACES = (50, 60)
+MONTH_ROWS = 50 * 60 * 24
+
+
+class Field:
+    """A variable of a real file, read without the pipeline, in the units of the table."""
+
+    def __init__(self, path: Path, name: str, time: str, scale: float, offset: float) -> None:
+        with netCDF4.Dataset(path) as file:
+            self.latitudes = np.asarray(file["latitude"][:], dtype=np.float64)
+            self.longitudes = np.asarray(file["longitude"][:], dtype=np.float64)
+            stamps = netCDF4.num2date(file[time][:], file[time].units, only_use_cftime_datetimes=False)
+            self.times = [_EPOCH + (stamp - datetime(1970, 1, 1)) for stamp in list(stamps)]  # type: ignore[arg-type]  # noqa: DTZ001
+            self.values: npt.NDArray[np.float64] = np.asarray(file[name][:], dtype=np.float64) * scale + offset
+
+    def at(self, place: tuple[float, float]) -> dict[datetime, float]:
+        row = int(np.flatnonzero(self.latitudes == place[0])[0])
+        column = int(np.flatnonzero(self.longitudes == place[1])[0])
+        return dict(zip(self.times, self.values[:, row, column].tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def gulf(tmp_path_factory: pytest.TempPathFactory) -> Field:
+    folder = tmp_path_factory.mktemp("gulf")
+    with zipfile.ZipFile(ROOT / "data" / "era5" / "gulf-2023" / "era5_t2m_2023.zip") as archive:
+        (name,) = archive.namelist()
+        return Field(folder / archive.extract(name, folder), "t2m", "valid_time", 1.0, -273.15)
+
+
+@pytest.fixture(scope="module")
+def norway() -> Field:
+    return Field(ROOT / "data" / "era5" / "norway-2018-10-packed" / "SURF_201810.nc", "tp", "time", 1000.0, 0.0)
+
+
+@pytest.fixture(scope="session")
+def demo_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
+    """What the demo loads, without the hour of the whole globe."""
+    data, home = ROOT / "data" / "era5", tmp_path_factory.mktemp("demo")
+    gulf, norway = data / "gulf-2023" / "era5_t2m_2023.zip", data / "norway-2018-10-packed" / "SURF_201810.nc"
+    months = [era5_files.flatten([gulf], f"2023-{number:02d}", home) for number in range(1, 13)]
+    return [*months, era5_files.flatten([norway], "2018-10", home)]
+
+
+@pytest.fixture(scope="module")
+def demo(shared_warehouse: Warehouse, demo_months: list[FlatMonth]) -> Warehouse:
+    for flat in demo_months:
+        load_month(shared_warehouse, flat)
+    return shared_warehouse
+
+
+@pytest.fixture(scope="module")
+def wide(host_url: str, flat_months: FlatMonths) -> Iterator[Warehouse]:
+    """Months of many places and few hours, around those of the README, and one month before."""
+    gulf = {"points": PLACES, "north": 31.0, "west": 44.0, "names": ("t2m",), "hours": 24}
+    norway = {"points": PLACES, "north": 66.0, "west": 0.0, "names": ("tp",), "hours": 24}
+    with fresh_database(host_url) as url:
+        warehouse = Warehouse(url)
+        for month, of in (("2023-05", gulf), ("2023-07", gulf), ("2018-10", norway)):
+            load_month(warehouse, flat_months(month, **cast("dict[str, Any]", of)))
+        yield warehouse
+
+
+def answer(warehouse: Warehouse, query: str, zone: str = "Asia/Kolkata") -> list[tuple[Any, ...]]:
+    """Run the query as a user would whose session is not in UTC."""
+    with psycopg.connect(warehouse.url, options=f"-c TimeZone={zone}") as connection:
+        return connection.execute(query, binary=True).fetchall()
+
+
+def day_of(time: datetime) -> datetime:
+    return time.replace(hour=0)
+
+
+def in_july(time: datetime) -> bool:
+    return (time.year, time.month) == (2023, 7)
+
+
+def by_day(values: dict[datetime, float]) -> dict[datetime, list[float]]:
+    days: dict[datetime, list[float]] = {}
+    for time, value in values.items():
+        days.setdefault(day_of(time), []).append(value)
+    return days
+
+
+def test_the_series_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+    expected = {time: value for time, value in gulf.at(_DOHA).items() if in_july(time)}
+    rows = answer(demo, SERIES)
+    assert [time for time, _ in rows] == sorted(expected)
+    assert len(rows) == 744
+    np.testing.assert_allclose([value for _, value in rows], [expected[time] for time, _ in rows], rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["day", "month"])
+def test_the_means_are_those_of_the_file(demo: Warehouse, gulf: Field, unit: str) -> None:
+    groups: dict[datetime, list[float]] = {}
+    for time, value in gulf.at(_DOHA).items():
+        groups.setdefault(day_of(time) if unit == "day" else day_of(time).replace(day=1), []).append(value)
+    rows = answer(demo, MEANS.replace("'day'", f"'{unit}'"))
+    assert [row[0] for row in rows] == sorted(groups)
+    assert len(rows) == (365 if unit == "day" else 12)
+    expected = [(float(np.mean(groups[row[0]])), min(groups[row[0]]), max(groups[row[0]])) for row in rows]
+    np.testing.assert_allclose(np.array([row[1:] for row in rows]), np.array(expected), rtol=1e-6)
+
+
+def test_the_totals_are_those_of_the_file(demo: Warehouse, norway: Field) -> None:
+    """A day's last hour ends at 00:00 of the next day. The last one of October is in November, which is not loaded."""
+    totals: dict[datetime, float] = {}
+    for time, value in norway.at(_NORWAY).items():
+        if time > datetime(2018, 10, 1, tzinfo=UTC):
+            day = day_of(time - timedelta(hours=1))
+            totals[day] = totals.get(day, 0.0) + value
+    rows = answer(demo, TOTALS)
+    assert [day for day, _ in rows] == sorted(totals)
+    assert len(rows) == 31
+    # The file is packed: its numbers are exact, but not those of float32.
+    np.testing.assert_allclose([total for _, total in rows], [totals[day] for day, _ in rows], rtol=1e-4, atol=1e-3)
+    assert max(totals.values()) > 30  # the flood of 14 October 2018
+
+
+def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+    north_to_south = (gulf.latitudes >= 24.5) & (gulf.latitudes <= 26)
+    west_to_east = (gulf.longitudes >= 50.5) & (gulf.longitudes <= 51.75)
+    assert 0 < north_to_south.sum() < gulf.latitudes.size
+    assert 0 < west_to_east.sum() < gulf.longitudes.size
+    inside = gulf.values[:, north_to_south][:, :, west_to_east]
+    weights = np.cos(np.radians(gulf.latitudes[north_to_south]))[None, :, None] * np.ones_like(inside)
+    days: dict[datetime, list[int]] = {}
+    for index, time in enumerate(gulf.times):
+        if in_july(time):
+            days.setdefault(day_of(time), []).append(index)
+    rows = answer(demo, BOX)
+    assert [day for day, _ in rows] == sorted(days)
+    expected = [np.average(inside[days[day]], weights=weights[days[day]]) for day, _ in rows]
+    np.testing.assert_allclose([mean for _, mean in rows], expected, rtol=1e-6)
+
+
+def test_the_map_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+    rows = answer(demo, MAP)
+    hour = gulf.times.index(datetime(2023, 7, 15, 12, tzinfo=UTC))
+    places = [
+        (latitude, longitude) for latitude in sorted(gulf.latitudes, reverse=True) for longitude in gulf.longitudes
+    ]
+    assert [row[:2] for row in rows] == places
+    assert gulf.latitudes[0] > gulf.latitudes[1]  # as in the query's order
+    np.testing.assert_allclose([row[2] for row in rows], gulf.values[hour].reshape(-1), rtol=1e-6)
+
+
+def test_the_extreme_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+    values = gulf.at(_DOHA)
+    ((time, value),) = answer(demo, EXTREME)
+    assert value == pytest.approx(max(values.values()), rel=1e-6)
+    assert values[time] == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("query", [SERIES, MEANS, TOTALS, BOX, MAP, EXTREME])
+def test_answers_do_not_depend_on_the_time_zone_of_the_session(demo: Warehouse, query: str) -> None:
+    east, west = (answer(demo, query, zone) for zone in ("Asia/Kolkata", "America/New_York"))
+    assert len(east) == len(west) > 0
+    for row, same in zip(east, west, strict=True):
+        # Parallel workers add in any order.
+        assert list(row) == [pytest.approx(value) if isinstance(value, float) else value for value in same]
+
+
+# Plans
+
+
+@pytest.mark.parametrize("query", OF_A_PLACE.values(), ids=OF_A_PLACE)
+def test_a_place_is_found_without_reading_its_month(wide: Warehouse, query: str) -> None:
+    found = 0
+    for scan in scans_of(wide.url, query):
+        # An empty table may be scanned: the heap of a chunk in the columnstore.
+        assert scan.rows == 0 or "Seq Scan" not in scan.kind, scan
+        assert scan.rows < MONTH_ROWS / 10, scan
+        found += scan.rows
+    assert found > 0
+
+
+def test_a_box_is_found_without_reading_its_month(wide: Warehouse) -> None:
+    scans = scans_of(wide.url, BOX)
+    assert sum(scan.rows for scan in scans) > 0
+    for scan in scans:
+        assert scan.rows == 0 or "Seq Scan" not in scan.kind, scan
+        # The band of its latitudes, here 7 of 50.
+        assert scan.rows < MONTH_ROWS / 4, scan
+
+
+def test_a_map_reads_the_chunk_of_its_hour_only(wide: Warehouse) -> None:
+    tables = {scan.table.removesuffix("_compressed") for scan in scans_of(wide.url, MAP)}
+    assert len(tables) == 1, tables
+
+
+# The formula in the table of columns
+
+
+def formula(latitude: str, longitude: str) -> str:
+    (text,) = re.findall(r"\| `location_id` \| integer \| `([^`]+)`", README)
+    return str(re.sub(r"\blongitude\b", longitude, re.sub(r"\blatitude\b", latitude, text)))
+
+
+def test_the_formula_is_the_number_of_the_location(demo: Warehouse) -> None:
+    query = f"SELECT count(*), count(*) FILTER (WHERE location_id = {formula('latitude', 'longitude')}) FROM weather"
+    ((rows, right),) = answer(demo, query)
+    assert rows == right > 0
+    for latitude, longitude in ((-90.0, -179.75), (90.0, 180.0), (0.0, 0.0), (-30.0, 30.25)):
+        ((found,),) = answer(demo, f"SELECT {formula(str(latitude), str(longitude))}")
+        assert found == grid.nearest_location(latitude, longitude).location_id
+
+
+def test_a_place_is_found_by_the_formula_without_reading_its_month(wide: Warehouse) -> None:
+    for scan in scans_of(wide.url, f"SELECT * FROM weather WHERE location_id = {formula('25.25', '51.5')}"):
+        assert scan.rows == 0 or "Seq Scan" not in scan.kind, scan
+        assert scan.rows < MONTH_ROWS / 10, scan
+
+
+# docs/clients.md
+
+
+def run_snippet(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, code: str) -> dict[str, Any]:
+    """Run the Python snippet and return its variables."""
+    libraries = re.findall(r"^import (\w+)", code, re.MULTILINE)
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    monkeypatch.setenv("ERA5_DATABASE_URL", warehouse.url)
+    variables: dict[str, Any] = {}
+    exec(compile(code, "docs/clients.md", "exec"), variables)
+    return variables
+
+
+def july_of(field: Field) -> dict[datetime, float]:
+    return {time: value for time, value in field.at(_DOHA).items() if in_july(time)}
+
+
+def test_the_snippet_for_psycopg(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = july_of(gulf)
+    found = run_snippet(monkeypatch, demo, PSYCOPG)
+    assert dict(found["rows"]) == pytest.approx(expected, rel=1e-6)
+    table = found["table"]
+    assert table.num_rows == 744
+    assert table.column("temperature_2m").to_pylist() == pytest.approx(list(expected.values()), rel=1e-6)
+    assert [time.timestamp() for time in table.column("time").to_pylist()] == [time.timestamp() for time in expected]
+
+
+def test_the_snippet_for_pandas(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = run_snippet(monkeypatch, demo, PANDAS)["frame"]
+    assert frame["temperature_2m"].to_dict() == pytest.approx(july_of(gulf), rel=1e-6)
+    assert str(frame.dtypes["temperature_2m"]) == "float64"
+
+
+def test_the_snippet_for_polars(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = run_snippet(monkeypatch, demo, POLARS)["frame"]
+    assert dict(frame.rows()) == pytest.approx(july_of(gulf), rel=1e-6)
+
+
+def test_the_snippet_for_duckdb(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = run_snippet(monkeypatch, demo, DUCKDB)["rows"]
+    assert dict(rows) == pytest.approx(july_of(gulf), rel=1e-6)
+
+
+def test_the_command_of_psql(demo: Warehouse, gulf: Field, tmp_path: Path) -> None:
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    (command,) = (line for line in CLIENTS.splitlines() if line.startswith('$ psql "$(era5 db url)" -c '))
+    copy = shlex.split(command.replace("$(era5 db url)", "URL"))[4]
+    subprocess.run(["psql", demo.url, "-c", copy], cwd=tmp_path, check=True, capture_output=True)
+    lines = (tmp_path / "doha.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "time,temperature_2m"
+    values = [float(line.split(",")[1]) for line in lines[1:]]
+    np.testing.assert_allclose(values, list(gulf.at(_DOHA).values()), rtol=1e-6)
+
+
+def test_each_of_several_places_has_its_own_mean(demo: Warehouse, gulf: Field) -> None:
+    places = {"Doha": _DOHA, "Dukhan": (25.5, 50.75)}
+    for name, mean in answer(demo, LATERAL):
+        expected = np.mean([value for time, value in gulf.at(places.pop(name)).items() if in_july(time)])
+        assert mean == pytest.approx(expected, rel=1e-6)
+    assert places == {}
