@@ -49,7 +49,7 @@ def weather_table(empty_database: Connection) -> Connection:
     """The same database with 72 hours of two months: one hour is missing, one value is NULL, one column is all NULL."""
     make_table(empty_database)
     empty_database.execute("CREATE SCHEMA era5")
-    empty_database.execute("CREATE TABLE era5.ledger (month date, source text)")
+    empty_database.execute("CREATE TABLE era5.ledger (month date, source text, dropped_at timestamptz)")
     empty_database.execute("INSERT INTO era5.ledger VALUES ('2023-01-01', 'files'), ('2023-02-01', 'sample')")
     with empty_database.cursor().copy("COPY weather FROM STDIN") as copy:
         for location in (JAKARTA, *FIJI):

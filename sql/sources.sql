@@ -1,6 +1,7 @@
--- The sources of the months that overlap a range.
+-- The sources of what the table holds of the months that overlap a range.
 SELECT DISTINCT source
 FROM era5.ledger
-WHERE month >= coalesce(%(first)s::date, '-infinity')
+WHERE dropped_at IS NULL
+  AND month >= coalesce(%(first)s::date, '-infinity')
   AND month <= coalesce(%(last)s::date, 'infinity')
 ORDER BY source

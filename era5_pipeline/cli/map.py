@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.series import require_png
-from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.cli.series import require_png, warn_of_gaps
 
 
 def map_(
@@ -27,10 +26,14 @@ def map_(
             show_default="everything in the table",
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with code 4 if places have no value; the map is written all the same."),
+    ] = False,
 ) -> None:
     """Draw a map of one hour, with coastlines and a colour bar.
 
-    An area whose west is greater than its east crosses the antimeridian.
+    An area whose west is greater than its east crosses the antimeridian. Places without a value are grey, and said.
 
     \b
     Examples:
@@ -47,7 +50,7 @@ def map_(
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
     from era5_pipeline.query.plots import plot_map
-    from era5_pipeline.query.snapshots import read_snapshot
+    from era5_pipeline.query.snapshots import lines_of_absent, read_snapshot
 
     hour = parse_instant(time)
     variable = find_variable(column)
@@ -59,15 +62,12 @@ def map_(
         server_errors("reading the map"),
     ):
         snapshot = read_snapshot(connection, hour, variable, rectangle)
+        lines = lines_of_absent(connection, snapshot, rectangle)
         credit = read_credit(connection, hour, hour + timedelta(hours=1))
     values = snapshot.values[np.isfinite(snapshot.values)]
-    if not values.size:
-        raise NoDataError(
-            f"{variable.column} is NULL everywhere at {hour:%Y-%m-%d %H:%M} UTC",
-            remedy="Choose another column, or load the month with this variable.",
-        )
-    plot_map(snapshot, out, credit=credit)
+    plot_map(snapshot, out, credit=credit, notes=lines)
     typer.echo(
         f"wrote {out}: {variable.column} at {hour:%Y-%m-%d %H:%M} UTC, {values.size:,} locations, "
         f"{values.min():.2f} to {values.max():.2f} {variable.unit} ({credit})"
     )
+    warn_of_gaps(lines, strict=strict)

@@ -4,26 +4,29 @@ Here: options, and how rows are printed. Not here: the query (`era5_pipeline.que
 (`era5_pipeline.query.plots`).
 """
 
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import NoDataError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import psycopg
     from rich.table import Table
 
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.gaps import Gaps
     from era5_pipeline.query.series import Series
 
 Format = Literal["table", "csv", "json"]
@@ -67,10 +70,15 @@ def series(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the series to this file.")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
+    ] = False,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to the coordinates.
 
-    Of a long series the table shows the first and last 24 hours; CSV and JSON have every row.
+    Of a long series the table shows the first and last 24 hours; CSV and JSON have every row. Missing months and hours
+    are named on standard error, in JSON, and below a plot.
 
     \b
     Examples:
@@ -85,6 +93,7 @@ def series(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
+    from era5_pipeline.query.gaps import gap_lines, read_gaps
     from era5_pipeline.query.series import read_series
 
     location = nearest_location(lat, lon)
@@ -98,24 +107,46 @@ def series(
         server_errors("reading the series"),
     ):
         rows = read_series(connection, location, asked or VARIABLES, start, end)
+        variables = _with_values(rows, asked, location, connection)
+        gaps = read_gaps(connection, location, rows, variables, start, end)
         credit = read_credit(connection, start, end) if plot else ""
-    variables = asked or _with_values(rows)
+    lines = gap_lines(gaps)
     if plot:
         from era5_pipeline.query.plots import plot_series
 
-        plot_series(rows, variables, location, plot, credit=credit)
+        plot_series(rows, variables, location, plot, credit=credit, notes=lines)
         typer.echo(f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True)
-        if format_ is None:
-            return
-    is_elsewhere = (location.latitude, location.longitude) != (lat, lon)
-    with surviving_closed_pipe():
-        if format_ in (None, "table"):
-            _print_table(rows, variables, _describe(location, (lat, lon) if is_elsewhere else None))
-            return
-        if is_elsewhere:
-            typer.echo(_describe(location, (lat, lon)), err=True)
-        for chunk in (_csv if format_ == "csv" else _json)(rows, variables):
-            sys.stdout.write(chunk)
+    if plot is None or format_ is not None:
+        asked_for = (lat, lon) if (location.latitude, location.longitude) != (lat, lon) else None
+        with surviving_closed_pipe():
+            _print(rows, variables, location, asked_for, gaps, format_ or "table")
+    warn_of_gaps(lines, strict=strict)
+
+
+def warn_of_gaps(lines: list[str], *, strict: bool) -> None:
+    """Name gaps on standard error; if there are some and `strict` is set, end with the exit code of a refused check."""
+    for line in lines:
+        typer.echo(f"warning: {line}", err=True)
+    if lines and strict:
+        raise typer.Exit(RefusedError.exit_code)
+
+
+def _print(
+    rows: "Series",
+    variables: tuple["Variable", ...],
+    location: "Location",
+    asked: tuple[float, float] | None,
+    gaps: "Mapping[str, Gaps]",
+    format_: Format,
+) -> None:
+    """Print the rows; `asked` are the coordinates that were given, if the location is not exactly there."""
+    if format_ == "table":
+        _print_table(rows, variables, _describe(location, asked))
+        return
+    if asked:
+        typer.echo(_describe(location, asked), err=True)
+    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, location, gaps):
+        sys.stdout.write(chunk)
 
 
 def require_png(path: Path, option: str) -> None:
@@ -143,23 +174,34 @@ def surviving_closed_pipe() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _with_values(rows: "Series") -> tuple["Variable", ...]:
-    """The columns that have values.
+def _with_values(
+    rows: "Series",
+    asked: "tuple[Variable, ...] | None",
+    location: "Location",
+    connection: "psycopg.Connection[Any]",
+) -> tuple["Variable", ...]:
+    """The columns that were asked for, or else those that have values.
 
     Raises:
-        NoDataError: if all columns are NULL.
+        NoDataError: if all of them are NULL; it names the columns that the table has at the location.
     """
     import numpy as np
 
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.variables import in_table_order
+    from era5_pipeline.query.available import lacking_column, months_held
 
     variables = in_table_order(name for name, values in rows.values.items() if np.isfinite(values).any())
-    if not variables:
-        raise NoDataError(
-            f"all columns are NULL in these {len(rows.times):,} hours",
-            remedy="Choose another time, or load the months with the variables you need.",
-        )
-    return variables
+    if variables:
+        return asked or variables
+    names = ", ".join(variable.column for variable in asked) if asked else "all columns"
+    message = f"{_describe(location, None)}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
+    held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
+    raise NoDataError(
+        f"{message}{len(rows.times):,} hours{why.instead}",
+        remedy=why.remedy,
+    )
 
 
 def _describe(location: "Location", asked: tuple[float, float] | None) -> str:
@@ -175,16 +217,24 @@ def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
         yield "".join(",".join(row) + "\n" for row in zip(_stamps(rows.times[chunk]), *columns, strict=True))
 
 
-def _json(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
+def _json(
+    rows: "Series", variables: tuple["Variable", ...], location: "Location", gaps: "Mapping[str, Gaps]"
+) -> Iterator[str]:
+    """An object with the place, what is missing by column, and the rows, one a line."""
+    from era5_pipeline.query.gaps import gaps_as_json
+
+    head = {"location_id": location.location_id, "latitude": location.latitude, "longitude": location.longitude}
+    for name, value in (head | gaps_as_json(gaps)).items():
+        yield f"{'{' if name == 'location_id' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
     names = ['"time"', *(f'"{variable.column}"' for variable in variables)]
-    before = "[\n"
+    before = ',\n"rows": [\n'
     for chunk in _chunks(len(rows.times)):
         times = [f'"{stamp}"' for stamp in _stamps(rows.times[chunk])]
         columns = [_texts(rows.values[variable.column][chunk], null="null") for variable in variables]
         pairs = (zip(names, row, strict=True) for row in zip(times, *columns, strict=True))
         yield before + ",\n".join("{" + ", ".join(f"{name}: {value}" for name, value in row) + "}" for row in pairs)
         before = ",\n"
-    yield "\n]\n"
+    yield "\n]}\n"
 
 
 def _chunks(count: int) -> Iterator[slice]:

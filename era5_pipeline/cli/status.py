@@ -1,10 +1,12 @@
 """`era5 status`: the ledger, and the table's size on disk, as a table or as JSON."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from era5_pipeline.cli.coverage import require_coverage_options, show_coverage
 from era5_pipeline.model.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -37,12 +39,19 @@ def status(
         bool,
         typer.Option("--json", help="Print a JSON list of months: state, rows, missing hours, bytes, parts and more."),
     ] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Instead, show which months of which variables each area has.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.png", help="With --coverage: draw it to this file, too.")
+    ] = None,
 ) -> None:
     """Show which months the table holds, where each came from, and its size on disk.
 
     \b
     Examples:
       era5 status
+      era5 status --coverage --out coverage.png
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
@@ -52,11 +61,15 @@ def status(
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.warehouse.ledger import read_ledger
 
+    require_coverage_options(out, coverage=coverage)
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
         server_errors("reading the ledger"),
     ):
+        if coverage:
+            show_coverage(connection, as_json=as_json, out=out)
+            return
         entries = read_ledger(connection)
         server = describe_server(connection)
         space = _space(connection) if entries else None

@@ -1,21 +1,71 @@
-"""What the table holds instead of the requested data, for the messages of `NoDataError`."""
+"""What the table holds of places: by its ledger, or by its rows where the ledger does not know them.
+
+For the messages of `NoDataError`, and for the range in which a series has gaps. Without a ledger, or if the user may
+not read it, the rows remain.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC
+from dataclasses import dataclass
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psycopg
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.fetch import nothing_loaded, table_required
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     import numpy.typing as npt
-    import psycopg
+
+    from era5_pipeline.model.variables import Variable
+
+# A ledger that is missing, was made by an older version, or is not this user's to read.
+NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
+_EARTH_RADIUS_KM = 6371.0
+# How many spans of months a message names.
+_SHOWN_SPANS = 6
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Why there is no data: what is there instead, as the end of a sentence, and what to do."""
+
+    instead: str
+    remedy: str
+
+
+def months_held(
+    connection: psycopg.Connection[Any], locations: LocationSet | None = None
+) -> dict[Month, tuple[str, ...]]:
+    """The months that parts with any of these locations (None: all) have, and their columns; none without a ledger."""
+    parameters = {"location_ids": None if locations is None else multirange(locations)}
+    try:
+        rows = connection.execute(read_sql("months_held"), parameters).fetchall()
+    except NO_LEDGER:
+        return {}
+    return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
+
+
+def places_held(
+    connection: psycopg.Connection[Any], month: Month | None = None, column: str | None = None
+) -> LocationSet:
+    """The locations that the parts of a month (None: of any) have, with values of a column; none without a ledger."""
+    parameters = {"month": month.start.date() if month else None, "column": column}
+    try:
+        row = connection.execute(read_sql("places_held"), parameters).fetchone()
+    except NO_LEDGER:
+        return LocationSet()
+    return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
 
 
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
@@ -33,7 +83,7 @@ def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
 
 
 def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | None:
-    """First and last hour of a location as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
+    """First and last hour of a location's rows as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
     with table_required():
         row = connection.execute(read_sql("hours_held"), {"location_id": location_id}).fetchone()
     if row is None or row[0] is None:
@@ -42,17 +92,80 @@ def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | N
     return f"{first} to {last} UTC"
 
 
-def nearest_point(location_ids: npt.NDArray[np.int32], latitude: float, longitude: float) -> str:
-    """Name of the location nearest to a point, by great-circle distance; `location_ids` (n,), n > 0."""
+def describe_months(months: Iterable[Month]) -> str:
+    """Describe ascending months as spans: `2023-01 to 2023-02, 2023-06`."""
+    return spans(months, shown=_SHOWN_SPANS)
+
+
+def absence_of(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
+    """Explain why there is no row with `start <= time < end` (aware; None: unlimited) where these months are held.
+
+    `months` (at least one) are ascending.
+    """
+    held = tuple(months)
+    first = Month.of(start) if start else held[0]
+    last = Month.of(end - timedelta(microseconds=1)) if end else held[-1]
+    within = [month for month in held if first <= month <= last]
+    before, after = [month for month in held if month < first], [month for month in held if month > last]
+    if within:
+        return Absence(
+            f"it holds other hours of {describe_months(within)}, which is incomplete; it holds {describe_months(held)}",
+            "Ask for other hours of it, see what it lacks with era5 status, or load the month again with all hours.",
+        )
+    if not (before and after):
+        return Absence(
+            f"it holds {describe_months(held)}",
+            "Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    missing = tuple(month_range(Month.from_number(before[-1].number + 1), Month.from_number(after[0].number - 1)))
+    until = f" --to {missing[-1]}" if len(missing) > 1 else ""
+    return Absence(
+        f"it has data before and after this gap: it holds {describe_months(held)}, not {describe_months(missing)}",
+        f"Ask for a time within what it holds, or load the gap: era5 load --from {missing[0]}{until}.",
+    )
+
+
+def lacking_column(
+    connection: psycopg.Connection[Any],
+    variables: Iterable[Variable],
+    held: Mapping[Month, tuple[str, ...]],
+    nearest_to: tuple[float, float] | None,
+) -> Absence:
+    """Explain why there is no value of these columns in rows of months that are `held` with their columns.
+
+    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has the one
+    asked for.
+    """
+    there = in_table_order({column for columns in held.values() for column in columns})
+    absent = [variable for variable in variables if variable not in there]
+    names = ", ".join(variable.column for variable in there)
+    instead = ""
+    if names:
+        months = describe_months(held)
+        instead = f"; what the table holds there ({months}) has {names}{' only' if absent else ', at other hours'}"
+    for variable in absent if nearest_to else ():
+        elsewhere = places_held(connection, column=variable.column)
+        if elsewhere and nearest_to:
+            place, distance = nearest_place(elsewhere.ids(), *nearest_to)
+            instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"
+            break
+    return Absence(instead, "Choose another time, column or place, or load the months with the variables you need.")
+
+
+def nearest_place(
+    location_ids: npt.NDArray[np.integer[Any]], latitude: float, longitude: float
+) -> tuple[grid.Location, float]:
+    """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
+    latitudes, longitudes = (of.astype(np.float64) for of in (grid.latitudes_of(rows), grid.longitudes_of(columns)))
     south_north = np.sin(np.deg2rad((latitudes - latitude) / 2)) ** 2
     west_east = np.sin(np.deg2rad((longitudes - longitude) / 2)) ** 2
     haversine = south_north + np.cos(np.deg2rad(latitudes)) * np.cos(np.deg2rad(latitude)) * west_east
     best = int(np.argmin(haversine))
-    return point_name(float(latitudes[best]), float(longitudes[best]))
+    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
+    return place, 2 * _EARTH_RADIUS_KM * float(np.arcsin(np.sqrt(min(haversine[best], 1.0))))
 
 
-def point_name(latitude: float, longitude: float) -> str:
-    """A point as text."""
-    return f"latitude {latitude:g}, longitude {longitude:g}"
+def point_name(place: grid.Location) -> str:
+    """A location's degrees as text."""
+    return f"latitude {place.latitude:g}, longitude {place.longitude:g}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.query.available import NO_LEDGER
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
     from datetime import date, datetime
+
+    import psycopg
 
 ERA5_CREDIT = "Contains modified Copernicus Climate Change Service information; data ERA5, C3S/ECMWF"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
@@ -35,6 +36,6 @@ def read_credit(connection: psycopg.Connection[Any], start: datetime | None, end
 def _sources(connection: psycopg.Connection[Any], first: date | None, last: date | None) -> list[str]:
     try:
         rows = connection.execute(read_sql("sources"), {"first": first, "last": last}).fetchall()
-    except psycopg.errors.UndefinedTable:
+    except NO_LEDGER:
         return []
     return [source for (source,) in rows]

@@ -10,7 +10,17 @@ import numpy as np
 from psycopg import sql
 
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.query.available import hours_held, nearest_point, point_name, some_row
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.query.available import (
+    absence_of,
+    describe_months,
+    hours_held,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    some_row,
+)
 from era5_pipeline.query.fetch import fetch_array
 from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
 from era5_pipeline.runtime.sql_files import read_sql
@@ -49,7 +59,7 @@ def read_series(
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there are none; it names the hours that the table holds, or the nearest location.
+        NoDataError: if there are none; it names what the table holds of the place, or the nearest one.
     """
     query = sql.SQL(read_sql("series")).format(
         columns=sql.SQL(", ").join(_or_nan(variable.column) for variable in columns)
@@ -71,20 +81,38 @@ def _or_nan(column: str) -> sql.Composed:
 def _no_series(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
-    place = f"location {location.location_id} ({point_name(location.latitude, location.longitude)})"
+    place = f"location {location.location_id} ({point_name(location)})"
+    months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    if months:
+        why = absence_of(months, start, end)
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; {why.instead}",
+            remedy=why.remedy,
+        )
     held = hours_held(connection, location.location_id)
     if held:
         return NoDataError(
             f"{place}: the table has no row {_range(start, end)}; it holds {held}",
             remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
         )
-    time, some_id = some_row(connection)
+    remedy = "Ask for a place in the area that was loaded, or load the months with a larger area."
+    places = places_held(connection)
+    if places:
+        nearest, distance = nearest_place(places.ids(), location.latitude, location.longitude)
+        there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
+        return NoDataError(
+            f"{place}: the table has nothing there; the nearest of its {len(places):,} locations is "
+            f"{point_name(nearest)}, {distance:,.0f} km away, and it holds {describe_months(there)}",
+            remedy=remedy,
+        )
+    time, _ = some_row(connection)
     ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
-    nearest = nearest_point(ids, location.latitude, location.longitude)
+    nearest, distance = nearest_place(ids, location.latitude, location.longitude)
     return NoDataError(
         f"{place}: the table has nothing there; at {time:%Y-%m-%d %H:%M} UTC the nearest of its {len(ids):,} "
-        f"locations is {nearest}, and it holds {hours_held(connection, some_id)}",
-        remedy="Ask for a place in the area that was loaded, or load the months with a larger area.",
+        f"locations is {point_name(nearest)}, {distance:,.0f} km away, and it holds "
+        f"{hours_held(connection, nearest.location_id)}",
+        remedy=remedy,
     )
 
 

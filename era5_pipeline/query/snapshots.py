@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,18 @@ from psycopg import sql
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.query.available import hours_held, nearest_point, some_row
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.query.available import (
+    absence_of,
+    hours_held,
+    lacking_column,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    some_row,
+)
 from era5_pipeline.query.fetch import fetch_array
 from era5_pipeline.runtime.sql_files import read_sql
 
@@ -50,7 +61,7 @@ def read_snapshot(
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there is no row; it names the hours that the table holds, or the nearest location.
+        NoDataError: if there is no row; it names the months that the table holds there, or the nearest location.
     """
     rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
     if not rows.size:
@@ -104,19 +115,87 @@ def _narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
     return west, grid.N_LONGITUDES - int(gaps[widest]) + 1
 
 
+def lines_of_absent(
+    connection: psycopg.Connection[Any], snapshot: Snapshot, area: grid.Area | None = None
+) -> list[str]:
+    """Say in words which locations lack a value in the snapshot, of those of `area`; none if all have one.
+
+    Without an area, of those that the table holds in that month, by the ledger or by the rows of that hour.
+
+    Raises:
+        NoDataError: if no location has a value; it names the columns that the table holds there.
+    """
+    name = snapshot.variable.column
+    rows, columns = np.nonzero(np.isfinite(snapshot.values))
+    if not rows.size:
+        raise _only_null(connection, snapshot, area)
+    row, column = grid.latitude_indices(snapshot.latitudes[:1]), grid.longitude_indices(snapshot.longitudes[:1])
+    drawn = LocationSet.of_ids(grid.location_ids(rows + row, (columns + column) % grid.N_LONGITUDES))
+    if area:
+        wanted, kind = LocationSet.of_area(area), f"grid points of {area}"
+    else:
+        month = Month.of(snapshot.time)
+        wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
+        if not wanted:
+            ids = locations_at(connection, snapshot.time, "latitude", EVERYWHERE)["location_id"]
+            wanted, kind = LocationSet.of_ids(ids), "places of that hour"
+    absent = wanted - drawn
+    if not absent:
+        return []
+    named = str(absent)
+    which = "" if "within" in named else f": {named}"
+    return [f"no {name} at {len(absent):,} of {len(wanted):,} {kind}{which}"]
+
+
+def _only_null(connection: psycopg.Connection[Any], snapshot: Snapshot, area: grid.Area | None) -> NoDataError:
+    month = Month.of(snapshot.time)
+    there = LocationSet.of_area(area) if area else None
+    held = {one: columns for one, columns in months_held(connection, there).items() if one == month}
+    why = lacking_column(connection, (snapshot.variable,), held, _middle(area) if area else None)
+    return NoDataError(
+        f"{snapshot.variable.column} is NULL everywhere at {snapshot.time:%Y-%m-%d %H:%M} UTC{why.instead}",
+        remedy=why.remedy,
+    )
+
+
 def _no_snapshot(connection: psycopg.Connection[Any], time: datetime, area: grid.Area | None) -> NoDataError:
+    when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    places = places_held(connection)
+    if not places:
+        return _no_row(connection, time, area)
+    months = months_held(connection, LocationSet.of_area(area) if area else None)
+    if area and not months:
+        nearest, distance = nearest_place(places.ids(), *_middle(area))
+        return NoDataError(
+            f"{when}: the table has no location in {area}; the nearest of its {len(places):,} is "
+            f"{point_name(nearest)}, {distance:,.0f} km from the middle",
+            remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
+        )
+    why = absence_of(months, time, time + timedelta(hours=1))
+    where = f" in {area}" if area else ""
+    return NoDataError(f"{when}: the table has no row of that hour{where}; {why.instead}", remedy=why.remedy)
+
+
+def _no_row(connection: psycopg.Connection[Any], time: datetime, area: grid.Area | None) -> NoDataError:
+    """The error for a table whose ledger does not say what it holds."""
     when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
     if area and ids.size:
-        west, width = _narrowest_arc(area.longitude_indices())
-        longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
-        nearest = nearest_point(ids, (area.north + area.south) / 2, longitude)
+        nearest, distance = nearest_place(ids, *_middle(area))
         return NoDataError(
-            f"{when}: the table has no location in {area}; the nearest of its {len(ids):,} is {nearest}",
+            f"{when}: the table has no location in {area}; the nearest of its {len(ids):,} is "
+            f"{point_name(nearest)}, {distance:,.0f} km from the middle",
             remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
         )
     _, some_id = some_row(connection)
     return NoDataError(
-        f"{when}: the table has no row of that hour; it holds {hours_held(connection, some_id)}",
+        f"{when}: the table has no row of that hour; location {some_id} holds {hours_held(connection, some_id)}",
         remedy=f"Ask for an hour within that, or load the month: era5 load --from {time.astimezone(UTC):%Y-%m}.",
     )
+
+
+def _middle(area: grid.Area) -> tuple[float, float]:
+    """Latitude and longitude of the middle of an area."""
+    west, width = _narrowest_arc(area.longitude_indices())
+    longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
+    return (area.north + area.south) / 2, longitude

@@ -7,18 +7,26 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from era5_pipeline.model.errors import Era5Error, NoDataError, UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.query.credit import SAMPLE_CREDIT
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.weather_table import HOURS, JAKARTA, NULL, Connection, temperature_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import typer
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import CommandResult
 
 # typer uses what click 8.5 deprecates. It is imported in the tests, where this filter holds.
 pytestmark = pytest.mark.filterwarnings("ignore:'click:DeprecationWarning")
@@ -56,7 +64,13 @@ HERE = ("series", "--lat", "-6.25", "--lon", "106.75")
 
 def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
     out, err = run(app, *HERE, "--format", "json")
-    rows = json.loads(out)
+    found = json.loads(out)
+    assert list(found) == ["location_id", "latitude", "longitude", "missing_months", "missing_hours", "rows"]
+    assert (found["location_id"], found["latitude"], found["longitude"]) == (483547, -6.25, 106.75)
+    assert found["missing_months"] == {}
+    assert found["missing_hours"]["total_cloud_cover"] == ["2023-01-30T03", "2023-01-30T10"]
+    assert found["missing_hours"]["temperature_2m"] == ["2023-01-30T10"]
+    rows = found["rows"]
     assert len(rows) == HOURS - 1
     assert rows[NULL]["time"] == "2023-01-30T03:00:00Z"
     assert rows[NULL]["total_cloud_cover"] is None
@@ -64,7 +78,7 @@ def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
     assert '"total_cloud_cover": 0.1,' in out
     assert '"total_precipitation": 1e-05}' in out
     assert "snowfall" not in rows[0]
-    assert err == ""
+    assert err.splitlines()[-1] == "warning: no total_cloud_cover at 2023-01-30T03, 2023-01-30T10 (2 hours)"
 
 
 def test_csv_has_every_row(app: typer.Typer) -> None:
@@ -73,7 +87,11 @@ def test_csv_has_every_row(app: typer.Typer) -> None:
     assert lines[:2] == ["time,total_cloud_cover,snowfall", "2023-01-30T00:00:00Z,0.1,"]
     assert lines[NULL + 1] == "2023-01-30T03:00:00Z,,"
     assert len(lines) == HOURS
-    assert err == "location_id 483547, latitude -6.25, longitude 106.75 (nearest to -6.25, 106.8)\n"
+    assert err.splitlines() == [
+        "location_id 483547, latitude -6.25, longitude 106.75 (nearest to -6.25, 106.8)",
+        "warning: no snowfall at all: NULL in every row of this place",
+        "warning: no total_cloud_cover at 2023-01-30T03, 2023-01-30T10 (2 hours)",
+    ]
 
 
 def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(app: typer.Typer) -> None:
@@ -143,6 +161,195 @@ def test_location_with_only_null_is_an_error(app: typer.Typer, weather_table: Co
     weather_table.execute(f"UPDATE weather SET ({', '.join(BY_COLUMN)}) = (NULL, NULL, NULL, NULL, NULL, NULL)")
     with pytest.raises(NoDataError, match="all columns are NULL in these 71 hours"):
         run(app, *HERE)
+
+
+# --- Real files: the Gulf without February and March, six-hourly and irregular hours, the first week of a month -------
+
+GULF = ("--lat", "25.5", "--lon", "51.25")
+GERMANY = ("--lat", "54", "--lon", "6")
+BENGAL = ("--lat", "24", "--lon", "88")
+TELANGANA = ("--lat", "17.5", "--lon", "79")
+DELIVERIES = {
+    "gulf-2023": ("2023-01", "2023-04"),
+    "germany-tp-expver-mix": ("2025-09", "2025-10"),
+    "bengal-wind-era5t": ("2025-05",),
+    "telangana-2023-09": ("2023-09",),
+}
+
+
+@pytest.fixture(scope="module")
+def real_url(shared_warehouse: Warehouse, era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The table with these deliveries, on each layout."""
+    for folder, months in DELIVERIES.items():
+        settings = Settings(
+            home=tmp_path_factory.mktemp(folder), files_dir=str(era5_samples / folder), allow_incomplete=True
+        )
+        for month in map(Month.parse, months):
+            run_raw(settings, month)
+            run_flat(settings, month)
+            run_load(settings, shared_warehouse, month)
+    return shared_warehouse.url
+
+
+@pytest.fixture
+def here(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, real_url: str
+) -> InProcess:
+    commands = InProcess(capsys, monkeypatch, tmp_path)
+    commands.set(ERA5_DATABASE_URL=real_url)
+    return commands
+
+
+def warnings_in(printed: CommandResult) -> list[str]:
+    return [line.removeprefix("warning: ") for line in printed.err.splitlines() if line.startswith("warning: ")]
+
+
+def coloured(path: Path) -> int:
+    """The number of pixels that are neither white nor grey."""
+    with Image.open(path) as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    return int((np.ptp(pixels, axis=2) > 40).sum())
+
+
+@pytest.mark.parametrize(
+    "output", [("--format", "csv"), ("--format", "json"), ("--format", "table"), ("--plot", "a.png")]
+)
+def test_missing_months_are_named_and_strict_makes_them_exit_code_4(here: InProcess, output: tuple[str, str]) -> None:
+    lenient = here.run("series", *GULF, *output)
+    assert warnings_in(lenient) == ["no data for 2023-02 to 2023-03"]
+    strict = here.run("series", *GULF, *output, "--strict", code=4)
+    assert (strict.out, strict.err) == (lenient.out, lenient.err)
+    complete = here.run("series", *GULF, "--from", "2023-04", "--to", "2023-04", *output, "--strict")
+    assert warnings_in(complete) == []
+
+
+def test_json_has_missing_months_and_hours(here: InProcess) -> None:
+    found = here.run("series", *GULF, "--format", "json").json()
+    assert found["missing_months"] == {"temperature_2m": ["2023-02", "2023-03"]}
+    assert found["missing_hours"] == {}
+    assert len(found["rows"]) == (31 + 30) * 24
+    found = here.run("series", *TELANGANA, "--format", "json").json()
+    assert found["missing_months"] == {}
+    assert found["missing_hours"]["total_precipitation"] == ["2023-09-08T00 to 2023-09-30T23"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "hours", "missing"),
+    [
+        (("2023", "2023"), 61 * 24, ["no data for 2023-02 to 2023-03, 2023-05 to 2023-12"]),
+        (("2023-04", "2023-04"), 720, []),
+        (("2023-04-02", "2023-04-02"), 24, []),
+        (("2023-04-02T05", "2023-04-02T06"), 2, []),
+        (("2023-01-30", "2023-04-01"), 72, ["no data for 2023-02 to 2023-03"]),
+    ],
+)
+def test_a_range_is_what_its_texts_name(
+    here: InProcess, texts: tuple[str, str], hours: int, missing: list[str]
+) -> None:
+    printed = here.run("series", *GULF, "--from", texts[0], "--to", texts[1], "--format", "csv")
+    assert len(printed.out.splitlines()) == 1 + hours
+    assert warnings_in(printed) == missing
+
+
+def test_six_hourly_precipitation_is_drawn(here: InProcess) -> None:
+    printed = here.run("series", *GERMANY, "--plot", "a.png")
+    assert warnings_in(printed) == ["data only every 6 hours in 2025-09 to 2025-10"]
+    assert coloured(here.home / "a.png") > 1000
+    here.run("series", *GERMANY, "--strict", code=4)
+
+
+def test_irregular_hours_are_drawn(here: InProcess) -> None:
+    printed = here.run("series", *BENGAL, "--plot", "a.png")
+    (warning,) = warnings_in(printed)
+    assert warning.startswith("no data at 2025-05-01T00 to 2025-05-22T23, 2025-05-23T01 to 2025-05-23T05, ")
+    assert warning.endswith("(714 hours)")
+    assert coloured(here.home / "a.png") > 2000
+
+
+def test_a_time_within_a_gap_is_called_a_gap(here: InProcess) -> None:
+    printed = here.run("series", *GULF, "--from", "2023-02-10", "--to", "2023-02-12", code=3)
+    assert_explained(
+        printed,
+        "it has data before and after this gap: it holds 2023-01, 2023-04, not 2023-02 to 2023-03",
+        "era5 load --from 2023-02 --to 2023-03",
+    )
+    here.run("series", *GULF, "--from", "2023-02-10", "--to", "2023-02-12", "--plot", "a.png", code=3)
+    assert not (here.home / "a.png").exists()
+
+
+def test_what_is_held_is_that_of_the_place(here: InProcess) -> None:
+    printed = here.run("series", *TELANGANA, "--from", "2024", "--to", "2024", code=3)
+    assert_explained(
+        printed, "the table has no row from 2024-01-01 00:00 to before 2025-01-01 00:00 UTC; it holds 2023-09"
+    )
+    printed = here.run("series", *TELANGANA, "--from", "2023-09-20", "--to", "2023-09-21", code=3)
+    assert_explained(printed, "it holds other hours of 2023-09, which is incomplete")
+
+
+def test_the_nearest_place_is_named_with_its_distance(here: InProcess) -> None:
+    printed = here.run("series", "--lat", "24", "--lon", "54", code=3)
+    # By hand: 0.5 x 111.2 km north and 2 x 111.2 km x cos(24.25) west of it.
+    assert_explained(printed, "is latitude 24.5, longitude 52, 210 km away, and it holds 2023-01, 2023-04")
+
+
+def test_a_column_that_the_place_lacks_is_said_as_such(here: InProcess) -> None:
+    for output in (("--format", "csv"), ("--plot", "a.png")):
+        printed = here.run("series", *GULF, "--column", "tp", *output, code=3)
+        assert printed.out == ""
+        assert_explained(printed, "total_precipitation is NULL in these 1,464 hours; what the table holds there")
+        assert (
+            "(2023-01, 2023-04) has temperature_2m only; the nearest place with total_precipitation is " in printed.err
+        )
+    both = here.run("series", *GULF, "--column", "tp", "--column", "t2m", "--format", "csv")
+    assert "no total_precipitation at all: NULL in every row of this place" in warnings_in(both)
+
+
+def test_map_names_places_without_a_value(here: InProcess) -> None:
+    arguments = ("map", "--time", "2023-04-01T00", "--column", "t2m", "--out", "a.png")
+    assert warnings_in(here.run(*arguments, "--strict")) == []
+    printed = here.run(*arguments, "--area", "27/50.5/24.5/52")
+    assert warnings_in(printed) == ["no temperature_2m at 14 of 77 grid points of 27/50.5/24.5/52: 27/50.5/26.75/52"]
+    here.run(*arguments, "--area", "27/50.5/24.5/52", "--strict", code=4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (
+            ("2023-02-01T00", "t2m"),
+            "it has data before and after this gap: it holds 2023-01, 2023-04, 2023-09, 2025-05, ",
+        ),
+        (("2023-04-01T00", "t2m", "--area", "18/77/15/80"), "no row of that hour in 18/77/15/80; it holds 2023-09"),
+        (("2023-04-01T00", "t2m", "--area", "2/30/0/32"), "no location in 2/30/0/32; the nearest of its "),
+        (
+            ("2023-04-01T00", "tp"),
+            "total_precipitation is NULL everywhere at 2023-04-01 00:00 UTC; what the table holds",
+        ),
+        (("2025-05-03T00", "u10"), "it holds other hours of 2025-05, which is incomplete"),
+    ],
+)
+def test_a_map_without_a_value_says_what_there_is_instead(
+    here: InProcess, arguments: tuple[str, ...], what: str
+) -> None:
+    time, column, *area = arguments
+    assert_explained(here.run("map", "--time", time, "--column", column, "--out", "a.png", *area, code=3), what)
+    assert not (here.home / "a.png").exists()
+
+
+def test_a_table_that_was_filled_without_the_ledger_works(app: typer.Typer, weather_table: Connection) -> None:
+    weather_table.execute("DROP SCHEMA era5 CASCADE")
+    out, err = run(app, *HERE, "--format", "csv")
+    assert len(out.splitlines()) == HOURS
+    assert "total_precipitation at 2023-01-30T10\n" in err
+    out, err = run(app, "map", "--time", "2023-02-01T12", "--column", "t2m", "--out", "a.png")
+    assert "7 locations" in out
+    assert err == ""
+    with pytest.raises(NoDataError, match="it holds 2023-01-30 00:00 to 2023-02-01 23:00 UTC"):
+        run(app, *HERE, "--from", "2024")
+    with pytest.raises(
+        NoDataError, match=r"nearest of its 7 locations is latitude -17, longitude -179\.75, 80 km away"
+    ):
+        run(app, "series", "--lat", "-17", "--lon", "-179")
 
 
 def test_closed_pipe_ends_without_a_message() -> None:

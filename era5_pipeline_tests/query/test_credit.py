@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from psycopg import sql
 
 from era5_pipeline.query.credit import ERA5_CREDIT, SAMPLE_CREDIT, UNKNOWN_CREDIT, read_credit
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
     from era5_pipeline_tests.weather_table import Connection
@@ -34,6 +36,18 @@ def test_mixed_sources_credit_both(weather_table: Connection) -> None:
     credit = read_credit(weather_table, None, None)
     assert credit.startswith(ERA5_CREDIT)
     assert "sample data" in credit
+
+
+def test_dropped_months_are_not_credited(weather_table: Connection) -> None:
+    weather_table.execute("UPDATE era5.ledger SET dropped_at = now() WHERE source = 'sample'")
+    assert read_credit(weather_table, None, None) == ERA5_CREDIT
+
+
+def test_source_is_unknown_to_a_role_that_may_not_read_the_ledger(weather_table: Connection, database_url: str) -> None:
+    with fresh_role(database_url) as role:
+        weather_table.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        assert read_credit(weather_table, None, None) == UNKNOWN_CREDIT
+        weather_table.execute("RESET ROLE")
 
 
 def test_source_is_unknown_without_ledger(empty_database: Connection) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from matplotlib import dates
 from matplotlib.collections import LineCollection
 from matplotlib.colors import BoundaryNorm
 from PIL import Image
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, Variable
 from era5_pipeline.query import plots
 from era5_pipeline.query.series import Series
@@ -75,6 +77,36 @@ def tick_labels(axes: Axes, which: str) -> list[str]:
 def colours_in(png: bytes) -> int:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     return len(picture.getcolors(maxcolors=picture.width * picture.height) or [])
+
+
+def every_sixth(series: Series) -> Series:
+    """The values of every sixth hour."""
+    return Series(series.times[::6], {name: values[::6] for name, values in series.values.items()})
+
+
+def picture_of(figure: Figure) -> np.ndarray:
+    """The figure's pixels, (height, width, 3)."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return np.asarray(Image.open(file).convert("RGB"))
+
+
+def ink_of(figure: Figure, axes: Axes) -> int:
+    """The number of coloured pixels in the axes: grid, text and gaps are grey."""
+    picture = picture_of(figure)
+    box, height = axes.get_window_extent(), picture.shape[0]
+    inside = picture[int(height - box.y1) - 3 : int(height - box.y0) + 3, int(box.x0) - 3 : int(box.x1) + 3]
+    return int((np.ptp(inside.astype(int), axis=2) > 40).sum())
+
+
+def number_of(time: np.datetime64) -> float:
+    """A time as matplotlib's axes count it."""
+    return float(dates.date2num(time))  # type: ignore[no-untyped-call]
+
+
+def is_grey(pixel: tuple[int, ...]) -> bool:
+    """Whether it is the colour of a gap, or of a grid line on it."""
+    return max(pixel) - min(pixel) < 4 and 160 < pixel[0] < 235
 
 
 def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
@@ -235,12 +267,21 @@ def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
     assert not (top == 1.0).all()
 
 
-def test_missing_values_are_grey_and_a_map_without_values_says_so() -> None:
+def test_missing_values_are_grey_and_said_below_the_map() -> None:
+    shown = snapshot_in("-5/105/-8/109")
+    shown.values[:6] = np.nan
+    figure = plots.map_figure(shown, credit="a credit line", notes=["no temperature_2m at 102 of 221 places"])
+    assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == (228, 228, 228)
+    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != (228, 228, 228)
+    assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)
+
+
+def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
     shown = snapshot_in("-5/105/-8/109")
     shown.values[:] = np.nan
-    figure = plots.map_figure(shown)
-    assert "no values" in [text.get_text() for text in figure.axes[0].texts]
-    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) == (228, 228, 228)
+    with pytest.raises(NoDataError, match=r"temperature_2m is NULL everywhere at 2018-12-04 04:00 UTC.*\nChoose"):
+        plots.map_figure(shown)
+    assert plots.preview_map(shown)
 
 
 @pytest.mark.parametrize("area", ["global", "-5/105/-8/109", "-10/170/-25/-170", "0/0/0/0", "61/-11/49/3"])
@@ -305,12 +346,140 @@ def test_daily_mean_covers_the_utc_day() -> None:
     assert np.asarray(line.get_xdata())[0] == np.datetime64("2023-01-01T12:00")
 
 
-def test_lines_have_gaps_where_hours_are_missing() -> None:
+def test_no_line_crosses_a_gap_and_it_is_a_grey_band() -> None:
     # Day 6 lacks 12 of its hours, so it has no mean either.
-    (axes,) = plots.series_figure(series_of(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA).axes
+    figure = plots.series_figure(series_of(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA)
+    (axes,) = figure.axes
     lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
-    assert np.flatnonzero(np.isnan(lines["hourly"])).tolist() == list(range(120, 132))
+    assert np.flatnonzero(np.isnan(lines["hourly"])).tolist() == [120]
     assert np.flatnonzero(np.isnan(lines["daily mean"])).tolist() == [5]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["hourly", "daily mean", "no data"]
+    picture, box = picture_of(figure), axes.get_window_extent()
+    gap, before = (
+        picture[
+            int(picture.shape[0] - box.y1) + 4 : int(picture.shape[0] - box.y0) - 4,
+            int(axes.transData.transform((number_of(np.datetime64(f"2023-01-{time}")), 0.0))[0]),
+        ].astype(int)
+        for time in ("06T05:30", "04T12:00")
+    )
+    assert (np.ptp(gap, axis=1) < 4).all()
+    assert (gap[:, 0] < 235).all()
+    assert (np.ptp(before, axis=1) > 40).any()
+
+
+def test_a_missing_quarter_is_a_band_without_ink_and_is_said_in_the_caption() -> None:
+    shown = series_of(212 * 24, missing=slice(59 * 24, 151 * 24))
+    figure = plots.series_figure(shown, (TEMPERATURE,), DOHA, credit="c", notes=["no data for 2023-03 to 2023-05"])
+    assert texts_of(figure)[2:] == ["no data for 2023-03 to 2023-05", "c"]
+    (axes,) = figure.axes
+    picture = picture_of(figure)
+    left, right = (
+        int(axes.transData.transform((number_of(np.datetime64(day)), 0.0))[0]) for day in ("2023-03-02", "2023-05-31")
+    )
+    box = axes.get_window_extent()
+    inside = picture[int(picture.shape[0] - box.y1) + 4 : int(picture.shape[0] - box.y0) - 4, left:right]
+    assert (np.ptp(inside.astype(int), axis=2) < 8).all(), "a line crosses the gap"
+
+
+def test_a_gap_of_an_hour_in_three_years_can_be_seen() -> None:
+    figure = plots.series_figure(series_of(3 * 8760, missing=slice(10_000, 10_001)), (TEMPERATURE,), DOHA)
+    (axes,) = figure.axes
+    gap = number_of(np.datetime64("2023-01-01") + np.timedelta64(10_000, "h"))
+    assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] - 0.2))
+
+
+@pytest.mark.parametrize("days", [5, 90, 730, 5 * 365, 40 * 365])
+@pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
+def test_six_hourly_values_are_drawn_at_their_own_step(days: int, variable: Variable) -> None:
+    figure = plots.series_figure(every_sixth(series_of(days * 24)), (variable,), DOHA)
+    assert texts_of(figure)[1].endswith(", every 6 hours")
+    (axes,) = figure.axes
+    assert ink_of(figure, axes) > 400
+    if variable is PRECIPITATION:
+        assert axes.get_ylabel() == "mm in the hour before"
+    assert "no data" not in [str(line.get_label()) for line in axes.collections]
+
+
+def test_daily_means_of_six_hourly_values_are_those_of_their_hours() -> None:
+    shown = every_sixth(series_of(20 * 24))
+    (axes,) = plots.series_figure(shown, (TEMPERATURE,), DOHA).axes
+    (line,) = (line for line in axes.lines if line.get_label() == "daily mean")
+    expected = shown.values["temperature_2m"].reshape(20, 4).mean(axis=1)
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), expected, rtol=1e-6)
+
+
+def test_a_six_hourly_series_that_lacks_days_has_a_band_there() -> None:
+    shown = every_sixth(series_of(30 * 24))
+    kept = (shown.times < np.datetime64("2023-01-10")) | (shown.times >= np.datetime64("2023-01-15"))
+    figure = plots.series_figure(
+        Series(shown.times[kept], {name: values[kept] for name, values in shown.values.items()}), (TEMPERATURE,), DOHA
+    )
+    (axes,) = figure.axes
+    middle = sum(axes.get_ylim()) / 2
+    assert is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-12T12")), middle))
+    assert not is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-05T03:10")), axes.get_ylim()[1] - 0.1))
+
+
+def test_irregular_hours_are_dots_joined_by_a_line() -> None:
+    number = np.array([day * 24 + hour for day in range(6) for hour in (0, 6, 12, 18, 23)])
+    times = np.datetime64("2025-05-23", "s") + number * np.timedelta64(3600, "s")
+    shown = Series(times, {"zonal_wind_10m": np.sin(number).astype(np.float32)})
+    figure = plots.series_figure(shown, (BY_COLUMN["zonal_wind_10m"],), DOHA)
+    assert texts_of(figure)[1].endswith("at irregular hours")
+    dots, line, *_ = figure.axes[0].lines
+    assert np.size(dots.get_xdata()) == 30
+    assert not np.isnan(np.asarray(line.get_ydata())).any()
+    assert ink_of(figure, figure.axes[0]) > 1000
+
+
+@pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
+@pytest.mark.parametrize("hours", [[0], [0, 1000], [0, 5000, 9000], [3, 40_000, 500_000], list(range(0, 24 * 40, 30))])
+def test_a_few_scattered_hours_are_still_drawn(hours: list[int], variable: Variable) -> None:
+    times = np.datetime64("1960-01-01", "s") + np.array(hours) * np.timedelta64(3600, "s")
+    figure = plots.series_figure(Series(times, {variable.column: np.full(len(hours), 7.0, "f4")}), (variable,), DOHA)
+    assert ink_of(figure, figure.axes[0]) >= 4 * min(len(hours), 3)
+
+
+def test_dry_days_are_drawn_too() -> None:
+    shown = series_of(30 * 24)
+    shown.values[PRECIPITATION.column][:] = 0.0
+    figure = plots.series_figure(shown, (PRECIPITATION,), DOHA)
+    assert ink_of(figure, figure.axes[0]) > 1000
+
+
+def test_a_complete_month_of_totals_has_no_grey_edge() -> None:
+    # The amount of the first hour, 00:00, fell on the day before, of which there is no other hour.
+    figure = plots.series_figure(series_of(30 * 24), (PRECIPITATION,), DOHA)
+    (axes,) = figure.axes
+    assert not is_grey(pixel_at(figure, axes, axes.get_xlim()[0] + 0.1, axes.get_ylim()[1] * 0.97))
+    figure = plots.series_figure(series_of(30 * 24, missing=slice(100, 140)), (PRECIPITATION,), DOHA)
+    (axes,) = figure.axes
+    gap = number_of(np.datetime64("2023-01-06T02"))
+    assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] * 0.97))
+
+
+def test_a_plot_without_a_value_is_an_error_with_what_to_do() -> None:
+    shown = series_of(48)
+    shown.values["temperature_2m"][:] = np.nan
+    with pytest.raises(NoDataError, match=r"temperature_2m: no value to draw in 48 hours\nChoose another time"):
+        plots.series_figure(shown, (TEMPERATURE,), DOHA)
+
+
+def test_five_days_have_ticks_without_a_warning() -> None:
+    figure = plots.series_figure(every_sixth(series_of(5 * 24)), (TEMPERATURE,), DOHA)
+    assert len(tick_labels(figure.axes[0], "x")) >= 4
+
+
+def test_long_notes_are_wrapped_and_shortened() -> None:
+    figure = plots.series_figure(series_of(48), (TEMPERATURE,), DOHA, notes=["no data at " + "2023-01-01T05, " * 90])
+    notes = texts_of(figure)[2:-1]
+    assert len(notes) == 4
+    assert notes[0].startswith("and ")
+    width = figure.get_window_extent().width
+    figure.canvas.draw()
+    assert all(text.get_window_extent().x1 < width for text in figure.texts)
 
 
 def test_single_hour_is_a_dot() -> None:
@@ -380,6 +549,6 @@ def test_failed_plot_keeps_the_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     path.write_bytes(b"before")
     broken = Series(np.zeros(0, dtype="datetime64[s]"), {"temperature_2m": np.zeros(0, dtype=np.float32)})
-    with pytest.raises(IndexError):
+    with pytest.raises(NoDataError):
         plots.plot_series(broken, TEMPERATURE, DOHA, path)
     assert path.read_bytes() == b"before"

@@ -1,20 +1,23 @@
-"""PNG plots of what `query` reads: maps, time series and small previews.
+"""PNG plots of what `query` reads: maps, time series, coverage and small previews.
 
 Here: titles and colours of variables (`variable_styles`), layout of figures (`figures`), and the plots (`map_plots`,
-`series_plots`, `coastlines`). Not here: reading data, or choosing what to draw.
+`series_plots`, `coverage_plots`, `coastlines`). Not here: reading data, or choosing what to draw.
 
 Figures are matplotlib's `Figure` on the Agg canvas, without pyplot: they need no display and no global state, so that
 threads can draw at the same time. Functions that end in `_figure` return a figure; the others return or write PNG.
 """
 
+from era5_pipeline.query.plots.coverage_plots import coverage_figure, plot_coverage
 from era5_pipeline.query.plots.figures import latitude_label, longitude_label
 from era5_pipeline.query.plots.map_plots import map_figure, plot_map, preview_map
 from era5_pipeline.query.plots.series_plots import plot_series, series_figure
 
 __all__ = [
+    "coverage_figure",
     "latitude_label",
     "longitude_label",
     "map_figure",
+    "plot_coverage",
     "plot_map",
     "plot_series",
     "preview_map",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -11,11 +12,15 @@ from era5_pipeline.query.plots.variable_styles import FAINT, INK
 from era5_pipeline.runtime.files import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
 _DPI = 160
+_NOTE_LINE = 0.15  # inches
+_NOTE_CHARACTERS_PER_INCH = 16
+_MOST_NOTE_LINES = 4
 
 
 def new_figure(width: float, height: float, dpi: float = _DPI) -> Figure:
@@ -42,6 +47,29 @@ def print_credit(figure: Figure, left: float, credit: str) -> None:
     """Print the credit line at the bottom, starting at `left` (inches)."""
     width, height = figure.get_size_inches()
     figure.text(left / width, 0.12 / height, credit, fontsize=6.5, color=FAINT)
+
+
+def wrapped_notes(notes: Sequence[str], width: float) -> list[str]:
+    """Break notes into at most four lines that fit into `width` inches; the last one says how many do not fit."""
+    if not notes:
+        return []
+    lines = [line for note in notes for line in wrap(note, int(width * _NOTE_CHARACTERS_PER_INCH))]
+    if len(lines) > _MOST_NOTE_LINES:
+        lines = [*lines[: _MOST_NOTE_LINES - 1], f"and {len(lines) - _MOST_NOTE_LINES + 1} more lines, as printed"]
+    return lines
+
+
+def notes_height(lines: Sequence[str]) -> float:
+    """Inches to leave for these lines above the credit."""
+    return _NOTE_LINE * len(lines)
+
+
+def print_notes(figure: Figure, left: float, lines: Sequence[str]) -> None:
+    """Print what is missing above the credit line, starting at `left` (inches)."""
+    width, height = figure.get_size_inches()
+    for number, line in enumerate(reversed(lines)):
+        bottom = (0.27 + number * _NOTE_LINE) / height
+        figure.text(left / width, bottom, line, fontsize=7.5, color=INK)
 
 
 def longitude_label(degrees: float) -> str:

@@ -12,6 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import BoundaryNorm
 from PIL import Image
 
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.query.plots.coastlines import coastlines
 from era5_pipeline.query.plots.figures import (
@@ -19,13 +20,17 @@ from era5_pipeline.query.plots.figures import (
     latitude_label,
     longitude_label,
     new_figure,
+    notes_height,
     print_credit,
+    print_notes,
     print_title,
     save,
+    wrapped_notes,
 )
 from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, colour_scale, style_of, widened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -54,21 +59,30 @@ _PREVIEW_DPI = 100
 _PREVIEW_BYTES = 40_000
 
 
-def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
+def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = ()) -> Figure:
     """Draw a snapshot as a map: grid cells, coastlines, colour bar, degrees, and the valid time (UTC) as title.
 
-    Cells without a value are grey. The figure is 5 to 11 inches wide, depending on the shape of the area; `credit` is
-    printed small at the bottom.
+    Cells without a value are grey. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say
+    what is missing, and are printed above `credit`, small at the bottom.
+
+    Raises:
+        NoDataError: if no cell has a value.
     """
+    if not np.isfinite(snapshot.values).any():
+        raise NoDataError(
+            f"{snapshot.variable.column} is NULL everywhere at {snapshot.time:%Y-%m-%d %H:%M} UTC: nothing to draw",
+            remedy="Choose another hour, column or area.",
+        )
     style = style_of(snapshot.variable)
     window = _window(snapshot)
     width, height = _map_size(window)
     is_wide = width >= 1.2 * height
-    bottom = _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
     # A narrow map still needs space for its title.
-    size = (max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE), bottom + height + _MAP_TOP)
-    figure = new_figure(*size)
+    across = max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE)
+    lines = wrapped_notes([f"Grey: no data; {note}" for note in notes], across - _MAP_LEFT)
+    bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
+    figure = new_figure(across, bottom + height + _MAP_TOP)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
     image = _draw_map(axes, snapshot, window, line_width=0.6)
     _degree_axes(axes, window, width, height)
@@ -82,17 +96,19 @@ def map_figure(snapshot: Snapshot, *, credit: str = "") -> Figure:
     is_amount = snapshot.variable.step_type == "accum"
     axis.set_label_text(f"{style.unit} in the hour before" if is_amount else style.unit, color=INK, fontsize=9)
     print_title(figure, _MAP_LEFT, style.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
+    print_notes(figure, _MAP_LEFT, lines)
     print_credit(figure, _MAP_LEFT, credit)
     return figure
 
 
-def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "") -> None:
+def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "", notes: Sequence[str] = ()) -> None:
     """Write `map_figure` to `path` as PNG, atomically.
 
     Raises:
+        NoDataError: if no cell has a value.
         LocalDiskError: if the disk is full or not writable.
     """
-    save(map_figure(snapshot, credit=credit), path)
+    save(map_figure(snapshot, credit=credit, notes=notes), path)
 
 
 def preview_map(snapshot: Snapshot) -> bytes:

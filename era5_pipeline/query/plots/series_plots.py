@@ -1,26 +1,32 @@
-"""Time series of a location: one panel per variable, with hours and means as lines, or totals as bars."""
+"""Time series of a location: a panel per variable, with hours and means as lines, or totals as bars; gaps are bands."""
 
 from __future__ import annotations
 
-from datetime import UTC
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib import dates
 
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.hours import from_datetime64
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
     longitude_label,
     new_figure,
+    notes_height,
     print_credit,
+    print_notes,
     print_title,
     save,
+    wrapped_notes,
 )
-from era5_pipeline.query.plots.variable_styles import FAINT, INK, style_of
+from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -55,38 +61,66 @@ _TIERS: tuple[tuple[np.timedelta64, Period, Period], ...] = (
 _LONGEST_TIER: tuple[Period, Period] = ("M", "Y")
 # The part of a period's hours that its mean or total needs; with fewer, it would not represent the period.
 _ENOUGH = 0.75
+# Values at another step than an hour are marked as dots, unless there are too many to tell apart.
+_MOST_DOTS = 500
 
 
-def series_figure(series: Series, variables: tuple[Variable, ...], location: Location, *, credit: str = "") -> Figure:
+def series_figure(
+    series: Series,
+    variables: tuple[Variable, ...],
+    location: Location,
+    *,
+    credit: str = "",
+    notes: Sequence[str] = (),
+) -> Figure:
     """Draw the series of a location: one panel per variable, stacked, on the same time axis.
 
-    Up to ten days are drawn by the hour, longer series with hours (thin) and daily means (bold), from 3 years on with
-    days and months, from 30 years on with months and years. Amounts (mm) are bars of totals over the coarser period. A
-    mean or total needs three quarters of its hours, and is then scaled to all of them; lines have gaps where hours are
-    missing. `credit` is printed small at the bottom.
+    Up to ten days of hourly values are drawn by the hour, longer series with hours (thin) and daily means (bold), from
+    3 years on with days and months, from 30 years on with months and years. Amounts (mm) are bars of totals over the
+    coarser period. A mean or total needs three quarters of its hours, and is then scaled to all of them.
+
+    Values at another step are drawn at their own times: instants as dots and a line, amounts of the hour before as thin
+    bars, without totals, since the other hours are not known. A gap is a grey band that no line crosses. `notes` say
+    what is missing, and are printed above `credit`, small at the bottom.
+
+    Raises:
+        NoDataError: if there is no value to draw.
     """
+    if not any(np.isfinite(series.values[variable.column]).any() for variable in variables):
+        raise NoDataError(
+            f"{', '.join(variable.column for variable in variables)}: no value to draw in {len(series.times):,} hours",
+            remedy="Choose another time, column or place, or load the months with the variables you need.",
+        )
     is_single = len(variables) == 1
     panel, gap, top = (3.1, 0.0, 0.85) if is_single else (1.8, 0.34, 1.05)
-    height = top + _SERIES_BOTTOM + len(variables) * panel + (len(variables) - 1) * gap
+    lines = wrapped_notes(notes, _SERIES_WIDTH - _SERIES_LEFT - _SERIES_RIGHT)
+    bottom = _SERIES_BOTTOM + notes_height(lines)
+    height = top + bottom + len(variables) * panel + (len(variables) - 1) * gap
     figure = new_figure(_SERIES_WIDTH, height)
+    drawn: list[Values] = []
     for number, variable in enumerate(reversed(variables)):
         axes = add_axes(
             figure,
             _SERIES_LEFT,
-            _SERIES_BOTTOM + number * (panel + gap),
+            bottom + number * (panel + gap),
             _SERIES_WIDTH - _SERIES_LEFT - _SERIES_RIGHT,
             panel,
         )
-        _draw_series(axes, series.times, series.values[variable.column], variable)
+        values = Values.of(series.times, series.values[variable.column])
+        drawn.append(values)
+        _draw_series(axes, series.times, values, variable)
         _time_axis(axes, series.times, is_lowest=number == 0)
         is_highest = number == len(variables) - 1
         if not is_single:
-            axes.set_title(style_of(variable).title, fontsize=9, loc="left", color=INK, pad=4)
+            step = f", {values.step_text}" if values.step_text else ""
+            axes.set_title(f"{style_of(variable).title}{step}", fontsize=9, loc="left", color=INK, pad=4)
         if is_highest and axes.get_legend_handles_labels()[1]:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=2)
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=3)
     title = style_of(variables[0]).title if is_single else "Weather"
     place = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
-    print_title(figure, _SERIES_LEFT, f"{title} at {place}", _time_span(series.times))
+    step = f", {drawn[0].step_text}" if is_single and drawn[0].step_text else ""
+    print_title(figure, _SERIES_LEFT, f"{title} at {place}", f"{_time_span(series.times)}{step}")
+    print_notes(figure, _SERIES_LEFT, lines)
     print_credit(figure, _SERIES_LEFT, credit)
     return figure
 
@@ -98,17 +132,72 @@ def plot_series(
     path: Path,
     *,
     credit: str = "",
+    notes: Sequence[str] = (),
 ) -> None:
     """Write `series_figure` of one or more variables to `path` as PNG, atomically.
 
     Raises:
+        NoDataError: if there is no value to draw.
         LocalDiskError: if the disk is full or not writable.
     """
     variables = variable if isinstance(variable, tuple) else (variable,)
-    save(series_figure(series, variables, location, credit=credit), path)
+    save(series_figure(series, variables, location, credit=credit, notes=notes), path)
 
 
-def _draw_series(axes: Axes, times: TimeArray, values: FloatArray, variable: Variable) -> None:
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The values (n,) of one column that are not NULL, their times, and the hours that each stands for: its step.
+
+    The step of a value is the usual distance of values in its month, 1 for hourly values.
+    """
+
+    times: TimeArray
+    values: FloatArray
+    steps: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, times: TimeArray, values: FloatArray) -> Values:
+        """The values that are finite, with their steps."""
+        is_there = np.isfinite(values)
+        there = times[is_there].astype("datetime64[s]")
+        months = there.astype("datetime64[M]").astype(np.int64)
+        steps = np.ones(there.size, dtype=np.int64)
+        _, starts = np.unique(months, return_index=True)
+        for of_month in np.split(np.arange(there.size), starts[1:]) if there.size else ():
+            steps[of_month] = _usual_distance(from_datetime64(there[of_month]))
+        return cls(there, values[is_there], steps)
+
+    @property
+    def is_hourly(self) -> bool:
+        """Whether every month is hourly."""
+        return not (self.steps > 1).any()
+
+    @property
+    def step_text(self) -> str:
+        """The step in words, empty for hourly values."""
+        if self.is_hourly:
+            return ""
+        step = int(self.steps[0])
+        is_regular = (self.steps == step).all() and not (np.diff(from_datetime64(self.times)) % step).any()
+        return f"every {step} hours" if is_regular else "at irregular hours"
+
+    @property
+    def is_after_gap(self) -> npt.NDArray[np.bool_]:
+        """For each value but the first (n - 1,): whether values are missing between it and the one before."""
+        is_gap: npt.NDArray[np.bool_] = np.diff(from_datetime64(self.times)) > np.maximum(
+            self.steps[1:], self.steps[:-1]
+        )
+        return is_gap
+
+
+def _usual_distance(hours: npt.NDArray[np.int64]) -> int:
+    """The most frequent distance of ascending hours; 1 if there is none of at most a day."""
+    distances = np.diff(hours)
+    counts = np.bincount(distances[(distances > 0) & (distances <= 24)], minlength=2)
+    return int(counts.argmax()) if counts.any() else 1
+
+
+def _draw_series(axes: Axes, times: TimeArray, values: Values, variable: Variable) -> None:
     style = style_of(variable)
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
     fine, coarse = next(tiers, _LONGEST_TIER)
@@ -118,38 +207,89 @@ def _draw_series(axes: Axes, times: TimeArray, values: FloatArray, variable: Var
     axes.spines[["right", "top"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.6)
     unit = style.unit
-    if variable.step_type == "accum":
+    is_amount = variable.step_type == "accum"
+    if not values.values.size:
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+    elif is_amount and values.is_hourly and _draw_totals(axes, values, style.line, coarse):
         unit = f"{style.unit} per {_LABELS[coarse][1]}"
-        _draw_totals(axes, times, values, style.line, coarse)
+    elif is_amount:
+        unit = f"{style.unit} in the hour before"
+        _draw_amounts(axes, values, style.line)
     elif fine == coarse:
-        _draw_line(axes, times, values, fine, style.line, width=1.4)
+        _draw_values(axes, values, style.line, width=1.4)
     else:
-        _draw_line(axes, times, values, fine, style.line, width=0.5, alpha=0.45, label=_LABELS[fine][0])
-        _draw_line(axes, times, values, coarse, style.line, width=1.5, label=_LABELS[coarse][0])
+        label = "as stored" if not values.is_hourly else _LABELS["h"][0]
+        if fine == "h":
+            _draw_values(axes, values, style.line, width=0.5, alpha=0.45, label=label)
+        else:
+            _draw_means(axes, values, fine, style.line, width=0.5, alpha=0.45, label=_LABELS[fine][0])
+            # Values of which there are too few for a mean are drawn as what they are.
+            alone = _without_mean(values, fine)
+            axes.plot(values.times[alone], values.values[alone], ".", color=style.line, alpha=0.45, markersize=2.5)
+        _draw_means(axes, values, coarse, style.line, width=1.5, label=_LABELS[coarse][0])
+    if values.values.size:
+        _draw_gaps(axes, times, values, timedelta(hours=1) if is_amount else timedelta())
     axes.set_ylabel(unit, fontsize=9, color=INK)
     if style.scale == "symmetric":
         axes.axhline(0.0, color=FAINT, linewidth=0.6, zorder=1)
     if style.scale == "fraction":
         axes.set_ylim(-0.02, 1.02)
-    if not np.isfinite(values).any():
-        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
 
 
-def _draw_line(
-    axes: Axes,
-    times: TimeArray,
-    values: FloatArray,
-    period: Period,
-    colour: str,
-    *,
-    width: float,
-    alpha: float = 1.0,
-    label: str = "",
+def _draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) -> None:
+    """Draw a grey band wherever values are missing between the first and the last of `times`.
+
+    `before` is the time before a value that it stands for.
+    """
+    after_gap = np.flatnonzero(values.is_after_gap)
+    begin, end = values.times[after_gap], values.times[after_gap + 1] - np.timedelta64(before)
+    for is_outer, first, last in (
+        (values.times[0] > times[0], times[0], values.times[0] - np.timedelta64(before)),
+        (values.times[-1] < times[-1], values.times[-1], times[-1]),
+    ):
+        if is_outer:
+            begin, end = np.append(begin, _seconds(first)), np.append(end, _seconds(last))
+    if not begin.size:
+        return
+    # Wide enough to be seen.
+    least = np.maximum((times[-1] - times[0]).astype("timedelta64[s]") // 400, np.timedelta64(1, "s"))
+    more = np.maximum(least - (end - begin), np.timedelta64(0, "s")) // 2
+    first, last = dates.date2num(begin - more), dates.date2num(end + more)  # type: ignore[no-untyped-call]
+    axes.broken_barh(
+        list(zip(first, last - first, strict=True)),
+        (0.0, 1.0),
+        transform=axes.get_xaxis_transform(),
+        facecolor=NO_DATA,
+        linewidth=0.0,
+        zorder=0.5,
+        label="no data",
+    )
+
+
+def _draw_values(axes: Axes, values: Values, colour: str, *, width: float, alpha: float = 1.0, label: str = "") -> None:
+    """Draw values at their own times as a line, broken where some are missing; those without neighbours as dots."""
+    breaks = np.flatnonzero(values.is_after_gap) + 1
+    is_broken = np.concatenate(([True], values.is_after_gap, [True]))
+    is_dot = is_broken[:-1] & is_broken[1:]
+    if not values.is_hourly and values.times.size <= _MOST_DOTS:
+        is_dot[:] = True
+    axes.plot(
+        values.times[is_dot], values.values[is_dot], ".", color=colour, alpha=alpha, markersize=max(4 * width, 3.0)
+    )
+    at = np.insert(values.times, breaks, values.times[breaks])
+    drawn = np.insert(values.values.astype(np.float64), breaks, np.nan)
+    for piece in _pieces(len(at)):
+        axes.plot(at[piece], drawn[piece], color=colour, linewidth=width, alpha=alpha, label=label)
+        label = ""
+
+
+def _draw_means(
+    axes: Axes, values: Values, period: Period, colour: str, *, width: float, alpha: float = 1.0, label: str = ""
 ) -> None:
     """Draw means as a line through the middles of their periods; a mean without neighbours as a dot."""
-    starts, means = _means(times, values, period)
+    starts, means = _means(values, period)
     begin, end = _seconds(starts), _seconds(starts + 1)
-    at = begin if period == "h" else begin + (end - begin) // 2
+    at = begin + (end - begin) // 2
     is_there = np.concatenate(([False], np.isfinite(means), [False]))
     alone = is_there[1:-1] & ~is_there[:-2] & ~is_there[2:]
     axes.plot(at[alone], means[alone], ".", color=colour, alpha=alpha, markersize=4 * width)
@@ -158,16 +298,29 @@ def _draw_line(
         label = ""
 
 
+def _without_mean(values: Values, period: Period) -> npt.NDArray[np.bool_]:
+    """Which values, (n,), lie in a period that has too few of them for a mean."""
+    starts, means = _means(values, period)
+    number = (values.times.astype(starts.dtype) - starts[0]).astype(np.int64)
+    is_without: npt.NDArray[np.bool_] = np.isnan(means)[number]
+    return is_without
+
+
 def _pieces(count: int) -> Iterator[slice]:
     """Split a line of `count` points into adjoining pieces: Agg may fail on a longer noisy line."""
     for start in range(0, max(count - 1, 1), 20_000):
         yield slice(start, start + 20_001)
 
 
-def _draw_totals(axes: Axes, times: TimeArray, values: FloatArray, colour: str, period: Period) -> None:
-    """Draw the totals of periods as bars of the width of the periods."""
+def _draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool:
+    """Draw the totals of periods as bars of the width of the periods; False if no period has enough hours for one.
+
+    A line at zero shows which periods have a total: those that are dry look otherwise like missing ones.
+    """
     # An amount with valid time 00:00 fell in the hour before, which belongs to the previous day, or month.
-    starts, means = _means(times - np.timedelta64(1, "h"), values, period)
+    starts, means = _means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
+    if not np.isfinite(means).any():
+        return False
     totals = np.nan_to_num(means) * _hours(starts)
     begin, end = _seconds(starts), _seconds(starts + 1)
     # Bars are separated by a thin line, unless they are too many and too thin for it.
@@ -182,19 +335,42 @@ def _draw_totals(axes: Axes, times: TimeArray, values: FloatArray, colour: str, 
         linewidth=seam,
         zorder=2,
     )
+    is_known = np.isfinite(means)
+    at = np.stack((begin, end), axis=1).reshape(-1)
+    axes.plot(at, np.where(np.repeat(is_known, 2), 0.0, np.nan), color=colour, linewidth=1.5, clip_on=False, zorder=3)
+    # The first and the last period may be cut off by the range: that is no gap.
+    is_within = (begin >= values.times[0]) & (end <= values.times[-1])
+    for edge in np.flatnonzero(~is_known & is_within):
+        axes.axvspan(begin[edge], end[edge], facecolor=NO_DATA, linewidth=0.0, zorder=0.4)
     axes.set_ylim(0.0, max(float(totals.max()) * 1.08, 0.1))
+    return True
 
 
-def _means(times: TimeArray, values: FloatArray, period: Period) -> tuple[TimeArray, npt.NDArray[np.float64]]:
+def _draw_amounts(axes: Axes, values: Values, colour: str) -> None:
+    """Draw amounts of single hours as thin bars at their own times, and a line at zero where there are values."""
+    # One line up and down again, broken after each bar: much faster than a line for each.
+    at = np.repeat(values.times, 3)
+    heights = np.stack((np.zeros(values.times.size), values.values, np.full(values.times.size, np.nan)), axis=1)
+    is_dense = values.times.size > _MOST_DOTS
+    for piece in _pieces(len(at)):
+        axes.plot(at[piece], heights.reshape(-1)[piece], color=colour, linewidth=0.6 if is_dense else 1.2)
+    if not is_dense:
+        axes.plot(values.times, np.zeros(values.times.size), ".", color=colour, markersize=2.0, clip_on=False, zorder=3)
+    breaks = np.flatnonzero(values.is_after_gap) + 1
+    known = np.insert(np.zeros(values.times.size), breaks, np.nan)
+    axes.plot(np.insert(values.times, breaks, values.times[breaks]), known, color=colour, linewidth=1.0)
+    axes.set_ylim(0.0, max(float(values.values.max()) * 1.08, 0.1))
+
+
+def _means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray[np.float64]]:
     """Every period from first to last (k,), and its mean (k,), NaN if too many hours are missing."""
-    periods = times.astype(f"datetime64[{period}]")
+    periods = values.times.astype(f"datetime64[{period}]")
     number = (periods - periods[0]).astype(np.int64)
     starts = periods[0] + np.arange(int(number[-1]) + 1)
-    is_there = np.isfinite(values)
-    counts = np.bincount(number[is_there], minlength=len(starts))
-    sums = np.bincount(number[is_there], weights=values[is_there].astype(np.float64), minlength=len(starts))
+    hours = np.bincount(number, weights=values.steps, minlength=len(starts))
+    sums = np.bincount(number, weights=values.values.astype(np.float64) * values.steps, minlength=len(starts))
     means = np.full(len(starts), np.nan)
-    np.divide(sums, counts, out=means, where=counts >= _ENOUGH * _hours(starts))
+    np.divide(sums, hours, out=means, where=hours >= _ENOUGH * _hours(starts))
     return starts, means
 
 
@@ -207,7 +383,7 @@ def _seconds(times: TimeArray) -> TimeArray:
 
 
 def _time_axis(axes: Axes, times: TimeArray, *, is_lowest: bool) -> None:
-    locator = dates.AutoDateLocator(tz=UTC, minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
+    locator = dates.AutoDateLocator(tz=UTC, minticks=4, maxticks=10)  # type: ignore[no-untyped-call]
     # No offset text: the subtitle already has the dates.
     formatter = dates.ConciseDateFormatter(  # type: ignore[no-untyped-call]
         locator, tz=UTC, show_offset=False, zero_formats=["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M"]

@@ -1,0 +1,89 @@
+"""`era5 status --coverage`: which months of which variables each area has, as a table, as JSON and as a picture."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from era5_pipeline.cli.series import require_png
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    import psycopg
+    from rich.table import Table
+
+    from era5_pipeline.query.coverage import AreaCoverage
+
+
+def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
+    """Require that a file for the picture is a PNG file, and is given with `--coverage`.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    if out is None:
+        return
+    if not coverage:
+        raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or leave --out away.")
+    require_png(out, "--out")
+
+
+def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: Path | None) -> None:
+    """Print the coverage of the table, and draw it to `out`.
+
+    Raises:
+        NoDataError: if nothing has been loaded, and a picture is wanted.
+        LocalDiskError: if `out` cannot be written.
+    """
+    from rich.console import Console
+
+    from era5_pipeline.query.coverage import read_coverage
+    from era5_pipeline.query.credit import read_credit
+
+    areas = read_coverage(connection)
+    if out is not None:
+        from era5_pipeline.query.plots import plot_coverage
+
+        plot_coverage(areas, out, credit=read_credit(connection, None, None))
+    if as_json:
+        typer.echo(json.dumps([area.to_json() for area in areas], indent=1))
+    elif not areas:
+        typer.echo("no month has been loaded yet; see era5 load --help")
+    else:
+        console = Console()
+        # Redirected output is not folded at 80 columns.
+        console = console if console.is_terminal else Console(width=240)
+        console.print(_table(areas))
+    if out is not None:
+        typer.echo(f"wrote {out}", err=True)
+
+
+def _table(areas: "list[AreaCoverage]") -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE)
+    for name in ("area", "variables", "complete", "incomplete", "preliminary", "not loaded in between"):
+        table.add_column(name, overflow="fold")
+    for area in areas:
+        title = area.name
+        for columns, cells in _rows(area):
+            table.add_row(title, "\n".join(columns), *cells)
+            title = ""
+    return table
+
+
+def _rows(area: "AreaCoverage") -> list[tuple[list[str], tuple[str, ...]]]:
+    """The cells of the area's variables; those with the same months in one row."""
+    from era5_pipeline.model.months import spans
+
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for column in area.columns:
+        months = (
+            *(area.months(column, "complete"), area.months(column, "incomplete")),
+            *(area.months(column, "preliminary"), area.missing_months(column)),
+        )
+        cells = tuple(f"{len(some):,}: {spans(some)}" if some else "" for some in months)
+        alike.setdefault(cells, []).append(column)
+    return [(columns, cells) for cells, columns in alike.items()]

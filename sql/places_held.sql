@@ -1,0 +1,7 @@
+-- The locations that the table holds by the ledger: in one month or, if it is NULL, in any; with values of one column or,
+-- if it is NULL, with values of any.
+SELECT range_agg(location_ids)
+FROM era5.ledger
+WHERE dropped_at IS NULL
+  AND month = coalesce(%(month)s::date, month)
+  AND (%(column)s::text IS NULL OR columns @> jsonb_build_array(jsonb_build_object('column', %(column)s::text)))
