@@ -14,6 +14,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,9 @@ def as_nobody() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
+    # Commands import these when they run; the interpreter may be in a folder that only root can read.
+    for name in ("sqlite3", "era5_pipeline.defs.runner", "era5_pipeline.defs.instance", "era5_pipeline.stages"):
+        import_module(name)
     os.seteuid(65534)
     try:
         yield

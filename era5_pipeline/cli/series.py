@@ -51,7 +51,7 @@ def series(
             "--to",
             metavar="TIME",
             help="Last time; a year, month or day is included completely.",
-            show_default="all",
+            show_default="same as --from: its year, month, day or hour",
         ),
     ] = None,
     column: Annotated[
@@ -97,7 +97,7 @@ def series(
     from era5_pipeline.query.series import read_series
 
     location = nearest_location(lat, lon)
-    start, end = parse_time_range(from_, to)
+    start, end = parse_time_range(from_, to or from_)
     asked = in_table_order(find_variable(name).column for name in column) if column else None
     if plot:
         require_png(plot, "--plot")
