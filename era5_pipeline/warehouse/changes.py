@@ -6,12 +6,13 @@ Here: comparing facts. Not here: reading the table itself (`verify`), or writing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.data_version import FINAL, PRELIMINARY, version_of
 from era5_pipeline.model.hours import describe_hours, hours_in
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -151,7 +152,7 @@ def _is_unknown(flat: FlatMonth, column: str) -> bool:
     return version_of({column: flat.expver[column]}) == "unknown"
 
 
-def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
+def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:
     """Describe the revision if final data replace preliminary data; None if they do not.
 
     They do if the flat month is of the same source (the services count as one), area and variables, has no fewer values
@@ -168,13 +169,13 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> dict[str, Any] | None:
     ):
         return None
     changed = columns_changed(before, flat)
-    return {
-        "preliminary_hours_before": {column: list(runs) for column, runs in before.preliminary_hours.items()},
-        "columns_changed": list(changed),
-        "columns_unchanged": [column for column in flat.expver if column not in changed],
-        "files_before": [file.sha256 for file in before.files],
-        "loaded_at_before": None if before.loaded_at is None else before.loaded_at.isoformat(),
-    }
+    return Revision(
+        preliminary_hours_before=before.preliminary_hours,
+        columns_changed=changed,
+        columns_unchanged=tuple(column for column in flat.expver if column not in changed),
+        files_before=tuple(file.sha256 for file in before.files),
+        loaded_at_before=before.loaded_at.isoformat(),
+    )
 
 
 def _is_same_data(source: str | None, other: str) -> bool:

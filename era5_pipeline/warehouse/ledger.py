@@ -22,7 +22,7 @@ from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.attempts import last_attempts
 from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry, LedgerFile, MonthContents
+from era5_pipeline.warehouse.ledger_entry import LedgerEntry, LedgerFile, MonthContents, Revision
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -160,7 +160,7 @@ def write_entry(
         "loaded_at": sql.SQL("now()") if kept_rows is None else kept_rows.loaded_at,
         "checked_at": sql.SQL("now()"),
         "revised_at": revised_at,
-        "revision": None if revision is None else Jsonb(revision),
+        "revision": None if revision is None else Jsonb(asdict(revision)),
     }
     connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
     connection.execute(
@@ -303,6 +303,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "warnings": tuple(row["warnings"]),
         "software_versions": row["versions"],
         "preliminary_hours": {column: tuple(runs) for column, runs in row["preliminary_hours"].items()},
+        "revision": None if row["revision"] is None else Revision.from_json(row["revision"]),
     }
     return LedgerEntry(**read)
 
@@ -316,7 +317,7 @@ def _software_versions(server: str) -> dict[str, str]:
     return {"era5-pipeline": __version__, "server": server, **{name: version(name) for name in _LIBRARIES}}
 
 
-def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, dict[str, Any] | None]:
+def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, Revision | None]:
     """Tell when final data replaced preliminary data and what that changed: now, as `before` says, or never."""
     if before is None:
         return None, None

@@ -6,7 +6,7 @@ Here: the values. Not here: reading and writing the ledger (`ledger`).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from era5_pipeline.model.data_version import version_of
 from era5_pipeline.model.hours import describe_hours, hours_in
@@ -48,6 +48,29 @@ class LedgerFile:
 
 
 @dataclass(frozen=True)
+class Revision:
+    """What changed when final data last replaced preliminary data: columns, and the part as it was before.
+
+    `preliminary_hours_before` are runs of hours by column, `files_before` SHA-256 digests, `loaded_at_before` is an ISO
+    time.
+    """
+
+    preliminary_hours_before: dict[str, tuple[str, ...]]
+    columns_changed: tuple[str, ...]
+    columns_unchanged: tuple[str, ...]
+    files_before: tuple[str, ...]
+    loaded_at_before: str
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Build the revision from JSON that `asdict` made."""
+        before = {column: tuple(runs) for column, runs in value["preliminary_hours_before"].items()}
+        names = ("columns_changed", "columns_unchanged", "files_before")
+        lists = {name: tuple(value[name]) for name in names}
+        return cls(preliminary_hours_before=before, loaded_at_before=value["loaded_at_before"], **lists)
+
+
+@dataclass(frozen=True)
 class LedgerEntry:
     """A part of a month in the ledger: the locations that one load brought, less those that later loads took out.
 
@@ -85,7 +108,7 @@ class LedgerEntry:
     preliminary_hours: dict[str, tuple[str, ...]] = field(default_factory=dict)
     checked_at: datetime | None = None
     revised_at: datetime | None = None
-    revision: dict[str, Any] | None = None
+    revision: Revision | None = None
 
     @property
     def locations(self) -> int:

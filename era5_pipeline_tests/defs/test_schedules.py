@@ -151,7 +151,7 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert entry.expver["temperature_2m"] == {"0001": 744}
     assert entry.revised_at is not None
     assert entry.revision is not None
-    assert entry.revision["columns_changed"] == ["temperature_2m"]
+    assert entry.revision.columns_changed == ("temperature_2m",)
     assert world.temperature("2026-08") == pytest.approx(preliminary - 0.5 * 744 * LOCATIONS, rel=1e-6)
     assert world.pipeline.rows("2026-08") == 744 * LOCATIONS
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
@@ -172,7 +172,7 @@ def test_final_data_with_equal_values_replace_no_rows(world: World) -> None:
     assert after.revised_at is not None
     assert after.loaded_at == before.loaded_at
     assert after.revision is not None
-    assert after.revision["columns_changed"] == []
+    assert after.revision.columns_changed == ()
 
 
 def test_current_month_is_loaded_daily_until_it_is_complete(world: World) -> None:

@@ -12,6 +12,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.changes import columns_changed, has_same_content
 from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.ledger_entry import Revision
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
@@ -86,13 +87,13 @@ def test_final_data_with_the_same_values_change_the_ledger_alone(
     assert entry.revised_at is not None
     assert entry.revised_at == entry.checked_at
     assert entry.revised_at > before.loaded_at
-    assert entry.revision == {
-        "preliminary_hours_before": dict.fromkeys(BOTH, WHOLE),
-        "columns_changed": [],
-        "columns_unchanged": BOTH,
-        "files_before": [file.sha256 for file in preliminary.raw.files],
-        "loaded_at_before": before.loaded_at.isoformat(),
-    }
+    assert entry.revision == Revision(
+        preliminary_hours_before=dict.fromkeys(BOTH, tuple(WHOLE)),
+        columns_changed=(),
+        columns_unchanged=tuple(BOTH),
+        files_before=tuple(file.sha256 for file in preliminary.raw.files),
+        loaded_at_before=before.loaded_at.isoformat(),
+    )
     again = load_month(warehouse, final)
     assert (again.changed, again.confirmed) == (False, False)
     assert only_entry(warehouse).revised_at == entry.revised_at
@@ -115,9 +116,9 @@ def test_final_data_with_other_values_replace_the_rows_and_name_the_changed_colu
     assert before.loaded_at is not None
     assert entry.loaded_at > before.loaded_at
     assert entry.revision is not None
-    assert entry.revision["columns_changed"] == ["total_precipitation"]
-    assert entry.revision["columns_unchanged"] == ["temperature_2m"]
-    assert entry.revision["files_before"] == [file.sha256 for file in preliminary.raw.files]
+    assert entry.revision.columns_changed == ("total_precipitation",)
+    assert entry.revision.columns_unchanged == ("temperature_2m",)
+    assert entry.revision.files_before == tuple(file.sha256 for file in preliminary.raw.files)
 
 
 def test_a_change_too_small_for_the_checksum_is_found(warehouse: Warehouse, month_of: VersionedMonths) -> None:
@@ -146,7 +147,7 @@ def test_a_partly_final_month_is_revised_again_when_all_of_it_is_final(
     assert entry.revised_at is not None
     assert entry.revised_at > mixed.revised_at
     assert entry.revision is not None
-    assert entry.revision["preliminary_hours_before"]["total_precipitation"] == ["2024-12-01T07 to 2024-12-31T23"]
+    assert entry.revision.preliminary_hours_before["total_precipitation"] == ("2024-12-01T07 to 2024-12-31T23",)
     assert entry.loaded_at == mixed.loaded_at
 
 
@@ -214,7 +215,7 @@ def test_force_loads_the_same_content_again(on_embedded: Warehouse, month_of: Ve
     assert entry.version == "final"
     assert entry.revised_at == entry.loaded_at
     assert entry.revision is not None
-    assert entry.revision["columns_unchanged"] == BOTH
+    assert entry.revision.columns_unchanged == tuple(BOTH)
 
 
 def test_generated_data_with_the_same_values_do_not_confirm_real_data(
