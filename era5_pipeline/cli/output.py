@@ -1,4 +1,4 @@
-"""What all commands print alike: lines that tolerate a closed pipe, and problems with their remedies.
+"""Output that all commands share: lines that tolerate a closed pipe, and problems with their remedies.
 
 Here also: `--json` and `--format json`, which mean the same (`ResultsCommand`).
 """

@@ -1,4 +1,4 @@
-"""What the table holds of places: by its ledger, or by its rows where the ledger does not know them.
+"""Contents of the table at a place: by its ledger, or by its rows where the ledger does not know them.
 
 For the messages of `NoDataError`, and for the range in which a series has gaps. Without a ledger, or if the user may
 not read it, the rows remain.

@@ -1,4 +1,4 @@
-"""What a series lacks of its range: whole months, runs of hours within months, and the hours between its steps.
+"""Gaps in a series: whole months, runs of hours within months, and the hours between its steps.
 
 Here: finding gaps in the rows of a location, and saying them in words. Not here: what the ledger holds (`available`),
 or how a plot shows a gap (`plots`).
@@ -41,7 +41,7 @@ _EPOCH_MONTH = 1970 * 12  # the `number` of January 1970
 
 @dataclass(frozen=True)
 class Gaps:
-    """What one column lacks of a range of hours.
+    """The missing hours of one column within a range.
 
     Whole `months` without a value; missing `hours` of the other months, ascending. `steps` are those of the other
     months that have a value only every so many hours; `due` is `hours` less the hours between these steps.

@@ -26,7 +26,7 @@ _SHOWN_RUNS = 2
 
 @dataclass(frozen=True)
 class ReplacedPart:
-    """What a load or a drop took from a part: `locations` places, with the part's hours, columns, source and version.
+    """Rows that a load or a drop takes from a part: `locations` places, with its hours, columns, source and version.
 
     `place` names them, as a rectangle if they are one. `is_whole` is False if the part has other locations left.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DroppedMonth:
-    """What is removed of a month, part by part, and how many other locations of it stay."""
+    """The parts of a month that a drop removes, and the number of locations that stay."""
 
     month: Month
     parts: tuple[ReplacedPart, ...]

@@ -49,7 +49,7 @@ class LedgerFile:
 
 @dataclass(frozen=True)
 class Revision:
-    """What changed when final data last replaced preliminary data: columns, and the part as it was before.
+    """The replacement of preliminary by final data: the columns that changed, and the part as it was before.
 
     `preliminary_hours_before` are runs of hours by column, `files_before` SHA-256 digests, `loaded_at_before` is an ISO
     time.
@@ -148,7 +148,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class MonthContents:
-    """What the table holds of a month, part by part, and how the last load ended.
+    """Contents of a month in the table, part by part, and the outcome of its last load.
 
     Without parts, the month was attempted and never loaded, or it was dropped (`is_dropped`).
     """

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import dates
 
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.hours import from_datetime64
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
@@ -22,6 +21,14 @@ from era5_pipeline.query.plots.figures import (
     print_title,
     save,
     wrapped_notes,
+)
+from era5_pipeline.query.plots.series_values import (
+    Period,
+    Values,
+    as_seconds,
+    hours_of_periods,
+    period_means,
+    without_mean,
 )
 from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, style_of
 
@@ -40,8 +47,6 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     TimeArray = npt.NDArray[np.datetime64]
 
-Period = Literal["h", "D", "M", "Y"]
-
 # Inches.
 _SERIES_WIDTH = 10.0
 _SERIES_LEFT, _SERIES_RIGHT, _SERIES_BOTTOM = 0.85, 0.3, 0.85
@@ -59,8 +64,6 @@ _TIERS: tuple[tuple[np.timedelta64, Period, Period], ...] = (
     (np.timedelta64(30 * 366, "D"), "D", "M"),
 )
 _LONGEST_TIER: tuple[Period, Period] = ("M", "Y")
-# The part of a period's hours that its mean or total needs; with fewer, it would not represent the period.
-_ENOUGH = 0.75
 # Values at another step than an hour are marked as dots, unless there are too many to tell apart.
 _MOST_DOTS = 500
 
@@ -144,59 +147,6 @@ def plot_series(
     save(series_figure(series, variables, location, credit=credit, notes=notes), path)
 
 
-@dataclass(frozen=True, eq=False)
-class Values:
-    """The values (n,) of one column that are not NULL, their times, and the hours that each stands for: its step.
-
-    The step of a value is the usual distance of values in its month, 1 for hourly values.
-    """
-
-    times: TimeArray
-    values: FloatArray
-    steps: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, times: TimeArray, values: FloatArray) -> Values:
-        """The values that are finite, with their steps."""
-        is_there = np.isfinite(values)
-        there = times[is_there].astype("datetime64[s]")
-        months = there.astype("datetime64[M]").astype(np.int64)
-        steps = np.ones(there.size, dtype=np.int64)
-        _, starts = np.unique(months, return_index=True)
-        for of_month in np.split(np.arange(there.size), starts[1:]) if there.size else ():
-            steps[of_month] = _usual_distance(from_datetime64(there[of_month]))
-        return cls(there, values[is_there], steps)
-
-    @property
-    def is_hourly(self) -> bool:
-        """Whether every month is hourly."""
-        return not (self.steps > 1).any()
-
-    @property
-    def step_text(self) -> str:
-        """The step in words, empty for hourly values."""
-        if self.is_hourly:
-            return ""
-        step = int(self.steps[0])
-        is_regular = (self.steps == step).all() and not (np.diff(from_datetime64(self.times)) % step).any()
-        return f"every {step} hours" if is_regular else "at irregular hours"
-
-    @property
-    def is_after_gap(self) -> npt.NDArray[np.bool_]:
-        """For each value but the first (n - 1,): whether values are missing between it and the one before."""
-        is_gap: npt.NDArray[np.bool_] = np.diff(from_datetime64(self.times)) > np.maximum(
-            self.steps[1:], self.steps[:-1]
-        )
-        return is_gap
-
-
-def _usual_distance(hours: npt.NDArray[np.int64]) -> int:
-    """The most frequent distance of ascending hours; 1 if there is none of at most a day."""
-    distances = np.diff(hours)
-    counts = np.bincount(distances[(distances > 0) & (distances <= 24)], minlength=2)
-    return int(counts.argmax()) if counts.any() else 1
-
-
 def _draw_series(axes: Axes, times: TimeArray, values: Values, variable: Variable) -> None:
     style = style_of(variable)
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
@@ -224,7 +174,7 @@ def _draw_series(axes: Axes, times: TimeArray, values: Values, variable: Variabl
         else:
             _draw_means(axes, values, fine, style.line, width=0.5, alpha=0.45, label=_LABELS[fine][0])
             # Values of which there are too few for a mean are drawn as what they are.
-            alone = _without_mean(values, fine)
+            alone = without_mean(values, fine)
             axes.plot(values.times[alone], values.values[alone], ".", color=style.line, alpha=0.45, markersize=2.5)
         _draw_means(axes, values, coarse, style.line, width=1.5, label=_LABELS[coarse][0])
     if values.values.size:
@@ -248,7 +198,7 @@ def _draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) 
         (values.times[-1] < times[-1], values.times[-1], times[-1]),
     ):
         if is_outer:
-            begin, end = np.append(begin, _seconds(first)), np.append(end, _seconds(last))
+            begin, end = np.append(begin, as_seconds(first)), np.append(end, as_seconds(last))
     if not begin.size:
         return
     # Wide enough to be seen.
@@ -287,8 +237,8 @@ def _draw_means(
     axes: Axes, values: Values, period: Period, colour: str, *, width: float, alpha: float = 1.0, label: str = ""
 ) -> None:
     """Draw means as a line through the middles of their periods; a mean without neighbours as a dot."""
-    starts, means = _means(values, period)
-    begin, end = _seconds(starts), _seconds(starts + 1)
+    starts, means = period_means(values, period)
+    begin, end = as_seconds(starts), as_seconds(starts + 1)
     at = begin + (end - begin) // 2
     is_there = np.concatenate(([False], np.isfinite(means), [False]))
     alone = is_there[1:-1] & ~is_there[:-2] & ~is_there[2:]
@@ -296,14 +246,6 @@ def _draw_means(
     for piece in _pieces(len(at)):
         axes.plot(at[piece], means[piece], color=colour, linewidth=width, alpha=alpha, label=label)
         label = ""
-
-
-def _without_mean(values: Values, period: Period) -> npt.NDArray[np.bool_]:
-    """Which values, (n,), lie in a period that has too few of them for a mean."""
-    starts, means = _means(values, period)
-    number = (values.times.astype(starts.dtype) - starts[0]).astype(np.int64)
-    is_without: npt.NDArray[np.bool_] = np.isnan(means)[number]
-    return is_without
 
 
 def _pieces(count: int) -> Iterator[slice]:
@@ -318,11 +260,11 @@ def _draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> boo
     A line at zero shows which periods have a total: those that are dry look otherwise like missing ones.
     """
     # An amount with valid time 00:00 fell in the hour before, which belongs to the previous day, or month.
-    starts, means = _means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
+    starts, means = period_means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
     if not np.isfinite(means).any():
         return False
-    totals = np.nan_to_num(means) * _hours(starts)
-    begin, end = _seconds(starts), _seconds(starts + 1)
+    totals = np.nan_to_num(means) * hours_of_periods(starts)
+    begin, end = as_seconds(starts), as_seconds(starts + 1)
     # Bars are separated by a thin line, unless they are too many and too thin for it.
     seam = 0.3 if len(starts) < 200 else 0.0
     axes.bar(
@@ -360,26 +302,6 @@ def _draw_amounts(axes: Axes, values: Values, colour: str) -> None:
     known = np.insert(np.zeros(values.times.size), breaks, np.nan)
     axes.plot(np.insert(values.times, breaks, values.times[breaks]), known, color=colour, linewidth=1.0)
     axes.set_ylim(0.0, max(float(values.values.max()) * 1.08, 0.1))
-
-
-def _means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray[np.float64]]:
-    """Every period from first to last (k,), and its mean (k,), NaN if too many hours are missing."""
-    periods = values.times.astype(f"datetime64[{period}]")
-    number = (periods - periods[0]).astype(np.int64)
-    starts = periods[0] + np.arange(int(number[-1]) + 1)
-    hours = np.bincount(number, weights=values.steps, minlength=len(starts))
-    sums = np.bincount(number, weights=values.values.astype(np.float64) * values.steps, minlength=len(starts))
-    means = np.full(len(starts), np.nan)
-    np.divide(sums, hours, out=means, where=hours >= _ENOUGH * _hours(starts))
-    return starts, means
-
-
-def _hours(starts: TimeArray) -> npt.NDArray[np.int64]:
-    return (_seconds(starts + 1) - _seconds(starts)).astype(np.int64) // 3600
-
-
-def _seconds(times: TimeArray) -> TimeArray:
-    return times.astype("datetime64[s]")
 
 
 def _time_axis(axes: Axes, times: TimeArray, *, is_lowest: bool) -> None:
