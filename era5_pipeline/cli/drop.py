@@ -90,7 +90,8 @@ def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
             typer.echo(f"         {month.kept_locations:,} other places of the month stay", err=True)
     if len(going) > _SHOWN:
         typer.echo(f"and {len(going) - _SHOWN} more months, to {going[-1].month}", err=True)
-    typer.echo(f"{len(going)} months, {sum(month.rows for month in going):,} rows in all", err=True)
+    months = "1 month" if len(going) == 1 else f"{len(going)} months"
+    typer.echo(f"{months}, {sum(month.rows for month in going):,} rows in all", err=True)
 
 
 def _ask() -> None:

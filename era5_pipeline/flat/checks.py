@@ -89,7 +89,10 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
     short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
     if short:
         text = f"{inventory.month}: {'; '.join(short)}"
-        remedy = f"Add the missing files, choose --area or --variables that all of it covers; or {_ALLOW}"
+        remedy = (
+            "Add the missing files, choose --area or --variables that all of it covers, or load areas with different "
+            f"variables one after another; or {_ALLOW}"
+        )
         return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
     null = [column for column in BY_COLUMN if column not in held]
     text = f"{', '.join(held)} at all {points} locations" + (f"; NULL: {', '.join(null)}" if null else "")
