@@ -80,7 +80,7 @@ class Outage:
 
 
 def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | None = None) -> Generator[Report | Outage]:
-    """Sample the server and report every `interval_seconds`; for `seconds`, or until closed.
+    """Sample the server and report every `interval_seconds`; for `seconds` from the connection on, or until closed.
 
     If the server becomes unreachable later, an `Outage` is reported each interval until it is back.
 
@@ -88,8 +88,9 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
         Era5Error: as `Warehouse.connect`, at the first connection.
         WarehouseError: if the server rejects a query.
     """
-    end = math.inf if seconds is None else time.monotonic() + seconds
     connection: _WatchedConnection | None = _WatchedConnection(warehouse)
+    # Counted from here on: on a busy server, connecting may take longer than a short watch, which still reports once.
+    end = math.inf if seconds is None else time.monotonic() + seconds
     totals = _RunningTotals()
     try:
         while time.monotonic() < end:
