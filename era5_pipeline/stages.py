@@ -20,7 +20,7 @@ from era5_pipeline.flat.kept_inventory import InventoryKeeper
 from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
@@ -252,7 +252,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
         return False
     # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
     # wanted is a part of a larger area.
-    wanted = {variable.column for variable in settings.wanted_variables or VARIABLES}
+    wanted = {variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES}
     area = None if settings.wanted_area is None else LocationSet.of_area(settings.wanted_area)
     return any(
         part.state == "loaded"

@@ -13,7 +13,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import names_of, source_kind
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -124,7 +124,7 @@ def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
     if entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
     held = list(entry.column_names)
-    wanted = list(BY_COLUMN) if settings.wanted_variables is None else [v.column for v in settings.wanted_variables]
+    wanted = [variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES]
     if held != wanted:
         overrides["variables"] = ",".join(held)
     if entry.state == "incomplete":

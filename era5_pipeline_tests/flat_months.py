@@ -9,8 +9,9 @@ import pyarrow.parquet
 import pytest
 from psycopg import sql
 
-from era5_pipeline.flat.formats import COLUMNS, SCHEMA
+from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline_tests import era5_files
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
 
     Row = tuple[Any, ...]
+
+# The columns of a table to which no other variable was added.
+COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
 
 
 class FlatMonths:
@@ -73,18 +77,21 @@ def large(flat_months: FlatMonths) -> FlatMonth:
 
 
 def rows_of_file(flat: FlatMonth) -> list[Row]:
-    """Read every row and column of the flat file, ordered by location and time."""
+    """Read every row of the flat file, ordered by location and time; default columns that it lacks are None."""
+    schema = schema_of(flat.column_names)
     if flat.format == "csv":
-        convert = pyarrow.csv.ConvertOptions(column_types=dict(zip(SCHEMA.names, SCHEMA.types, strict=True)))
+        convert = pyarrow.csv.ConvertOptions(column_types=dict(zip(schema.names, schema.types, strict=True)))
         table = pyarrow.csv.read_csv(flat.path, convert_options=convert)
     else:
         table = pyarrow.parquet.read_table(flat.path)
     table = table.sort_by([("location_id", "ascending"), ("time", "ascending")])
-    return list(zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True))
+    null = [None] * table.num_rows
+    held = [table.column(name).to_pylist() if name in schema.names else null for name in COLUMNS]
+    return list(zip(*held, strict=True))
 
 
 def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]:
-    """Read every row and column of the table (of `month`), ordered by location and time."""
+    """Read every row of the table (of `month`), with the default columns, ordered by location and time."""
     where: sql.Composable = sql.SQL("")
     if month is not None:
         where = sql.SQL("WHERE time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from era5_pipeline.bench.cells import CannotRunError
-from era5_pipeline.flat.formats import COLUMNS
+from era5_pipeline.flat.formats import KEYS
+from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.warehouse.copy import FlatCopy
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
+# Of a table without other variables, which is what methods are compared on.
+COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
 _COLUMNS = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 PARALLEL_COPY = "timescaledb-parallel-copy"
 # In memory if possible; otherwise a file in the page cache is as fast to read.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawMonth
 
 # Months of 744 hours.
@@ -30,14 +31,15 @@ _STEP = 0.25
 
 @dataclass(frozen=True)
 class GeneratedMonths:
-    """Months of about `rows` rows each, in `folder`."""
+    """Months of about `rows` rows each, in `folder`; `variables` None: the default ones."""
 
     folder: Path
     rows: int
+    variables: tuple[Variable, ...] | None = None
 
     def raw(self, count: int) -> list[RawMonth]:
         """The first `count` months, as netCDF."""
-        source = SampleSource(self.folder / "raw", Request(area=self._area()))
+        source = SampleSource(self.folder / "raw", Request(self.variables, self._area()))
         return [source.fetch(month) for month in _MONTHS[:count]]
 
     def flat(self, count: int) -> list[FlatMonth]:
@@ -56,6 +58,6 @@ class GeneratedMonths:
 
 def write_csv(flat: FlatMonth, path: Path) -> None:
     """Write the flat month as CSV with a header."""
-    with pq.ParquetFile(flat.path) as file, open_sink(path, "csv") as sink:
+    with pq.ParquetFile(flat.path) as file, open_sink(path, "csv", file.schema_arrow) as sink:
         for group in range(file.num_row_groups):
             sink.write(file.read_row_group(group))

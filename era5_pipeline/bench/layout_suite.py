@@ -27,19 +27,40 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.variables import Variable
 
 COMPRESSED_AFTERWARDS = "columnstore by compress_chunk"
 _LOCATIONS = 50
 
 
-def run_layouts(target: Target, folder: Path, *, rows: int, repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run the suite; return cells, ratios and figures as JSON values. Layouts that the server lacks are null."""
+def run_layouts(
+    target: Target,
+    folder: Path,
+    *,
+    rows: int,
+    repeats: int,
+    say: Callable[[str], None],
+    variables: tuple[Variable, ...] | None = None,
+) -> dict[str, Any]:
+    """Run the suite; return cells, ratios and figures as JSON values. Layouts that the server lacks are null.
+
+    With `variables`, each layout is also measured with a month of these, and with one of the default variables in a
+    table that has columns for these.
+    """
     say("generating a month")
     (flat,) = GeneratedMonths(folder, rows).flat(1)
     layouts: dict[str, Layout] = LAYOUTS | {COMPRESSED_AFTERWARDS: Columnstore(direct=False)}
     measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
         name: partial(_load, target, layout, flat) for name, layout in layouts.items()
     }
+    if variables:
+        say(f"generating a month of {len(variables)} variables")
+        (other,) = GeneratedMonths(folder / "variables", rows, variables).flat(1)
+        for name, layout in LAYOUTS.items():
+            measures[f"{name}, {len(variables)} variables"] = partial(_load, target, layout, other, variables)
+            measures[f"{name}, {len(flat.columns)} of {len(variables)} variables"] = partial(
+                _load, target, layout, flat, variables
+            )
     cells = take_turns(measures, repeats, say)
 
     def rate(name: str) -> float | None:
@@ -64,8 +85,8 @@ def _of_each(cells: dict[str, Cell], figure: str) -> dict[str, float | None]:
     return {name: None if value is None else round(value, 3) for name, value in values.items()}
 
 
-def _load(target: Target, layout: Layout, flat: FlatMonth) -> tuple[int, Numbers]:
-    rows, numbers = target.fill(layout, flat.month, pipeline_copy(flat))
+def _load(target: Target, layout: Layout, flat: FlatMonth, variables: tuple[Variable, ...] = ()) -> tuple[int, Numbers]:
+    rows, numbers = target.fill(layout, flat.month, pipeline_copy(flat), variables=variables)
     require_rows(rows, flat)
     with target.connect() as connection:
         numbers["bytes_per_row"] = read_space(connection).bytes / rows

@@ -16,13 +16,15 @@ from era5_pipeline.postgres.connect import Warehouse, describe_server, ensure_da
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
+from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.schema import ensure_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.warehouse.layouts import Layout
 
 # Layouts by what `SHOW timescaledb.license` says.
@@ -42,8 +44,8 @@ class Target:
         with server_errors("measuring"), self.warehouse.connect() as connection:
             yield connection
 
-    def make_table(self, layout: Layout) -> None:
-        """Create `weather` again, empty, in this layout.
+    def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
+        """Create `weather` again, empty, in this layout, with columns for these variables too.
 
         Raises:
             CannotRunError: if the server does not offer it.
@@ -53,6 +55,8 @@ class Target:
         with self.connect() as connection:
             connection.execute("DROP TABLE IF EXISTS weather CASCADE")
             layout.create(connection)
+            missing = missing_variables(connection, (variable.column for variable in variables))
+            add_columns(connection, missing, timeout_seconds=0, on_wait=lambda _: None)
 
     def fill(
         self,
@@ -61,13 +65,16 @@ class Target:
         method: AbstractContextManager[CopyInto],
         *,
         spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
+        variables: Iterable[Variable] = (),
     ) -> tuple[int, Numbers]:
         """Load the month with a copy method into a new table of the layout, like a normal load but without the ledger.
+
+        The table has columns for `variables` besides the default ones.
 
         Returns the rows found afterwards, and two times: until the rows are visible and settled (`seconds`), and of the
         COPY alone (`copy_seconds`; the longest one of several connections).
         """
-        self.make_table(layout)
+        self.make_table(layout, variables)
         with self.connect() as connection:
             # So that earlier writes are not waited for; `sync` is for a server on this machine.
             connection.execute("CHECKPOINT")

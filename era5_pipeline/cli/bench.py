@@ -11,6 +11,7 @@ from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from era5_pipeline.bench.target import Target
+    from era5_pipeline.model.variables import Variable
 
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, with ratios measured in the same run.")
 
@@ -47,6 +48,10 @@ def run(
         int, typer.Option("--workers", min=2, max=6, help="Connections per month, or months at once.")
     ] = 2,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How many times to measure each item.")] = 3,
+    variables: Annotated[
+        str | None,
+        typer.Option("--variables", metavar="LIST", help="Suite layouts: measure months of these variables too."),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")
     ] = None,
@@ -66,6 +71,7 @@ def run(
     from era5_pipeline.bench.environment import describe_environment
     from era5_pipeline.bench.target import new_target
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.variables import find_variables
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.runtime.scratch_folders import temporary_folder
 
@@ -73,7 +79,7 @@ def run(
         raise UsageError(
             f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
         )
-    settings = read_settings()
+    settings, wanted = read_settings(), find_variables(variables) if variables else None
     console = Console(stderr=True)
     with (
         open_warehouse(settings, create=True) as warehouse,
@@ -89,7 +95,7 @@ def run(
 
         with target.connect() as connection:
             environment = describe_environment(connection, folder)
-        measured = _run(suite, target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
+        measured = _run(suite, target, folder, rows=rows, workers=workers, repeats=repeats, say=say, variables=wanted)
     result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -97,14 +103,22 @@ def run(
 
 
 def _run(
-    suite: str, target: "Target", folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
+    suite: str,
+    target: "Target",
+    folder: Path,
+    *,
+    rows: int,
+    workers: int,
+    repeats: int,
+    say: Callable[[str], None],
+    variables: "tuple[Variable, ...] | None",
 ) -> dict[str, Any]:
     from era5_pipeline.bench.layout_suite import run_layouts
     from era5_pipeline.bench.limit_suite import run_limit
     from era5_pipeline.bench.pipeline_suite import run_pipeline
 
     if suite == "layouts":
-        return run_layouts(target, folder, rows=rows, repeats=repeats, say=say)
+        return run_layouts(target, folder, rows=rows, repeats=repeats, say=say, variables=variables)
     chosen = run_limit if suite == "limit" else run_pipeline
     return chosen(target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
 

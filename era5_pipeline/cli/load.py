@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.model.errors import InputError, UsageError
+from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice
 
 if TYPE_CHECKING:
@@ -136,11 +136,7 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
             )
         held = source.months()
         if not held:
-            problems = source.problems()
-            raise InputError(
-                str(problems[0]) if problems else f"{settings.files_dir}: there is no ERA5 file in it",
-                remedy=problems[0].remedy if problems else "Give --files-dir the folder of your ERA5 files.",
-            )
+            raise source.no_months()
         return held
     months = months_between(first, last)
     months[-1].require_begun(datetime.now(tz=UTC))

@@ -115,11 +115,12 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 
 def _heading(planned: "Plan") -> str:
-    from era5_pipeline.model.variables import VARIABLES
+    from era5_pipeline.model.variables import DEFAULT_VARIABLES, named_columns
     from era5_pipeline.planning.estimates import counted
 
     load = planned.load
-    variables = "all variables" if load.variables == VARIABLES else ", ".join(v.column for v in load.variables)
+    is_default = load.variables == DEFAULT_VARIABLES
+    variables = "default variables" if is_default else named_columns(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
     return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
 
@@ -152,10 +153,11 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
 
     load, size, largest = planned.load, planned.size, planned.largest
     if load.kind.is_queued:
-        verdict = "fits" if largest.fields <= MAX_FIELDS else "is too large: ask for fewer variables"
+        fields = load.fields_of_largest_request(largest.fields)
         at_once = f"{load.kind.requests_at_once} at once"
-        words = f"the largest, {largest.fields:,} fields of {MAX_FIELDS:,} allowed, {verdict}; {at_once}"
-        yield "requests", f"{size.requests:,}", f"one a month; {words} (pool cds)"
+        each = "one a month" if load.requests_a_month == 1 else f"{load.requests_a_month} a month"
+        words = f"the largest, {fields:,} fields of {MAX_FIELDS:,} allowed, fits; {at_once}"
+        yield "requests", f"{size.requests:,}", f"{each}; {words} (pool cds)"
     else:
         yield "requests", "none", ""
     hours = f"{size.hours:,} hours"

@@ -11,6 +11,7 @@ import typer
 from era5_pipeline.cli.output import grouped_problems, print_line
 from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, TransientError
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -180,7 +181,7 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     if not asked <= {(None, None), (settings.area, settings.variables)}:
         return f"from {settings.source_name}"
     variables, area = settings.wanted_variables, settings.wanted_area
-    named = "all variables" if variables is None else ", ".join(variable.column for variable in variables)
+    named = "default variables" if variables is None else named_columns(variable.column for variable in variables)
     kind = source_kind(settings.source_name)
     where = str(area or kind.default_area)
     if area is None and kind.is_service:

@@ -89,7 +89,7 @@ def series(
     from era5_pipeline.model.grid import nearest_location
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
-    from era5_pipeline.model.variables import VARIABLES, find_variable, in_table_order
+    from era5_pipeline.model.variables import find_variables
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
@@ -98,7 +98,7 @@ def series(
 
     location = nearest_location(lat, lon)
     start, end = parse_time_range(from_, to or from_)
-    asked = in_table_order(find_variable(name).column for name in column) if column else None
+    asked = find_variables(",".join(column)) or None if column else None
     if plot:
         require_png(plot, "--plot")
     with (
@@ -106,7 +106,7 @@ def series(
         warehouse.connect() as connection,
         server_errors("reading the series"),
     ):
-        rows = read_series(connection, location, asked or VARIABLES, start, end)
+        rows = read_series(connection, location, asked, start, end)
         variables = _with_values(rows, asked, location, connection)
         gaps = read_gaps(connection, location, rows, variables, start, end)
         credit = read_credit(connection, start, end) if plot else ""

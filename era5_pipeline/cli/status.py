@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.coverage import require_coverage_options, show_coverage
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,7 +179,7 @@ def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[
     whole = (
         *(str(month.month), month.state, f"{len(month.parts)} parts" if month.parts else "", f"{month.rows:,}", hours),
         *(f"{month.locations:,}", _bytes_per_row(space), ", ".join(month.sources), month.version or ""),
-        *(_named(month.column_names) if month.parts else "", _minute(month.loaded_at)),
+        *(named_columns(month.column_names) if month.parts else "", _minute(month.loaded_at)),
     )
     parts = [_cells_of_part(f"  part {part.part}", part, "") for part in month.parts[:_SHOWN_PARTS]]
     more = len(month.parts) - len(parts)
@@ -189,13 +189,9 @@ def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[
 def _cells_of_part(name: str, part: "LedgerEntry", bytes_per_row: str) -> tuple[str, ...]:
     return (
         *(name, part.state, str(part.location_ids), f"{part.rows:,}", f"{part.hours} of {part.hours_expected}"),
-        *(f"{part.locations:,}", bytes_per_row, part.source, _version(part), _named(part.column_names)),
+        *(f"{part.locations:,}", bytes_per_row, part.source, _version(part), named_columns(part.column_names)),
         _minute(part.loaded_at),
     )
-
-
-def _named(columns: "Sequence[str]") -> str:
-    return "all" if len(columns) == len(VARIABLES) else ", ".join(columns)
 
 
 def _minute(time: "datetime | None") -> str:
@@ -211,7 +207,7 @@ def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
         for runs in each:
             columns = [column for column, own in by_column.items() if own == runs]
             more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-            lines.append(f"{month} lacks {_named(columns)} at {', '.join(runs[:_SHOWN])}{more}")
+            lines.append(f"{month} lacks {named_columns(columns)} at {', '.join(runs[:_SHOWN])}{more}")
     if len(gaps) > _SHOWN:
         lines.append(f"and {len(gaps) - _SHOWN} more incomplete months (era5 status --json has all hours)")
     return lines

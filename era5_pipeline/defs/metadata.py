@@ -10,7 +10,7 @@ import dagster as dg
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.model.data_version import version_of
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ COLUMN_SCHEMA = dg.TableSchema(
                 f"{v.description} [{v.unit}]",
                 constraints=dg.TableColumnConstraints(other=[f"{v.minimum:g} <= value <= {v.maximum:g}"]),
             )
-            for v in VARIABLES
+            for v in DEFAULT_VARIABLES
         ),
     ]
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.hours import describe_hours, hour_of, time_of
-from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.differences import Difference
@@ -94,7 +94,7 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
             f"variables one after another; or {_ALLOW}"
         )
         return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
-    null = [column for column in BY_COLUMN if column not in held]
+    null = [column for column in DEFAULT_COLUMNS if column not in held]
     text = f"{', '.join(held)} at all {points} locations" + (f"; NULL: {', '.join(null)}" if null else "")
     return CheckResult("variables_present", passed=True, description=text)
 

@@ -75,8 +75,8 @@ class FlatMonth:
     """A month as rows in one file: location-major, in the units of the table.
 
     `location_ids` are the locations that the files cover. `hours_expected` is the length of the month; `columns` are
-    those that the files hold, the others are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time
-    that flattening took; `fingerprint` is equal for equal rows made of the same files.
+    those that the files hold; the table's others are NULL. `location_id_sum` is the sum over all rows. `seconds` is the
+    time that flattening took; `fingerprint` is equal for equal rows made of the same files.
     """
 
     raw: RawMonth
@@ -104,6 +104,11 @@ class FlatMonth:
     def locations(self) -> int:
         """The number of locations."""
         return len(self.location_ids)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of variables that its file has, in table order."""
+        return tuple(facts.column for facts in self.columns)
 
     @property
     def is_complete(self) -> bool:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.filled_tiles import filled_tiles, open_readers
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
-from era5_pipeline.flat.formats import COLUMNS, ROW_GROUP_ROWS, SCHEMA, Sink, columns_in, open_sink
+from era5_pipeline.flat.formats import KEYS, ROW_GROUP_ROWS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.merge import covered_by
 from era5_pipeline.flat.statistics import ColumnStatistics
@@ -32,7 +32,7 @@ from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
+from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.runtime import progress
@@ -96,8 +96,9 @@ def flatten_month(
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
         # Named after the content, so that facts never describe any other file.
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
-        with replacing(path) as temporary, open_sink(temporary, flat_format) as sink:
-            flattening = _Flattening(inventory, sink)
+        schema = schema_of(inventory.columns)
+        with replacing(path) as temporary, open_sink(temporary, flat_format, schema) as sink:
+            flattening = _Flattening(inventory, sink, schema)
             flattening.run()
     flat = FlatMonth(
         raw=raw,
@@ -145,8 +146,8 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None
     with suppress(pa.ArrowException):  # damaged: that is found by its digest
-        if columns_in(flat.path, flat.format) != COLUMNS:
-            return None  # of the time before a variable was added
+        if columns_in(flat.path, flat.format) != (*KEYS, *flat.column_names):
+            return None  # written by an earlier version, with columns that have no values
     return flat
 
 
@@ -156,6 +157,7 @@ class _Flattening:
 
     inventory: Inventory
     sink: Sink
+    schema: pa.Schema
     rows: int = 0
     location_id_sum: int = 0
     points_done: int = 0
@@ -241,18 +243,15 @@ class _Flattening:
         weights = RowWeights(location_id, hours, present)
         times = np.tile(as_datetime64(hours).astype("datetime64[us]"), latitude_index.size)
         keys = (location_id, latitudes_of(latitude_index), longitudes_of(longitude_index))
-        arrays = [pa.array(times, type=SCHEMA.field("time").type)]
+        arrays = [pa.array(times, type=self.schema.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]
-        for variable in VARIABLES:
-            values = by_location.get(variable.column)
-            if values is None:
-                arrays.append(pa.nulls(times.size, type=pa.float32()))
-                continue
+        for column, statistics in self.statistics.items():
+            values = by_location[column]
             empty = np.isnan(values)
             missing = empty if empty.any() else None
-            self.statistics[variable.column].add(values, missing, weights)
+            statistics.add(values, missing, weights)
             arrays.append(pa.array(values.reshape(-1), mask=None if missing is None else missing.reshape(-1)))
-        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        table = pa.Table.from_arrays(arrays, schema=self.schema)
         return table if present is None or present.all() else table.filter(pa.array(present.reshape(-1)))
 
     def _write(self, table: pa.Table, points: int) -> None:

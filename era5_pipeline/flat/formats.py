@@ -1,6 +1,7 @@
 """Write a flat month as Parquet or CSV.
 
-Both have one schema: the columns of the table `weather`, in its order and units.
+Both have the same columns: time and place, then the variables that the month has, in the names and units of the table
+`weather`, in the order of the catalogue.
 """
 
 from __future__ import annotations
@@ -11,30 +12,39 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import in_table_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
     from era5_pipeline.model.settings import FlatFormat
 
-_KEYS = ("time", "location_id", "latitude", "longitude")
-COLUMNS = (*_KEYS, *(variable.column for variable in VARIABLES))
-
-SCHEMA = pa.schema(
-    [
-        pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("location_id", pa.int32(), nullable=False),
-        pa.field("latitude", pa.float32(), nullable=False),
-        pa.field("longitude", pa.float32(), nullable=False),
-        *(pa.field(v.column, pa.float32(), metadata={"unit": v.unit, "description": v.description}) for v in VARIABLES),
-    ]
+_KEY_FIELDS = (
+    pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
+    pa.field("location_id", pa.int32(), nullable=False),
+    pa.field("latitude", pa.float32(), nullable=False),
+    pa.field("longitude", pa.float32(), nullable=False),
 )
+KEYS: tuple[str, ...] = tuple(field.name for field in _KEY_FIELDS)
+
+
+def schema_of(columns: Iterable[str]) -> pa.Schema:
+    """The schema of a flat file with these columns of variables, which are put in table order."""
+    return pa.schema(
+        [
+            *_KEY_FIELDS,
+            *(
+                pa.field(v.column, pa.float32(), metadata={"unit": v.unit, "description": v.description})
+                for v in in_table_order(columns)
+            ),
+        ]
+    )
 
 
 def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
-    """The columns of a flat file, which are `COLUMNS` unless it was written before a variable was added.
+    """The columns of a flat file.
 
     Raises:
         pyarrow.ArrowException: if it is damaged.
@@ -47,7 +57,7 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
 
 
 # To the second: microseconds would add six zeros to every row.
-_CSV_SCHEMA = SCHEMA.set(0, pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False))
+_CSV_TIME = pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False)
 
 # Rows of one group, the unit that a loader holds in memory: 44 MB decoded. Smaller groups compress worse, larger ones
 # are not faster: the server takes 2 million rows/s.
@@ -55,7 +65,7 @@ ROW_GROUP_ROWS = 1_000_000
 
 
 class Sink(Protocol):
-    """Writes tables of `SCHEMA` one after another; as a context manager it closes the file."""
+    """Writes tables of one schema one after another; as a context manager it closes the file."""
 
     def write(self, table: pa.Table) -> None:
         """Append the rows as one group."""
@@ -74,14 +84,14 @@ class _ParquetSink:
     Measured on ERA5-like fields, one core: 18.6 bytes a row at 9 million rows/s; snappy: 19.4 at 10.1 million.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
             path,
-            SCHEMA,
+            schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=list(_KEYS),
-            use_byte_stream_split=[variable.column for variable in VARIABLES],
+            use_dictionary=list(KEYS),
+            use_byte_stream_split=[name for name in schema.names if name not in KEYS],
             write_statistics=True,
         )
 
@@ -100,15 +110,16 @@ class _ParquetSink:
 class _CsvSink:
     """CSV with a header: times as `2023-07-01 00:00:00Z`, numbers in the fewest exact digits, NULL as empty text."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema.set(0, _CSV_TIME)
         # Opened here, so that it can be closed when the writer fails: an open deleted file would keep the disk full.
         self._file = pa.OSFile(str(path), "wb")
         self._writer = pa.csv.CSVWriter(
-            self._file, _CSV_SCHEMA, write_options=pa.csv.WriteOptions(quoting_style="none")
+            self._file, self._schema, write_options=pa.csv.WriteOptions(quoting_style="none")
         )
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table.cast(_CSV_SCHEMA))
+        self._writer.write_table(table.cast(self._schema))
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +133,6 @@ class _CsvSink:
             self._file.close()
 
 
-def open_sink(path: Path, flat_format: FlatFormat) -> Sink:
-    """Open a sink that writes `flat_format` to `path`."""
-    return _ParquetSink(path) if flat_format == "parquet" else _CsvSink(path)
+def open_sink(path: Path, flat_format: FlatFormat, schema: pa.Schema) -> Sink:
+    """Open a sink that writes tables of `schema` to `path`, as `flat_format`."""
+    return _ParquetSink(path, schema) if flat_format == "parquet" else _CsvSink(path, schema)

@@ -16,7 +16,7 @@ from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
 from era5_pipeline.model.hours import describe_hours, hour_of
-from era5_pipeline.model.variables import VARIABLES, Variable
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawFile, RawMonth
 
 
@@ -55,7 +56,7 @@ class Inventory:
     def columns(self) -> tuple[str, ...]:
         """Columns that at least one piece holds, in table order."""
         held = {piece.field.column for piece in self.pieces}
-        return tuple(variable.column for variable in VARIABLES if variable.column in held)
+        return tuple(variable.column for variable in in_table_order(held))
 
     @cached_property
     def hours(self) -> npt.NDArray[np.int64]:
@@ -153,15 +154,15 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         _require_unchanged(raw_file)
     for file in netcdf_files((file.path for file in raw.files), scratch):
         contents = inspect(file)
-        problems += (p for p in contents.problems if not p.months or str(raw.month) in p.months)
+        problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns))
         pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
     for problem in problems:
         if problem.kind not in ("grid", "nothing"):
             raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
     if not pieces and not problems:
         raise NoDataError(
-            f"{raw.month}: none of its files has our variables in area {raw.area or 'global'}",
-            remedy="Choose an area that the files cover, or none for all that they hold.",
+            f"{raw.month}: none of its files has the wanted variables in area {raw.area or 'global'}",
+            remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
     return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes)
 
@@ -188,7 +189,7 @@ def _relevant(
 ) -> Iterator[Piece]:
     for field in fields:
         if (
-            (raw.variables is None or field.column in raw.variables)
+            field.column in raw.wanted_columns
             and str(raw.month) in field.months
             and np.isin(field.latitude_index, latitudes).any()
             and np.isin(field.longitude_index, longitudes).any()

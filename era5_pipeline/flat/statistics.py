@@ -51,7 +51,8 @@ class ColumnStatistics:
     first_out_of_bounds: str | None = None
     # Starts with the form of the rows: rows made by other rules have another digest, even with equal values.
     digest: int = FLAT_FORM
-    # Shape (hours,): the number of locations that have a value.
+    # Locations that have a value at any hour; and, (hours,), how many of them have one at that hour.
+    locations_with_values: int = 0
     values_by_hour: Counts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,8 +76,11 @@ class ColumnStatistics:
         self._count_out_of_bounds(values, tile)
 
     def _count_missing(self, missing: Flags, tile: Tile) -> None:
-        if not missing.any():
+        if self.variable.extent == "sometimes" or not missing.any():
             return
+        if self.variable.extent == "sea":
+            # ERA5 has no value of it there at any hour: that is land, and no gap.
+            missing &= np.any(~missing & self.expected_hours, axis=-1, keepdims=True)
         # Compared with all places and hours of the column, so that files which each cover part of the month and part
         # of the area leave no gap unnoticed.
         missing &= self.expected_hours
@@ -102,6 +106,7 @@ class ColumnStatistics:
     def add(self, values: Floats, missing: Flags | None, weights: RowWeights) -> None:
         """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere."""
         self.digest += weights.digest(values)
+        self.locations_with_values += len(values) if missing is None else int((~missing).any(axis=1).sum())
         self.values_by_hour += len(values) if missing is None else (~missing).sum(axis=0)
         present = values if missing is None else values[~missing]
         if not present.size:
@@ -118,6 +123,10 @@ class ColumnStatistics:
         """The statistics as facts of the flat month."""
         column = self.variable.column
         has_values = self.values > 0
+        missing, first_missing = self.missing, self.first_missing
+        if self.variable.extent == "sea" and not has_values:
+            # No place showed to be sea: an area of land, or files without values.
+            missing, first_missing = int(self.expected_places.sum() * self.expected_hours.sum()), "every place and hour"
         return ColumnFacts(
             column=column,
             values=self.values,
@@ -128,8 +137,8 @@ class ColumnStatistics:
             hours=int(self.inventory.column_hours(column).size),
             locations=self.inventory.column_locations(column),
             expver=self.versions.counts(),
-            missing=self.missing,
-            first_missing=self.first_missing,
+            missing=missing,
+            first_missing=first_missing,
             out_of_bounds=self.out_of_bounds,
             first_out_of_bounds=self.first_out_of_bounds,
             preliminary_hours=describe_hours(self.inventory.hours[self.versions.positions(PRELIMINARY)]),
@@ -138,8 +147,17 @@ class ColumnStatistics:
         )
 
     def _missing_hours(self) -> npt.NDArray[np.int64]:
-        """Hours of the month, (n,) ascending, that ERA5 has of the variable and that some location lacks."""
-        everywhere = self.values_by_hour == int(self.inventory.coverage.sum())
+        """Hours of the month, (n,) ascending, that ERA5 has of the variable and that some location lacks.
+
+        Of what is there only at sea, locations without any value are land; of what is there only sometimes, an hour
+        that the files have is not lacking.
+        """
+        if self.variable.extent == "sometimes":
+            everywhere = np.isin(self.inventory.hours, self.inventory.column_hours(self.variable.column))
+        else:
+            is_sea = self.variable.extent == "sea" and self.locations_with_values
+            locations = self.locations_with_values if is_sea else int(self.inventory.coverage.sum())
+            everywhere = self.values_by_hour == locations
         expected = hours_of(self.inventory.month)
         expected = expected[expected >= hour_of(self.variable.first_valid)]
         return np.setdiff1d(expected, self.inventory.hours[everywhere])

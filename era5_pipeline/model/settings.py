@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.source_kinds import DEFAULT_SOURCE, SOURCE_KINDS, SOURCE_OF_FOLDERS, names_of
-from era5_pipeline.model.variables import Variable, find_variable, in_table_order
+from era5_pipeline.model.variables import Variable, find_variables
 
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
@@ -65,7 +65,10 @@ class Settings(BaseSettings):
     files_dir: str | None = Field(
         default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
     )
-    variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
+    variables: str | None = Field(
+        default=None,
+        description="Variables that a month must have, separated by commas; unset: the six default ones",
+    )
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
     format: FlatFormat = Field(default="parquet", description="File format of flat months")
     allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
@@ -122,15 +125,12 @@ class Settings(BaseSettings):
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
-        """The variables that a month must have, in table order; None: all that the source has.
+        """The variables that a month must have, in table order; None: the default ones, as far as the source has them.
 
         Raises:
             UsageError: if one is unknown.
         """
-        if not self.variables:
-            return None
-        names = (part for part in self.variables.split(",") if part.strip())
-        return in_table_order(find_variable(name).column for name in names)
+        return find_variables(self.variables) or None if self.variables else None
 
     @property
     def wanted_area(self) -> Area | None:

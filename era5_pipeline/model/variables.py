@@ -1,176 +1,149 @@
-"""The table of variables: requests, DDL, column schema, bounds of the checks, plots and docs all come from it.
+"""Variables by name: those of the catalogue, the default ones, and the order of columns.
 
-Here: names, units, conversion and bounds of each variable, in files and in the table. A new variable needs an entry
-here, and a row in the README.
-
-Source: ECMWF parameter database (paramId) and the ERA5 documentation. Bounds include every value of ERA5
-(2 m temperature from about -90 to +58 degC), and half a step of 16-bit packing below zero.
+Here: finding entries, and why others cannot be loaded. Not here: the entries, from which requests, DDL, checks, plots
+and docs come (`variable_catalogue`), or their form (`variable_type`).
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+import csv
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.variable_catalogue import VARIABLES
+from era5_pipeline.model.variable_type import STEP_TYPES, StepType, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-StepType = Literal["instant", "accum"]
+__all__ = [
+    "BY_COLUMN",
+    "BY_LONG_NAME",
+    "BY_NAME_IN_FILE",
+    "BY_PARAM_ID",
+    "BY_SHORT_NAME",
+    "DEFAULT_COLUMNS",
+    "DEFAULT_NAME",
+    "DEFAULT_VARIABLES",
+    "STEP_TYPES",
+    "VARIABLES",
+    "StepType",
+    "Variable",
+    "find_variable",
+    "find_variables",
+    "in_table_order",
+    "named_columns",
+    "why_unsupported",
+]
 
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable. `stored = in_file * scale + offset`, computed in float64 and stored as float32."""
-
-    column: str
-    cds_name: str
-    short_name: str
-    param_id: int
-    file_units: tuple[str, ...]
-    step_type: StepType
-    unit: str
-    scale: float
-    offset: float
-    minimum: float
-    maximum: float
-    description: str
-    # The first valid time. Accumulations begin with the first forecast of 1940-01-01, whose first step ends at 07:00.
-    first_valid: datetime = datetime(1940, 1, 1, tzinfo=UTC)
-    # The name in monthly files of NSF NCAR's archive (dataset d633000), which lacks hourly accumulations.
-    ncar_name: str | None = None
-
-    @property
-    def checksum_scale(self) -> float:
-        """The factor of values before they are rounded down and summed (see `flat_month.checksum_of`), a power of two.
-
-        As large as keeps products within 2**29, of which 2**24 can be summed exactly in float64: below the spacing of
-        float32 at the bounds. For bounds of 1 to 512 it is 2**20, as in months that are loaded.
-        """
-        greatest = max(abs(self.minimum), abs(self.maximum))
-        return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
-
-
-_FIRST_ACCUMULATION = datetime(1940, 1, 1, 7, tzinfo=UTC)
-
-VARIABLES: tuple[Variable, ...] = (
-    Variable(
-        column="temperature_2m",
-        cds_name="2m_temperature",
-        short_name="t2m",
-        ncar_name="VAR_2T",
-        param_id=167,
-        file_units=("K",),
-        step_type="instant",
-        unit="degC",
-        scale=1.0,
-        offset=-273.15,
-        minimum=-100.0,
-        maximum=65.0,
-        description="Air temperature 2 m above the surface",
-    ),
-    Variable(
-        column="zonal_wind_10m",
-        cds_name="10m_u_component_of_wind",
-        short_name="u10",
-        ncar_name="VAR_10U",
-        param_id=165,
-        file_units=("m s**-1", "m s-1", "m/s"),
-        step_type="instant",
-        unit="m/s",
-        scale=1.0,
-        offset=0.0,
-        minimum=-100.0,
-        maximum=100.0,
-        description="Eastward wind 10 m above the surface",
-    ),
-    Variable(
-        column="meridional_wind_10m",
-        cds_name="10m_v_component_of_wind",
-        short_name="v10",
-        ncar_name="VAR_10V",
-        param_id=166,
-        file_units=("m s**-1", "m s-1", "m/s"),
-        step_type="instant",
-        unit="m/s",
-        scale=1.0,
-        offset=0.0,
-        minimum=-100.0,
-        maximum=100.0,
-        description="Northward wind 10 m above the surface",
-    ),
-    Variable(
-        column="total_cloud_cover",
-        cds_name="total_cloud_cover",
-        short_name="tcc",
-        ncar_name="TCC",
-        param_id=164,
-        file_units=("(0 - 1)", "1"),
-        step_type="instant",
-        unit="fraction",
-        scale=1.0,
-        offset=0.0,
-        minimum=-0.001,
-        maximum=1.001,
-        description="Part of the grid box covered by cloud, 0 to 1",
-    ),
-    Variable(
-        column="total_precipitation",
-        cds_name="total_precipitation",
-        short_name="tp",
-        param_id=228,
-        file_units=("m",),
-        step_type="accum",
-        unit="mm",
-        scale=1000.0,
-        offset=0.0,
-        minimum=-0.01,
-        maximum=500.0,
-        description="Rain and snow, water equivalent, accumulated over the hour that ends at the time",
-        first_valid=_FIRST_ACCUMULATION,
-    ),
-    Variable(
-        column="snowfall",
-        cds_name="snowfall",
-        short_name="sf",
-        param_id=144,
-        file_units=("m of water equivalent",),
-        step_type="accum",
-        unit="mm",
-        scale=1000.0,
-        offset=0.0,
-        minimum=-0.01,
-        maximum=500.0,
-        description="Snow, water equivalent, accumulated over the hour that ends at the time",
-        first_valid=_FIRST_ACCUMULATION,
-    ),
-)
+# The variables of the study, in every table; they are loaded if none are named.
+DEFAULT_VARIABLES = VARIABLES[:6]
+DEFAULT_COLUMNS = tuple(variable.column for variable in DEFAULT_VARIABLES)
+# Stands for all of them in a list of variables: `default,d2m`.
+DEFAULT_NAME = "default"
 
 BY_COLUMN = {variable.column: variable for variable in VARIABLES}
 BY_SHORT_NAME = {variable.short_name: variable for variable in VARIABLES}
-BY_NAME_IN_FILE = BY_SHORT_NAME | {v.ncar_name: v for v in VARIABLES if v.ncar_name is not None}
-_BY_ANY_NAME = BY_COLUMN | BY_SHORT_NAME | {variable.cds_name: variable for variable in VARIABLES}
+BY_LONG_NAME = {variable.long_name.casefold(): variable for variable in VARIABLES}
+BY_PARAM_ID = {variable.param_id: variable for variable in VARIABLES}
+BY_NAME_IN_FILE = {name: variable for variable in VARIABLES for name in variable.names_in_files}
+_BY_ANY_NAME = (
+    {name.casefold(): variable for name, variable in BY_NAME_IN_FILE.items()}
+    | {variable.cds_name: variable for variable in VARIABLES}
+    | BY_COLUMN
+)
+_SHOWN_NAMES = 5
+_SHOWN_COLUMNS = 6
+
+# Why the table cannot hold other variables of ERA5; `unsupported_variables.csv` has their names. Sources: the pages of
+# reanalysis-era5-single-levels (ocean waves are on a grid of 0.5 degrees) and reanalysis-era5-pressure-levels.
+_REASONS = {
+    "waves": "is of ocean waves, which ERA5 has on another grid, of 0.5 degrees: the table holds the grid of 0.25 "
+    "degrees of all other single-level variables",
+    "pressure_levels": "is at pressure levels (dataset reanalysis-era5-pressure-levels): the table holds single "
+    "levels, one value for each place and hour",
+}
 
 
 def find_variable(name: str) -> Variable:
-    """Find a variable by its column, its short name in files, or its CDS name.
+    """Find a variable by its column, its CDS name, or any name that files give it.
 
     Raises:
-        UsageError: if there is none; the remedy lists all columns.
+        UsageError: if the catalogue has none; the remedy lists the nearest names.
     """
+    wanted = name.strip().casefold()
     try:
-        return _BY_ANY_NAME[name.strip()]
+        return _BY_ANY_NAME[wanted]
     except KeyError:
-        raise UsageError(
-            f"{name!r} is not a variable of the table",
-            remedy=f"Choose from {', '.join(f'{v.column} ({v.short_name})' for v in VARIABLES)}.",
-        ) from None
+        pass
+    if (why := why_unsupported(wanted)) is not None:
+        raise UsageError(f"{name!r} {why}", remedy="era5 variables lists those that can be loaded.")
+    near = _nearest(wanted)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(
+        f"{name!r} is not in the catalogue of variables",
+        remedy=f"{meant}era5 variables lists all {len(VARIABLES)}; CONTRIBUTING.md says how to add one.",
+    ) from None
+
+
+def find_variables(names: str) -> tuple[Variable, ...]:
+    """The variables of a list with commas between their names, in table order; `default` stands for the default ones.
+
+    Raises:
+        UsageError: if one is unknown.
+    """
+    columns: list[str] = []
+    for name in (part.strip() for part in names.split(",")):
+        if name == DEFAULT_NAME:
+            columns += DEFAULT_COLUMNS
+        elif name:
+            columns.append(find_variable(name).column)
+    return in_table_order(columns)
 
 
 def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns, in the order of the table."""
+    """The variables of these columns, in the order of the catalogue."""
     wanted = set(columns)
     return tuple(variable for variable in VARIABLES if variable.column in wanted)
+
+
+def named_columns(columns: Iterable[str]) -> str:
+    """Name columns in a few words: `default` for all default ones, then the others, as in a list of variables."""
+    given = tuple(columns)
+    has_default = set(DEFAULT_COLUMNS) <= set(given)
+    names = [
+        *([DEFAULT_NAME] if has_default else []),
+        *(c for c in given if not (has_default and c in DEFAULT_COLUMNS)),
+    ]
+    more = [f"{len(names) - _SHOWN_COLUMNS} more"] if len(names) > _SHOWN_COLUMNS + 1 else []
+    return ", ".join([*(names[:_SHOWN_COLUMNS] if more else names), *more])
+
+
+def _nearest(wanted: str) -> list[str]:
+    """Names of the catalogue that are like `wanted`, with the column of each: `d2m (dewpoint_2m)`."""
+    written = _written(wanted)
+    close = difflib.get_close_matches(written, _BY_ANY_NAME, n=3 * _SHOWN_NAMES, cutoff=0.6)
+    # Words of a long name are near it, although most of its letters are missing.
+    words = [word for word in written.split("_") if len(word) > 2]
+    within = [name for name in _BY_ANY_NAME if words and all(word in name for word in words)]
+    found = dict.fromkeys(_BY_ANY_NAME[name] for name in (*close, *within))
+    return [f"{variable.column} ({variable.short_name})" for variable in found][:_SHOWN_NAMES]
+
+
+def why_unsupported(name: str) -> str | None:
+    """Say why the table cannot hold the variable of this name; None if it is no other variable of ERA5."""
+    kind = _unsupported_kinds().get(_written(name))
+    return None if kind is None else _REASONS[kind]
+
+
+@cache
+def _unsupported_kinds() -> dict[str, str]:
+    with Path(__file__).with_name("unsupported_variables.csv").open(encoding="utf-8", newline="") as lines:
+        return {line[name]: line["kind"] for line in csv.DictReader(lines) for name in ("cds_name", "short_name")}
+
+
+def _written(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_").replace("-", "_")

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _ONE_CHUNK_BYTES = 16 << 20
 _CHUNK_HOURS, _CHUNK_LATITUDES, _CHUNK_LONGITUDES = 24, 91, 180
 _DIMENSIONS = ("valid_time", "latitude", "longitude")
-# By name in the file: ecCodes' name, short name and CF name, which `model.variables` does not have.
+# By name in the file: ecCodes' short name and CF name, which the catalogue does not have.
 _ECCODES_NAMES = {
-    "t2m": ("2 metre temperature", "2t", "unknown"),
-    "u10": ("10 metre U wind component", "10u", "unknown"),
-    "v10": ("10 metre V wind component", "10v", "unknown"),
-    "tcc": ("Total cloud cover", "tcc", "cloud_area_fraction"),
-    "tp": ("Total precipitation", "tp", "unknown"),
-    "sf": ("Snowfall", "sf", "lwe_thickness_of_snowfall_amount"),
+    "t2m": ("2t", "unknown"),
+    "u10": ("10u", "unknown"),
+    "v10": ("10v", "unknown"),
+    "tcc": ("tcc", "cloud_area_fraction"),
+    "tp": ("tp", "unknown"),
+    "sf": ("sf", "lwe_thickness_of_snowfall_amount"),
 }
 
 
@@ -149,12 +149,12 @@ def create_variable(
 
 def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | float | np.int64]:
     """The attributes as ecCodes and cfgrib write them, in the CDS' order."""
-    names = variable.description, variable.short_name, "unknown"
-    name, short_name, cf_name = _ECCODES_NAMES.get(variable.short_name, names)
+    name = variable.long_name
+    short_name, cf_name = _ECCODES_NAMES.get(variable.short_name, (variable.short_name, "unknown"))
     units = variable.file_units[0]
     return {
         "GRIB_paramId": np.int64(variable.param_id),
-        "GRIB_dataType": "an" if variable.step_type == "instant" else "fc",
+        "GRIB_dataType": "an" if variable.first_valid.hour == 0 else "fc",
         "GRIB_numberOfPoints": np.int64(axes.latitudes.size * axes.longitudes.size),
         "GRIB_typeOfLevel": "surface",
         "GRIB_stepUnits": np.int64(1),

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
-from era5_pipeline.model.variables import BY_NAME_IN_FILE, BY_SHORT_NAME, Variable
+from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, Variable, why_unsupported
 from era5_pipeline.netcdf.axes import (
     AGAIN,
     FIRST_HOUR,
@@ -27,7 +27,7 @@ from era5_pipeline.netcdf.axes import (
 from era5_pipeline.netcdf.classic import required_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -38,17 +38,28 @@ if TYPE_CHECKING:
 
 UNKNOWN_EXPVER = "unknown"
 _EXPVER = "expver"
+_LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file, or a variable in it, cannot be used. `months` are those that it is for, if known."""
+    """Why a file, or a variable in it, cannot be used.
+
+    `months` are those that it is for, if known; `columns` are those of the variables, () where it is the whole file.
+    """
 
     file: str
     kind: ProblemKind
     text: str
     remedy: str
     months: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def concerns(self, month: Month, columns: Iterable[str]) -> bool:
+        """Whether it stands in the way of these columns of the month: others' problems are not."""
+        return (not self.months or str(month) in self.months) and (
+            not self.columns or not set(self.columns).isdisjoint(columns)
+        )
 
     def __str__(self) -> str:
         return f"{self.file}: {self.text}"
@@ -138,16 +149,36 @@ def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
         try:
             fields += _fields_of(dataset[name], variable)
         except ProblemError as error:
-            problem = Problem(shown, error.kind, error.text, error.remedy, _months_if_known(dataset[name]))
-            if problem not in problems:  # one grid off 0.25 degrees is one problem, not one per variable
-                problems.append(problem)
+            problems.append(
+                Problem(
+                    shown, error.kind, error.text, error.remedy, _months_if_known(dataset[name]), (variable.column,)
+                )
+            )
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
-            problems.append(Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN))
+            problems.append(
+                Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN, columns=(variable.column,))
+            )
     if not fields and not problems:
-        held = ", ".join(sorted(str(name) for name in dataset.data_vars)) or "nothing"
-        text = f"holds none of our variables ({', '.join(BY_SHORT_NAME)}); it holds {held}"
-        problems.append(Problem(shown, "nothing", text, "Move it out of the folder, or add one that does."))
-    return Contents(tuple(fields), tuple(problems))
+        text = f"holds none of the variables of the catalogue; it holds {_described_names(dataset)}"
+        remedy = "Move it out of the folder, or add one that does (era5 variables lists them)."
+        problems.append(Problem(shown, "nothing", text, remedy))
+    return Contents(tuple(fields), tuple(_merged(problems)))
+
+
+def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """One grid off 0.25 degrees is one problem, not one per variable."""
+    columns: dict[Problem, list[str]] = {}
+    for problem in problems:
+        columns.setdefault(replace(problem, columns=()), []).extend(problem.columns)
+    for problem, own in columns.items():
+        yield replace(problem, columns=tuple(own))
+
+
+def _described_names(dataset: xr.Dataset) -> str:
+    """The names of the variables in the file, and why those that are known to us cannot be used."""
+    names = sorted(str(name) for name in dataset.data_vars)
+    reasons = [f"{name} {why}" for name in names if (why := why_unsupported(name.casefold())) is not None]
+    return (", ".join(names) or "nothing") + (f" ({reasons[0]})" if reasons else "")
 
 
 def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
@@ -198,12 +229,15 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
     units = str(array.attrs.get("units", "")).strip()
     # NCAR's files use parameter numbers of ECMWF's table 128, which equal the paramIds.
     number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
-    if units in variable.file_units and (number is None or int(number) == variable.param_id):
-        return
     long_name = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()
+    # Without a number, the 100 m wind under the name of the 10 m wind shows in its long name alone.
+    named = BY_LONG_NAME.get(long_name.casefold(), variable) if number is None else variable
+    if units in variable.file_units and named is variable and (number is None or int(number) == variable.param_id):
+        return
     found = f"{long_name} in {units or 'no units'}" if long_name else f"in {units or 'no units'}"
-    if units in variable.file_units:
-        found = f"parameter {number}"
+    if units in variable.file_units and number is not None:
+        other = BY_PARAM_ID.get(int(number))
+        found = f"parameter {number}" + (f", {other.long_name}" if other is not None else "")
     raise ProblemError(
         "units",
         f"{array.name} is {found}, not {variable.description.lower().partition(',')[0]} "
@@ -213,6 +247,13 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
 
 
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
+    level = next((name for name in _LEVELS if name in array.coords or name in array.dims), None)
+    if level is not None or array.attrs.get("GRIB_typeOfLevel") == "isobaricInhPa":
+        raise ProblemError(
+            "dimensions",
+            f"{array.name} is at pressure levels{f' ({level})' if level else ''}: the table holds single levels",
+            "Request the variable of reanalysis-era5-single-levels, or move the file out of the folder.",
+        )
     for dimension, size in array.sizes.items():
         if dimension not in known_dimensions and size != 1:
             raise ProblemError(

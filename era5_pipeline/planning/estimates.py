@@ -10,11 +10,12 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.planning.extent import Load, Size
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
     from era5_pipeline.warehouse.space import Space
@@ -125,12 +126,17 @@ class Seconds:
         return None if self.raw.value is None else max(self.raw.value / self.at_once, self.work_at_once)
 
 
-def heap_bytes_per_row(variables: int) -> float:
-    """Return the bytes of a row of the table outside the columnstore, if so many of the six variables have values."""
+def heap_bytes_per_row(variables: Sequence[Variable]) -> float:
+    """Return the bytes of a row of the table outside the columnstore, if these of its variables have values.
+
+    The table is taken to have the columns of the default variables and of these.
+    """
     # PostgreSQL's page: 8192 bytes with a header of 24. A row is its pointer (4), a header of 23 (plus a bit per column
     # if one of them is NULL), and the data: time, location_id, latitude, longitude, values; each part a multiple of 8.
-    header = 24 if variables == len(VARIABLES) else 32
-    row = 4 + 8 * ceil((header + 20 + 4 * variables) / 8)
+    columns = 4 + len({*variables, *DEFAULT_VARIABLES})
+    has_null = not set(DEFAULT_VARIABLES) <= set(variables)
+    header = 8 * ceil((23 + (ceil(columns / 8) if has_null else 0)) / 8)
+    row = 4 + 8 * ceil((header + 20 + 4 * len(variables)) / 8)
     return 8192 / ((8192 - 24) // row)
 
 
@@ -207,7 +213,7 @@ def _documented_table(load: Load, size: Size, layout: str | None, columnstore: f
     if layout == "columnstore":
         per_row = columnstore / size.rows if size.rows else 0.0
         return Figure(columnstore, f"as documented: {_bytes_per_row(per_row)} in the columnstore")
-    per_row = heap_bytes_per_row(len(load.variables))
+    per_row = heap_bytes_per_row(load.variables)
     where = "outside the columnstore; the layout is not known" if layout is None else f"in {layout}"
     return Figure(per_row * size.rows, f"as documented: {_bytes_per_row(per_row)} {where}")
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.sources.cds.request import fields_of
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.sources.cds.request import fields_of, portions_of
+from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +59,7 @@ class Load:
 
     months: tuple[Month, ...]
     source: SourceName
-    variables: tuple[Variable, ...] = VARIABLES
+    variables: tuple[Variable, ...] = DEFAULT_VARIABLES
     area: Area = _GLOBE
     hours_at_most: int | None = None
     any_variables: bool = False
@@ -76,7 +77,7 @@ class Load:
         return cls(
             months=tuple(months),
             source=source,
-            variables=variables or VARIABLES,
+            variables=variables or DEFAULT_VARIABLES,
             area=area or default_area(source),
             hours_at_most=settings.sample_hours if kind.is_generated else None,
             any_variables=kind.has_own_files and variables is None,
@@ -103,20 +104,30 @@ class Load:
         """Whether the files may hold less than the plan counts."""
         return self.any_variables or self.any_area
 
+    @property
+    def requests_a_month(self) -> int:
+        """Requests in the service's queue that a month takes: several if there are more variables than one may have."""
+        return len(portions_of(Request(self.variables))) if self.kind.is_queued else 0
+
+    def fields_of_largest_request(self, month_fields: int) -> int:
+        """The fields of the largest request of a month that has so many fields."""
+        largest = max(len(portion.wanted) for portion in portions_of(Request(self.variables)))
+        return month_fields * largest // len(self.variables)
+
     def size_of(self, month: Month) -> Size:
         """Count the month. Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty."""
         asked = min(self.hours_at_most or month.hours, month.hours)
         hours = [max(0, asked - _hours_before(variable, month)) for variable in self.variables]
-        accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type == "accum")
+        accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type != "instant")
         return Size(
             hours=max(hours),
-            requests=1 if self.kind.is_queued else 0,
+            requests=self.requests_a_month,
             fields=fields_of(month, len(self.variables)) * asked // month.hours,
             rows=max(hours) * self.locations,
             instant_values=(sum(hours) - accumulated) * self.locations,
             accumulated_values=accumulated * self.locations,
             # One a day from the Zarr store, else one for each step type.
-            files=month.hours // 24 if self.kind.has_daily_files else len({v.step_type for v in self.variables}),
+            files=month.hours // 24 if self.kind.has_daily_files else len({v.file_step_type for v in self.variables}),
         )
 
 

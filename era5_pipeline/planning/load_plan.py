@@ -111,7 +111,7 @@ class Plan:
             "requests": self.size.requests,
             "requests_at_once": self.load.kind.requests_at_once if is_asked else None,
             "fields": self.size.fields,
-            "fields_of_largest_request": self.largest.fields if is_asked else None,
+            "fields_of_largest_request": self.load.fields_of_largest_request(self.largest.fields) if is_asked else None,
             "fields_allowed_per_request": MAX_FIELDS if is_asked else None,
             "rows": self.size.rows,
             "values": self.size.values,

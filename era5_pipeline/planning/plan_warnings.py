@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rich.filesize import decimal
 
 from era5_pipeline.model.months import spans
-from era5_pipeline.sources.cds.request import MAX_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,15 +20,7 @@ if TYPE_CHECKING:
 
 def plan_warnings(plan: Plan) -> tuple[str, ...]:
     """Return the warnings, one sentence each."""
-    return (*_of_fields(plan), *_of_time(plan), *_of_disks(plan), *_of_files(plan))
-
-
-def _of_fields(plan: Plan) -> Iterator[str]:
-    if plan.size.requests and plan.largest.fields > MAX_FIELDS:
-        yield (
-            f"a month has {plan.largest.fields:,} fields, and a request may have {MAX_FIELDS:,}: "
-            "ask for fewer variables (--variables)"
-        )
+    return (*_of_time(plan), *_of_disks(plan), *_of_files(plan))
 
 
 def _of_time(plan: Plan) -> Iterator[str]:

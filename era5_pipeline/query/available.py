@@ -14,11 +14,13 @@ import numpy as np
 import psycopg
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
-from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.model.variables import DEFAULT_NAME, in_table_order, named_columns
 from era5_pipeline.query.fetch import nothing_loaded, table_required
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
@@ -90,6 +92,24 @@ def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | N
         return None
     first, last = (f"{time.astimezone(UTC):%Y-%m-%d %H:%M}" for time in row)
     return f"{first} to {last} UTC"
+
+
+def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Variable]) -> None:
+    """Require that the table has a column of each of these variables.
+
+    Raises:
+        NoDataError: if it lacks one: no month was loaded with it; or if there is no table.
+    """
+    there = variables_in_table(connection)
+    if not there:
+        raise nothing_loaded()
+    absent = [variable.column for variable in variables if variable not in there]
+    if absent:
+        raise NoDataError(
+            f"the table has no column {' or '.join(absent)}: no month was loaded with it; "
+            f"it has {named_columns(variable.column for variable in there)}",
+            remedy=f"Load a month with it: era5 load --from YYYY-MM --variables {DEFAULT_NAME},{','.join(absent)}",
+        )
 
 
 def describe_months(months: Iterable[Month]) -> str:

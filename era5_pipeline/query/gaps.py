@@ -70,9 +70,18 @@ def find_gaps(
     now = max(hour_of(datetime.now(UTC)), int(hours[-1]) + 1)
     found = {}
     for variable in variables:
-        held = np.unique(hours[np.isfinite(series.values[variable.column])])
+        held = np.unique(hours[_has_value(hours, series.values[variable.column], variable)])
         found[variable.column] = _gaps(held, range(first, after), range(hour_of(variable.first_valid), now))
     return found
+
+
+def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable) -> npt.NDArray[np.bool_]:
+    """Whether each hour (n,) has its value: of what is there only sometimes, every row of a month that has any."""
+    there = np.isfinite(values)
+    if variable.extent != "sometimes":
+        return there
+    months = hours.astype("datetime64[h]").astype("datetime64[M]")
+    return np.isin(months, months[there])
 
 
 def read_gaps(

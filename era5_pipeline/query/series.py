@@ -19,11 +19,13 @@ from era5_pipeline.query.available import (
     nearest_place,
     places_held,
     point_name,
+    require_columns,
     some_row,
 )
 from era5_pipeline.query.fetch import fetch_array
 from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,17 +52,20 @@ class Series:
 def read_series(
     connection: psycopg.Connection[Any],
     location: Location,
-    columns: tuple[Variable, ...],
+    columns: tuple[Variable, ...] | None,
     start: datetime | None,
     end: datetime | None,
 ) -> Series:
-    """All rows of a location with `start <= time < end` (aware; None: unlimited).
+    """All rows of a location with `start <= time < end` (aware; None: unlimited); `columns` None: those of the table.
 
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there are none; it names what the table holds of the place, or the nearest one.
+        NoDataError: if there are none; it names what the table holds of the place, or the nearest one. Or if the table
+            has no such column.
     """
+    require_columns(connection, columns or ())
+    columns = columns or variables_in_table(connection)
     query = sql.SQL(read_sql("series")).format(
         columns=sql.SQL(", ").join(_or_nan(variable.column) for variable in columns)
     )

@@ -21,6 +21,7 @@ from era5_pipeline.query.available import (
     nearest_place,
     places_held,
     point_name,
+    require_columns,
     some_row,
 )
 from era5_pipeline.query.fetch import fetch_array
@@ -61,8 +62,10 @@ def read_snapshot(
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there is no row; it names the months that the table holds there, or the nearest location.
+        NoDataError: if there is no row; it names the months that the table holds there, or the nearest location. Or if
+            the table has no such column.
     """
+    require_columns(connection, (variable,))
     rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
     if not rows.size:
         raise _no_snapshot(connection, time, area)
@@ -129,6 +132,8 @@ def lines_of_absent(
     rows, columns = np.nonzero(np.isfinite(snapshot.values))
     if not rows.size:
         raise _only_null(connection, snapshot, area)
+    if snapshot.variable.extent != "everywhere":
+        return []  # missing over land, or where the thing itself is not there: no gap
     row, column = grid.latitude_indices(snapshot.latitudes[:1]), grid.longitude_indices(snapshot.longitudes[:1])
     drawn = LocationSet.of_ids(grid.location_ids(rows + row, (columns + column) % grid.N_LONGITUDES))
     if area:

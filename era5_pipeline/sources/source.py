@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
+    from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
@@ -28,8 +30,8 @@ class RawFile:
 class RawMonth:
     """All files with data of `month`, and the request that they answer.
 
-    `variables` are the columns that the month must have, None: those in the files; `area` is the rectangle to keep,
-    None: all of it. `warnings` are for the user: files that were not used, and why.
+    `variables` are the columns that the month must have, None: of the default ones those in the files; `area` is the
+    rectangle to keep, None: all of it. `warnings` are for the user: files that were not used, and why.
     """
 
     month: Month
@@ -38,6 +40,11 @@ class RawMonth:
     variables: tuple[str, ...] | None = None
     area: str | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def wanted_columns(self) -> tuple[str, ...]:
+        """The columns to take from the files, if they have them."""
+        return DEFAULT_COLUMNS if self.variables is None else self.variables
 
     @property
     def bytes(self) -> int:
@@ -122,8 +129,13 @@ class Request:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The requested columns, None: those that the source has."""
+        """The requested columns, None: the default ones, as far as the source has them."""
         return None if self.variables is None else tuple(variable.column for variable in self.variables)
+
+    @property
+    def wanted(self) -> tuple[Variable, ...]:
+        """The variables to fetch: the default ones if none were named."""
+        return DEFAULT_VARIABLES if self.variables is None else self.variables
 
     @property
     def area_text(self) -> str | None:
@@ -145,7 +157,11 @@ class FolderSource(Protocol):
     """A source of the user's own files, which decide what months there are."""
 
     def months(self) -> tuple[Month, ...]:
-        """The months of which the files have data, ascending."""
+        """The months of which the files have data of the wanted variables, ascending."""
+        ...
+
+    def no_months(self) -> InputError:
+        """The error for files that have none: a problem of theirs, or what they hold instead."""
         ...
 
     def problems(self) -> tuple[Problem, ...]:

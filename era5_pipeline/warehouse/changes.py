@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.data_version import FINAL, PRELIMINARY, version_of
 from era5_pipeline.model.hours import describe_hours, hours_in
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
 from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
@@ -41,11 +41,14 @@ class ReplacedPart:
     version: Version
     is_whole: bool
 
+    @property
+    def _variables(self) -> str:
+        return "the default variables" if self.columns == DEFAULT_COLUMNS else named_columns(self.columns)
+
     def __str__(self) -> str:
         places = "1 place" if self.locations == 1 else f"{self.locations:,} places"
         where = self.place if self.place.startswith(places) else f"{places} ({self.place})"
-        columns = ", ".join(self.columns) if len(self.columns) < len(BY_COLUMN) else "all variables"
-        return f"{where}, {self.hours} hours of {columns}, from {self.source}, {self.version}"
+        return f"{where}, {self.hours} hours of {self._variables}, from {self.source}, {self.version}"
 
 
 def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:

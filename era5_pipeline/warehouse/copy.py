@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from era5_pipeline.flat.formats import COLUMNS, SCHEMA
+from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
@@ -43,7 +43,7 @@ _SEND_BUFFER_BYTES = 1 << 22  # the system may apply a lower limit
 _CSV_BYTES = 1 << 20
 # A share of fewer rows is not worth a connection of its own.
 _SHARE_ROWS = 50_000
-_LOCATION_ID = COLUMNS.index("location_id")
+_LOCATION_ID = KEYS.index("location_id")
 
 
 class _StoppedError(Exception):
@@ -87,8 +87,9 @@ class FlatCopy:
             psycopg.Error: any error of the server.
         """
         options = [*self._options, *(["FREEZE true"] if freeze else [])]
+        columns = (*KEYS, *self._flat.column_names)
         statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
-            table, sql.SQL(", ").join(map(sql.Identifier, COLUMNS)), sql.SQL(", ").join(map(sql.SQL, options))
+            table, sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join(map(sql.SQL, options))
         )
         chunks = self._binary(self._batches[span]) if self._batches else self._csv()
         _enlarge_send_buffer(connection)
@@ -108,7 +109,7 @@ class FlatCopy:
             batches.close()
 
     def _binary(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-        encoder = pgpq.ArrowToPostgresBinaryEncoder(SCHEMA)
+        encoder = pgpq.ArrowToPostgresBinaryEncoder(schema_of(self._flat.column_names))
         yield encoder.write_header()
         unreported = 0
         for batch in batches:
@@ -195,7 +196,7 @@ def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
     try:
         # Without pre_buffer, which keeps in memory what it read of every row group: 2.6 GB of a global month.
         with pq.ParquetFile(flat.path, pre_buffer=False) as file:
-            if not file.schema_arrow.equals(SCHEMA):
+            if not file.schema_arrow.equals(schema_of(flat.column_names)):
                 raise ValueError(f"its columns are {', '.join(file.schema_arrow.names)}")  # noqa: TRY301
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS,

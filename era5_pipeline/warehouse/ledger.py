@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.variables import Variable
 
 # Libraries whose versions are recorded with the month: they shape its rows.
 _LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
@@ -235,25 +236,34 @@ def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations:
 
 def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> None:
     """Find out whether an incomplete part has gaps at the locations that are left, and record it as loaded if not."""
-    columns = [facts.column for facts in entry.columns]
+    columns = [facts.column for facts in entry.columns if facts.column in BY_COLUMN]
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {} AND {}").format(
-            sql.SQL(", ").join(sql.SQL("count({})").format(sql.Identifier(column)) for column in columns),
+            sql.SQL(", ").join(_values_and_locations(BY_COLUMN[column]) for column in columns),
             WEATHER,
             month_where(entry.month),
             locations_where(locations),
         )
     ).fetchone()
-    expected = {
-        c: sum(hour >= hour_of(BY_COLUMN[c].first_valid) for hour in hours_of_month(entry.month)) for c in columns
-    }
+    hours = hours_of_month(entry.month)
+    expected = [sum(hour >= hour_of(BY_COLUMN[column].first_valid) for hour in hours) for column in columns]
     if row is not None and all(
-        values >= expected[column] * len(locations) for column, values in zip(columns, row, strict=True)
+        values >= due * (len(locations) if places is None else places)
+        for due, values, places in zip(expected, row[::2], row[1::2], strict=True)
     ):
         connection.execute(
             "UPDATE era5.ledger SET state = 'loaded', missing_hours = '{}' WHERE month = %s AND part = %s",
             (entry.month.start.date(), entry.part),
         )
+
+
+def _values_and_locations(variable: Variable) -> sql.Composed:
+    """The expressions for the number of values, and of the locations that should have one (NULL: all)."""
+    column = sql.Identifier(variable.column)
+    if variable.extent == "sea":
+        return sql.SQL("count({0}), count(DISTINCT location_id) FILTER (WHERE {0} IS NOT NULL)").format(column)
+    # Of what is there only sometimes, every row counts.
+    return sql.SQL("count({}), NULL::bigint").format(sql.SQL("*") if variable.extent == "sometimes" else column)
 
 
 def _columns_of_ledger(connection: psycopg.Connection[Any]) -> list[str]:

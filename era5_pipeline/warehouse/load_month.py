@@ -20,6 +20,7 @@ from era5_pipeline.warehouse.changes import ReplacedPart, columns_changed, has_s
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
+from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
@@ -148,6 +149,12 @@ class _Load:
         connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
         started = time.monotonic()
         with self._attempt() as attempt:
+            add_columns(
+                self.connection,
+                missing_variables(self.connection, flat.column_names),
+                timeout_seconds=lock_timeout_seconds,
+                on_wait=on_wait,
+            )
             heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
 
             def on_rows(rows: int) -> None:

@@ -10,9 +10,9 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from era5_pipeline.flat.formats import COLUMNS
+from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.errors import ServerUnsuitableError
-from era5_pipeline.model.variables import VARIABLES, Variable
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.connect import Server, describe_server
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.sql_files import read_sql
@@ -20,6 +20,7 @@ from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 
@@ -32,7 +33,9 @@ _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weathe
 # Comments and functions are no reason to keep a load waiting for a lock: the next load tries again.
 _DESCRIBE_LOCK_MS = 1000
 
-_TYPES = dict.fromkeys(COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
+# The columns of every table; those of other variables are added when they are first loaded (`variable_columns`).
+_COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
+_TYPES = dict.fromkeys(_COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
     row = connection.execute(read_sql("missing_objects")).fetchone()
     ledger_lacks_some, functions_are_missing, uncommented = row if row is not None else (False, False, [])
     # Others may have added columns to the table.
-    weather_lacks_some = not {"", *COLUMNS}.isdisjoint(uncommented)
+    weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
     if not (ledger_lacks_some or functions_are_missing or weather_lacks_some):
         return
     with connection.transaction():
@@ -108,20 +111,8 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
 
 
 def weather_comments() -> sql.Composed:
-    """Compose the statements that comment the table and its columns."""
-    variables = [
-        sql.SQL("COMMENT ON COLUMN weather.{} IS {};").format(
-            sql.Identifier(variable.column), sql.Literal(_comment_on(variable))
-        )
-        for variable in VARIABLES
-    ]
-    return sql.SQL(read_sql("weather_comments")).format(variables=sql.SQL("\n").join(variables))
-
-
-def _comment_on(variable: Variable) -> str:
-    # The descriptions of totals say of which hour they are.
-    when = "" if variable.step_type == "accum" else ", at that instant"
-    return f"{variable.description}{when}; {variable.unit}. ERA5: {variable.short_name}"
+    """Compose the statements that comment the table and the columns that it is created with."""
+    return sql.SQL(read_sql("weather_comments")).format(variables=comments_on(DEFAULT_VARIABLES))
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
@@ -151,13 +142,11 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         # Reads catalogues only, so that it does not wait for a locked table.
         "SELECT relkind, "
         "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
-        "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid), "
-        "(SELECT jsonb_object_agg(attname, format_type(atttypid, atttypmod)) "
-        "FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) "
+        "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid) "
         "FROM pg_class c WHERE oid = 'weather'::regclass"
     ).fetchone()
-    kind, is_by_time, columns = row if row is not None else ("", None, {})
-    _require_own_columns(columns or {})
+    kind, is_by_time = row if row is not None else ("", None)
+    _require_own_columns({name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:

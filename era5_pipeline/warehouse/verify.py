@@ -10,9 +10,12 @@ from era5_pipeline.flat.differences import Difference
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.ledger import locations_besides
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import psycopg
 
     from era5_pipeline.flat.differences import DifferenceKind, Number
@@ -35,9 +38,10 @@ def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...
     Raises:
         Era5Error: as `server_errors` says.
     """
-    expected = _measures_of_file(flat)
     with server_errors(f"verifying {flat.month}"), warehouse.connect() as connection:
-        actual = _measures_of_table(connection, flat)
+        columns = [variable.column for variable in variables_in_table(connection)]
+        expected = _measures_of_file(flat, columns)
+        actual = _measures_of_table(connection, flat, columns)
     return tuple(
         Difference(kind, column, table=actual[kind, column], file=value)
         for (kind, column), value in expected.items()
@@ -45,10 +49,10 @@ def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...
     )
 
 
-def _measures_of_file(flat: FlatMonth) -> dict[Measure, Number]:
+def _measures_of_file(flat: FlatMonth, columns: Iterable[str]) -> dict[Measure, Number]:
     measures: dict[Measure, Number] = {("rows", None): flat.rows, ("sum of location_id", None): flat.location_id_sum}
     # Columns that the file lacks are NULL throughout.
-    measures |= {("values", column): 0 for column in BY_COLUMN}
+    measures |= {("values", column): 0 for column in columns}
     for facts in flat.columns:
         measures["values", facts.column] = facts.values
         measures["minimum", facts.column] = facts.minimum
@@ -57,12 +61,14 @@ def _measures_of_file(flat: FlatMonth) -> dict[Measure, Number]:
     return measures
 
 
-def _measures_of_table(connection: psycopg.Connection[Any], flat: FlatMonth) -> dict[Measure, Number]:
+def _measures_of_table(
+    connection: psycopg.Connection[Any], flat: FlatMonth, columns: Iterable[str]
+) -> dict[Measure, Number]:
     aggregates: dict[Measure, sql.Composable] = {
         ("rows", None): sql.SQL("count(*)"),
         ("sum of location_id", None): sql.SQL("coalesce(sum(location_id), 0)::bigint"),
     }
-    for name in BY_COLUMN:
+    for name in columns:
         aggregates["values", name] = sql.SQL("count({})").format(sql.Identifier(name))
     for facts in flat.columns:
         column, scale = sql.Identifier(facts.column), BY_COLUMN[facts.column].checksum_scale

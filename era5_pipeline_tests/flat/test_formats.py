@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from era5_pipeline.flat.formats import COLUMNS, SCHEMA, open_sink
+from era5_pipeline.flat.formats import KEYS, open_sink, schema_of
 from era5_pipeline.model.errors import LocalDiskError, disk_errors
 from era5_pipeline_tests.era5_files import COLUMNS as VALUE_COLUMNS
 from era5_pipeline_tests.era5_files import full_disk
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.settings import FlatFormat
+
+SCHEMA = schema_of(VALUE_COLUMNS)
+COLUMNS = (*KEYS, *VALUE_COLUMNS)
 
 
 def table(rows: int, start: int = 0) -> pa.Table:
@@ -39,8 +42,13 @@ def test_the_schema_is_that_of_the_table() -> None:
     assert SCHEMA.field("total_precipitation").metadata[b"unit"] == b"mm"
 
 
+def test_the_schema_has_the_columns_that_the_month_has_in_the_order_of_the_catalogue() -> None:
+    assert schema_of(["dewpoint_2m", "snowfall"]).names == [*KEYS, "snowfall", "dewpoint_2m"]
+    assert schema_of(["mean_sea_level_pressure"]).field("mean_sea_level_pressure").metadata[b"unit"] == b"hPa"
+
+
 def test_parquet_has_the_rows_in_the_groups_they_came_in(tmp_path: Path) -> None:
-    with open_sink(tmp_path / "x.parquet", "parquet") as sink:
+    with open_sink(tmp_path / "x.parquet", "parquet", SCHEMA) as sink:
         sink.write(table(1000))
         sink.write(table(500, 1000))
     file = pq.ParquetFile(tmp_path / "x.parquet")
@@ -51,7 +59,7 @@ def test_parquet_has_the_rows_in_the_groups_they_came_in(tmp_path: Path) -> None
 
 
 def test_csv_is_what_postgres_and_spreadsheets_read(tmp_path: Path) -> None:
-    with open_sink(tmp_path / "x.csv", "csv") as sink:
+    with open_sink(tmp_path / "x.csv", "csv", SCHEMA) as sink:
         sink.write(table(2))
         sink.write(table(1, 2))
     assert (tmp_path / "x.csv").read_text().splitlines() == [
@@ -72,7 +80,7 @@ def test_numbers_and_times_read_back_from_csv_are_the_same(tmp_path: Path) -> No
     )
     values = values[np.isfinite(values)]
     whole = table(values.size).set_column(4, SCHEMA.field(4), pa.array(values))
-    with open_sink(tmp_path / "x.csv", "csv") as sink:
+    with open_sink(tmp_path / "x.csv", "csv", SCHEMA) as sink:
         sink.write(whole)
     with (tmp_path / "x.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -85,7 +93,7 @@ def test_numbers_and_times_read_back_from_csv_are_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
 def test_a_full_disk_is_an_error_even_when_the_file_is_closed(flat_format: FlatFormat) -> None:
     def fill(disk: Path) -> None:
-        with disk_errors("writing", disk), open_sink(disk / "x", flat_format) as sink:
+        with disk_errors("writing", disk), open_sink(disk / "x", flat_format, SCHEMA) as sink:
             for start in range(0, 100_000, 10_000):
                 sink.write(table(10_000, start))
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import sql
 
-from era5_pipeline.flat.formats import SCHEMA
+from era5_pipeline.flat.formats import schema_of
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse import copy as copying
@@ -216,11 +216,12 @@ def test_row_groups_are_released_after_reading(flat_months: FlatMonths, tmp_path
     groups, rows = 40, 20_000
     noise = np.random.default_rng(1)
     keys = {"time": np.zeros(rows, dtype="datetime64[us]"), "location_id": np.zeros(rows, dtype=np.int32)}
-    columns = {name: keys.get(name, noise.random(rows, dtype=np.float32)) for name in SCHEMA.names}
+    schema = schema_of(flat_months().column_names)
+    columns = {name: keys.get(name, noise.random(rows, dtype=np.float32)) for name in schema.names}
     other = replace(flat_months(), path=tmp_path / "many.parquet", rows=groups * rows)
-    with pyarrow.parquet.ParquetWriter(other.path, SCHEMA) as writer:
+    with pyarrow.parquet.ParquetWriter(other.path, schema) as writer:
         for _ in range(groups):
-            writer.write_table(pa.table(columns, schema=SCHEMA))
+            writer.write_table(pa.table(columns, schema=schema))
     before, most, count = pa.total_allocated_bytes(), 0, 0
     for batch in copying._batches(other, EVERYWHERE):
         count += batch.num_rows

@@ -12,17 +12,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from era5_pipeline.flat.formats import COLUMNS
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import ServerUnsuitableError
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.verify import verify_month
-from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
+from era5_pipeline_tests.flat_months import COLUMNS, assert_holds, rows_of_table
 from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import rows_in
@@ -299,7 +298,7 @@ def test_everything_has_a_comment(warehouse: Warehouse, flat_months: FlatMonths)
 def test_comments_of_variables_say_unit_hour_and_name(warehouse: Warehouse) -> None:
     with warehouse.connect() as connection:
         ensure_schema(connection)
-        for variable in VARIABLES:
+        for variable in DEFAULT_VARIABLES:
             row = connection.execute(
                 "SELECT col_description(attrelid, attnum) FROM pg_attribute "
                 "WHERE attrelid = 'weather'::regclass AND attname = %s",

@@ -17,7 +17,6 @@ from era5_pipeline.model.data_version import FINAL, PRELIMINARY
 from era5_pipeline.model.errors import NoDataError, NotYetAvailableError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.hours import hour_of
-from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.cds_layout import write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime import progress
@@ -121,7 +120,7 @@ class ArcoSource:
 
     @property
     def _variables(self) -> tuple[Variable, ...]:
-        return VARIABLES if self.request.variables is None else self.request.variables
+        return self.request.wanted
 
     def _fetch_days(self, month: Month, store: ZarrStore, known: _MonthRecord) -> _MonthRecord:
         first = hour_of(month.start)

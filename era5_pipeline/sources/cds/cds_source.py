@@ -1,5 +1,6 @@
 """The source `cds`: each month as one request to the Climate Data Store; its answer is kept in a folder.
 
+A month of more variables than one request may have is divided into several.
 Here: whether there is anything to ask. Not here: the request (`month_request`, `service`), its files (`month_files`).
 """
 
@@ -13,12 +14,12 @@ from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings, spoken
 from era5_pipeline.sources.cds.month_files import MonthFiles
 from era5_pipeline.sources.cds.month_request import MonthRequest
-from era5_pipeline.sources.cds.request import variables_of
+from era5_pipeline.sources.cds.request import portions_of
 from era5_pipeline.sources.month_lock import locked_month, try_lock_month
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -50,22 +51,25 @@ class CdsSource:
             NotYetAvailableError: if it has no data of the month yet.
             LocalDiskError: if the disk has no room.
         """
-        files = self._files(month)
+        return self._raw_month(month, [self._fetch(files) for files in self._portions(month)])
+
+    def _fetch(self, files: MonthFiles) -> Fetched:
+        """Fetch one portion of the month's variables."""
         patience = spoken(self.retry_settings.patience_hours * 3600)
         lasts = f"up to {patience} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
-        with locked_month(month, files.lock, self.say, lasts):
+        with locked_month(files.month, files.lock, self.say, lasts):
             note = files.read_note()
             if note.fetched is not None and self._is_usable(files, note.fetched) and not self.refetch:
-                return self._raw_month(month, note.fetched)
-            return self._raw_month(month, self._month_request(files, note).run())
+                return note.fetched
+            return self._month_request(files, note).run()
 
     def ask(self, month: Month) -> None:
-        """Send the month's request so that it queues while another month is fetched; do not wait for it.
+        """Send the month's first request so that it queues while another month is fetched; do not wait for it.
 
         Does nothing if the month is in the folder, under way, or locked by another run. Errors are left to `fetch`,
         which meets them again.
         """
-        files = self._files(month)
+        files = self._portions(month)[0]
         with suppress(Era5Error, RetryableError), try_lock_month(month, files.lock) as is_locked:
             if not is_locked:
                 return
@@ -76,16 +80,17 @@ class CdsSource:
 
     def known(self, month: Month) -> RawMonth | None:
         """See `Source`: by the note alone, so the data file may have been removed."""
-        fetched = self._files(month).read_note().fetched
-        return None if self.refetch or fetched is None or fetched.short else self._raw_month(month, fetched)
+        portions = [files.read_note().fetched for files in self._portions(month)]
+        fetched = [one for one in portions if one is not None and not one.short]
+        return self._raw_month(month, fetched) if len(fetched) == len(portions) and not self.refetch else None
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
         """See `Source`: an incomplete month is asked for again the next time."""
-        files = self._files(raw.month)
-        note = files.read_note()
-        fetched = note.fetched
-        if fetched is not None and fetched.sha256 == raw.files[0].sha256 and fetched.short is is_complete:
-            files.write_note(replace(note, fetched=replace(fetched, short=not is_complete)))
+        for files, file in zip(self._portions(raw.month), raw.files, strict=False):
+            note = files.read_note()
+            fetched = note.fetched
+            if fetched is not None and fetched.sha256 == file.sha256 and fetched.short is is_complete:
+                files.write_note(replace(note, fetched=replace(fetched, short=not is_complete)))
 
     def invalidate(self, raw: RawMonth) -> None:
         """See `Source`."""
@@ -98,17 +103,18 @@ class CdsSource:
     def _month_request(self, files: MonthFiles, note: Note) -> MonthRequest:
         return MonthRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
 
-    def _raw_month(self, month: Month, fetched: Fetched) -> RawMonth:
+    def _raw_month(self, month: Month, fetched: Sequence[Fetched]) -> RawMonth:
         return RawMonth(
             month=month,
             source=self.name,
-            files=(RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes),),
-            variables=tuple(variable.column for variable in variables_of(self.request)),
+            files=tuple(RawFile(self.folder / one.name, one.sha256, one.bytes) for one in fetched),
+            variables=tuple(variable.column for variable in self.request.wanted),
             area=self.request.area_text,
         )
 
-    def _files(self, month: Month) -> MonthFiles:
-        return MonthFiles(self.folder, month, self.request)
+    def _portions(self, month: Month) -> tuple[MonthFiles, ...]:
+        """The files of each of the month's requests: one, unless there are more variables than one may have."""
+        return tuple(MonthFiles(self.folder, month, portion) for portion in portions_of(self.request))
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:

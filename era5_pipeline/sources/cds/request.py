@@ -6,30 +6,39 @@ Not here: sending it (`service`).
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
-from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels"
 # Requests of 16,368 fields as netCDF are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a
 # smaller area does not lower the cost.
 MAX_FIELDS = 16_368
+_LONGEST_MONTH_HOURS = 744
 _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
 
 
-def variables_of(request: Request) -> tuple[Variable, ...]:
-    """The variables of the request: all six where none were named."""
-    return VARIABLES if request.variables is None else request.variables
+def portions_of(request: Request) -> tuple[Request, ...]:
+    """Divide the variables into as few requests of a month as the cost limit allows, of about equally many each.
+
+    A month of 31 days may have 22 variables. Divided by the longest month, so that every month is divided alike.
+    """
+    variables = request.wanted
+    count = -(-len(variables) // (MAX_FIELDS // _LONGEST_MONTH_HOURS))
+    if count <= 1:
+        return (request,)
+    borders = [len(variables) * number // count for number in range(count + 1)]
+    return tuple(replace(request, variables=variables[first:end]) for first, end in pairwise(borders))
 
 
 def fields_of(month: Month, variables: int) -> int:
@@ -54,7 +63,7 @@ def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] 
     """The inputs for a month; `time_order`: from `fresh_time_order`, for a fresh retrieval."""
     inputs: dict[str, Any] = {
         "product_type": ["reanalysis"],
-        "variable": [variable.cds_name for variable in variables_of(request)],
+        "variable": [variable.cds_name for variable in request.wanted],
         "year": [f"{month.year:04d}"],
         "month": [f"{month.month:02d}"],
         "day": [f"{day:02d}" for day in range(1, month.hours // 24 + 1)],

@@ -12,18 +12,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.model.variables import BY_NAME_IN_FILE
+from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem, inspect
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
-from era5_pipeline.runtime.files import read_json, sha256_of, write_json
+from era5_pipeline.runtime.files import digest_of, read_json, sha256_of, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 # Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
 # the table of variables invalidates entries too.
-_FORM = [3, *BY_NAME_IN_FILE]
+_FORM = [4, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ class CatalogueEntry:
             bytes=value["bytes"],
             modified_ns=value["modified_ns"],
             columns={month: tuple(columns) for month, columns in value["columns"].items()},
-            problems=tuple(Problem(**{**p, "months": tuple(p["months"])}) for p in value["problems"]),
+            problems=tuple(
+                Problem(**{**problem, **{name: tuple(problem[name]) for name in ("months", "columns")}})
+                for problem in value["problems"]
+            ),
             sha256=value["sha256"],
         )
 

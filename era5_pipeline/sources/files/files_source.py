@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import in_table_order, named_columns
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.runtime import progress
 from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
@@ -55,13 +56,12 @@ class FilesSource:
         """
         entries = [entry for entry in self._entries if str(month) in entry.months]
         unreadable = [problem for problem in self.problems() if not problem.months]
-        wanted = self.request.columns
+        wanted = {variable.column for variable in self.request.wanted}
         serving = [
             entry
             for entry in entries
-            if any(str(month) in problem.months for problem in entry.problems)
-            or wanted is None
-            or set(entry.columns[str(month)]) & set(wanted)
+            if any(problem.months and problem.concerns(month, wanted) for problem in entry.problems)
+            or not wanted.isdisjoint(entry.columns.get(str(month), ()))
         ]
         for entry in serving:
             self._require_usable(entry, month)
@@ -76,7 +76,7 @@ class FilesSource:
             month=month,
             source=self.name,
             files=tuple(files),
-            variables=wanted,
+            variables=self.request.columns,
             area=self.request.area_text,
             warnings=tuple(f"passed over: {problem}" for problem in unreadable),
         )
@@ -107,12 +107,51 @@ class FilesSource:
         return RawFile(Path(now.path), now.sha256, now.bytes)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Files in the folders that claim to be data and cannot be used, of any month."""
-        return tuple(problem for entry in self._entries for problem in entry.problems)
+        """Files in the folders that claim to be data and cannot be used, of any month; wanted variables alone."""
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(
+            problem
+            for entry in self._entries
+            for problem in entry.problems
+            if not problem.columns or not wanted.isdisjoint(problem.columns)
+        )
 
     def months(self) -> tuple[Month, ...]:
         """The months of which the folders have data, ascending."""
-        return tuple(sorted({Month.parse(month) for entry in self._entries for month in entry.columns}))
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(
+            sorted(
+                {
+                    Month.parse(month)
+                    for entry in self._entries
+                    for month, columns in entry.columns.items()
+                    if not wanted.isdisjoint(columns)
+                }
+            )
+        )
+
+    def no_months(self) -> InputError:
+        """See `FolderSource`."""
+        where = ", ".join(str(folder) for folder in self.folders)
+        if others := self._columns_besides():
+            return self._other_variables(where, others)
+        for problem in self.problems():
+            return InputError(str(problem), remedy=problem.remedy)
+        return InputError(
+            f"{where}: there is no ERA5 file in it", remedy="Give --files-dir the folder of your ERA5 files."
+        )
+
+    def _other_variables(self, where: str, others: tuple[str, ...], month: Month | None = None) -> NoDataError:
+        wanted = ", ".join(self.request.columns or ()) or "the default variables"
+        return NoDataError(
+            f"{f'{month}: ' if month else ''}no file in {where} has data of {wanted}",
+            remedy=f"The files there hold {named_columns(others)}: load them with --variables {','.join(others)}.",
+        )
+
+    def _columns_besides(self) -> tuple[str, ...]:
+        """Columns of the catalogue that the files have and that are not wanted, in table order."""
+        held = {column for entry in self._entries for columns in entry.columns.values() for column in columns}
+        return tuple(v.column for v in in_table_order(held) if v not in self.request.wanted)
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -147,11 +186,11 @@ class FilesSource:
                     seen.add(path)
                     yield path
 
-    @staticmethod
-    def _require_usable(entry: CatalogueEntry, month: Month) -> None:
+    def _require_usable(self, entry: CatalogueEntry, month: Month) -> None:
+        wanted = [variable.column for variable in self.request.wanted]
         for problem in entry.problems:
             # A grid off 0.25 degrees is left to the check of that name, which refuses the month with the same text.
-            if problem.kind not in ("grid", "nothing") and (not problem.months or str(month) in problem.months):
+            if problem.kind not in ("grid", "nothing") and problem.concerns(month, wanted):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
     def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
@@ -160,9 +199,11 @@ class FilesSource:
             first, *others = unreadable
             more = f" (and {len(others)} more files that cannot be used)" if others else ""
             return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
-        held = self.months()
+        held, besides = self.months(), self._columns_besides()
         wanted = ", ".join(self.request.columns) if self.request.columns else "it"
         has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
+        if besides and not held:
+            return self._other_variables(where, besides, month)
         return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
 
 

@@ -15,7 +15,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
-from era5_pipeline.model.variables import VARIABLES, in_table_order
+from era5_pipeline.model.variables import STEP_TYPES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.model.variables import StepType, Variable
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.cds_layout import Block
 
 DEFAULT_AREA = Area.parse(SOURCE_KINDS["sample"].default_area)
-
-_STEP_TYPES: tuple[StepType, ...] = ("instant", "accum")
 
 _ATTRIBUTES = {
     "Conventions": "CF-1.7",
@@ -49,8 +47,8 @@ _ATTRIBUTES = {
 class SampleSource:
     """Generates months into `folder`; the same parameters give the same bytes, with the same libraries.
 
-    Without variables in `request`, all six are generated; without an area, `DEFAULT_AREA`. `hours`: only this many
-    first hours of each month; None: all of them.
+    Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only this
+    many first hours of each month; None: all of them.
     """
 
     folder: Path
@@ -67,7 +65,7 @@ class SampleSource:
                 1940-01-01T07:00).
             LocalDiskError: if the disk is full or not writable.
         """
-        variables = in_table_order(self.request.columns) if self.request.columns else VARIABLES
+        variables = in_table_order(variable.column for variable in self.request.wanted)
         area = self.request.area or DEFAULT_AREA
         wanted = hours_of_month(month)[: self.hours]
         parts = _parts(variables, wanted)
@@ -91,7 +89,7 @@ class SampleSource:
         else:
             axes = Axes.of(area)
             with replacing(path) as temporary:
-                write_cds(temporary, parts, axes, _ATTRIBUTES, _blocks(axes, wanted))
+                write_cds(temporary, parts, axes, _ATTRIBUTES, _blocks(axes, wanted, variables))
         return RawMonth(
             month=month,
             source=self.name,
@@ -122,18 +120,22 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:
     """Divide the variables by step type, leaving out what has none of the wanted hours."""
     parts = []
-    for step_type in _STEP_TYPES:
-        alike = tuple(variable for variable in variables if variable.step_type == step_type)
-        begin = max((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
+    for step_type in STEP_TYPES:
+        alike = tuple(variable for variable in variables if variable.file_step_type == step_type)
+        begin = min((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
         if hours := range(max(wanted.start, begin), wanted.stop):
             parts.append(CdsFilePart(step_type, alike, hours))
     return tuple(parts)
 
 
-def _blocks(axes: Axes, wanted: range) -> Iterator[Block]:
+def _blocks(axes: Axes, wanted: range, variables: tuple[Variable, ...]) -> Iterator[Block]:
     """Generate the fields of the wanted hours, a few hours at a time."""
     weather = SampleWeather(axes.latitudes, axes.longitudes)
     for start in wanted[:: weather.hours_at_once]:
         hours = range(start, min(start + weather.hours_at_once, wanted.stop))
-        yield hours, weather.at(np.array(hours, dtype=np.int64))
+        fields = weather.at(np.array(hours, dtype=np.int64), variables)
+        for variable in variables:
+            # Instant variables of forecasts are in one file with those of analyses, which begin earlier.
+            fields[variable.column][: max(0, hour_of(variable.first_valid) - hours.start)] = np.nan
+        yield hours, fields
         report("raw", hours.stop - wanted.start, len(wanted), "hours")

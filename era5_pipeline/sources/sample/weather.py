@@ -1,10 +1,10 @@
-"""Generated weather: six fields on ERA5's grid that look like weather, computed by formulae in numpy.
+"""Generated weather: the default fields on ERA5's grid that look like weather, computed by formulae in numpy.
 
 Every field is a function of place and time only, so that neighbouring areas and months fit together. Its linear part
 (climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a factor of latitude and a
 factor of longitude and time: one matrix product per field and hour. The rest follows from those sums: cloud is clipped
-to 0 and 1, rain falls where the sum exceeds overcast, and as snow where it is cold. Not here: the files
-(`sample_source`).
+to 0 and 1, rain falls where the sum exceeds overcast, and as snow where it is cold. Not here: the fields of other
+variables, which follow from these (`derived_fields`), or the files (`sample_source`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.grid import STEP_DEGREES
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.sources.sample.derived_fields import Weather, field_of, invented_sea
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from era5_pipeline.model.variables import Variable
@@ -89,7 +92,7 @@ class _Waves:
 
 
 class SampleWeather:
-    """The six fields on the grid of `latitudes`, shape (y,), and `longitudes`, shape (x,), in degrees."""
+    """Fields on the grid of `latitudes`, shape (y,), and `longitudes`, shape (x,), in degrees."""
 
     def __init__(self, latitudes: Float64, longitudes: Float64) -> None:
         waves = _Waves.draw()
@@ -100,6 +103,7 @@ class SampleWeather:
         self._around = np.exp(1j * waves.zonal[:, np.newaxis] * self._longitude).astype(np.complex64)
 
         latitude = np.radians(latitudes)[:, np.newaxis]
+        self._latitude = latitude
         self._daily = (5.0 * np.cos(latitude)).astype(np.float32)
         self._rain_per_hour = (8e-3 * (0.15 + 0.85 * np.cos(latitude) ** 2)).astype(np.float32)
         climate = _climate(latitude, self._daily)
@@ -112,12 +116,12 @@ class SampleWeather:
         rows: int = max(self._daily.size, self._frequency.size * 2)
         return max(1, _VALUES_PER_BLOCK // (rows * len(self._longitude)))
 
-    def at(self, hours: Int64) -> dict[str, Float32]:
-        """Compute the fields at `hours`, shape (t,), counted from 1970-01-01T00:00 UTC.
+    def at(self, hours: Int64, variables: Sequence[Variable] = DEFAULT_VARIABLES) -> dict[str, Float32]:
+        """Compute the fields of the default variables, and of these, at `hours`, (t,), from 1970-01-01T00:00 UTC on.
 
         Returns:
             By column of the table, shape (t, y, x), in the units of ERA5's files (K, m/s, fraction, m), each
-            field packed by `pack`.
+            field packed by `pack`; NaN where ERA5 has no values.
         """
         by_longitude = self._by_longitude(hours)
         celsius = self._by_latitude["t"] @ by_longitude
@@ -144,8 +148,31 @@ class SampleWeather:
             "total_precipitation": precipitation,
             "snowfall": pack(snow, from_zero=True),
         }
-        others = (variable for variable in VARIABLES if variable.column not in fields)
-        return fields | {variable.column: pack(_within_bounds(variable, cloud)) for variable in others}
+        others = [variable for variable in variables if variable.column not in fields]
+        if others:
+            weather = Weather(
+                celsius=fields["temperature_2m"] - np.float32(KELVIN),
+                cloud=fields["total_cloud_cover"],
+                zonal=fields["zonal_wind_10m"],
+                meridional=fields["meridional_wind_10m"],
+                rain=fields["total_precipitation"],
+                sun=self._sun(hours),
+                is_sea=invented_sea(self._latitude, self._longitude),
+            )
+            for variable in others:
+                field = field_of(variable, weather)
+                fields[variable.column] = field if np.isnan(field).any() else pack(field)
+        return fields
+
+    def _sun(self, hours: Int64) -> Float32:
+        """Compute the sine of the sun's height, shape (t, y, x); 0 at night."""
+        angle = _solar_angle(hours, self._longitude, peak=12.0)[:, np.newaxis, :]
+        declination = np.radians(-23.44) * np.cos(2 * np.pi * (hours / 24 + 10) / 365.25)[:, np.newaxis, np.newaxis]
+        height = np.sin(self._latitude) * np.sin(declination) + (
+            np.cos(self._latitude) * np.cos(declination) * np.cos(angle)
+        )
+        above: Float32 = np.maximum(height, 0).astype(np.float32)
+        return above
 
     def _by_longitude(self, hours: Int64) -> Float32:
         """Compute the factors of longitude and time, shape (t, terms, x), in the order of `_by_latitude`."""
@@ -188,12 +215,6 @@ def pack(values: Float32, *, from_zero: bool = False) -> Float32:
     values *= np.ldexp(np.float32(1), exponent)
     values += lowest
     return values
-
-
-def _within_bounds(variable: Variable, cloud: Float32) -> Float32:
-    """A field for a variable without its own formulae: proportional to cloud, in the middle half of its bounds."""
-    stored = variable.minimum + (variable.maximum - variable.minimum) * (0.25 + 0.5 * cloud)
-    return ((stored - variable.offset) / variable.scale).astype(np.float32)
 
 
 def _solar_angle(hours: Int64, longitude: Float64, *, peak: float) -> Float64:

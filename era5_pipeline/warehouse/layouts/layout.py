@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from psycopg import sql
 
 from era5_pipeline.model.grid import longitudes_of
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Compos
 
 
 def weather_table(partitioning: sql.Composable) -> sql.Composed:
-    """Compose the statement that creates the table, with a column for each variable."""
-    columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in VARIABLES]
+    """Compose the statement that creates the table, with a column for each default variable."""
+    columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in DEFAULT_VARIABLES]
     return sql.SQL(read_sql("weather")).format(variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning)
 
 

@@ -2,20 +2,19 @@
 
 The staging table (see `staging`) is filled, by several connections if asked, and committed before any reader has to
 wait. Readers wait for the few milliseconds of the exchange. If a reader holds the table, the exchange is tried again
-and again, and other readers wait for no more than `_EXCHANGE_LOCK_SECONDS` at a time.
+and again, and other readers wait for no more than half a second at a time (see `brief_locks`).
 """
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
-from psycopg import errors as pg
 from psycopg import sql
 
-from era5_pipeline.model.errors import MonthLockedError, WarehouseError
+from era5_pipeline.model.errors import WarehouseError
+from era5_pipeline.warehouse.layouts.brief_locks import change_when_unused
 from era5_pipeline.warehouse.layouts.layout import (
     WEATHER,
     create_location_index,
@@ -24,24 +23,19 @@ from era5_pipeline.warehouse.layouts.layout import (
     index_new_pages,
 )
 from era5_pipeline.warehouse.layouts.staging import (
+    add_missing_columns,
     drop_bounds,
     drop_staging,
     fill_staging,
     move_staging_to,
     partition_of,
 )
-from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
-
-# While the exchange waits for the lock on the table, every later reader waits behind it: so it waits briefly, and lets
-# them pass in between.
-_EXCHANGE_LOCK_SECONDS = 0.5
-_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 
 class MonthPartitions:
@@ -68,7 +62,7 @@ class MonthPartitions:
                 _exchange(connection, replacement.month)
                 replacement.finish(rows)
 
-            _with_retries(connection, replacement, exchange)
+            _when_unused(connection, replacement, exchange)
         except BaseException:
             with suppress(psycopg.Error):
                 drop_staging(connection, replacement.month)
@@ -84,7 +78,7 @@ class MonthPartitions:
                 _drop_partition(connection, month, _schema_of_weather(connection))
                 removal.finish()
 
-            _with_retries(connection, removal, drop)
+            _when_unused(connection, removal, drop)
             return
         with connection.transaction():
             delete_rows(connection, month, removal.locations)
@@ -121,51 +115,23 @@ def _replace_within(connection: psycopg.Connection[Any], replacement: Replacemen
     return rows
 
 
-def _with_retries(
+def _when_unused(
     connection: psycopg.Connection[Any], change: Replacement | Removal, exchange: Callable[[], None]
 ) -> None:
-    """Call `exchange`, which locks the whole table, in a transaction; again and again while readers hold the table."""
-    month, timeout = change.month, change.lock_timeout_seconds
-    deadline = time.monotonic() + timeout
-    for pause in _pauses():
-        reader = _try_exchange(connection, exchange)
-        if reader is None:
-            return
-        if time.monotonic() + pause > deadline:
-            raise MonthLockedError(
-                f"{month} cannot be replaced while the table weather is in use by {reader}",
-                remedy="Wait until that session ends its transaction, or end it; then run this again. "
-                "The month is unchanged.",
-            )
-        if pause == _PAUSES_SECONDS[0]:
-            change.on_wait(
-                f"{month} is ready, but the table weather is in use by {reader}: waiting up to {timeout:g} s"
-            )
-        time.sleep(pause)
-
-
-def _pauses() -> Iterator[float]:
-    yield from _PAUSES_SECONDS
-    while True:
-        yield _PAUSES_SECONDS[-1]
-
-
-def _try_exchange(connection: psycopg.Connection[Any], exchange: Callable[[], None]) -> str | None:
-    """Call `exchange` in one transaction; return the session that prevents it, None if it is done."""
-    try:
-        with connection.transaction():
-            connection.execute(
-                "SELECT set_config('lock_timeout', %s, true)", (f"{round(_EXCHANGE_LOCK_SECONDS * 1000)}ms",)
-            )
-            exchange()
-    except pg.LockNotAvailable:
-        return holder_of_tables(connection)
-    return None
+    change_when_unused(
+        connection,
+        exchange,
+        ready=f"{change.month} is ready",
+        refused=f"{change.month} cannot be replaced",
+        timeout_seconds=change.lock_timeout_seconds,
+        on_wait=change.on_wait,
+    )
 
 
 def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
     schema = _schema_of_weather(connection)
     _drop_partition(connection, month, schema)
+    add_missing_columns(connection, month)
     move_staging_to(connection, month, schema)
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(

@@ -65,6 +65,27 @@ def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement) 
     return rows
 
 
+def add_missing_columns(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Within a transaction, add columns to the month's staging table that `weather` was given meanwhile.
+
+    Another month's load may have brought the first values of a variable; a partition needs all columns.
+    """
+    _add_missing_columns(connection, sql.Identifier(_SCHEMA, partition_of(month)))
+
+
+def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+    rows = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute a WHERE attrelid = 'weather'::regclass "
+        "AND attnum > 0 AND NOT attisdropped AND NOT EXISTS (SELECT FROM pg_attribute s "
+        "WHERE s.attrelid = %s::regclass AND s.attname = a.attname AND NOT s.attisdropped) ORDER BY attnum",
+        (table.as_string(connection),),
+    ).fetchall()
+    for name, kind in rows:
+        connection.execute(
+            sql.SQL("ALTER TABLE {} ADD COLUMN {} {}").format(table, sql.Identifier(name), sql.SQL(kind))
+        )
+
+
 def move_staging_to(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
     """Within a transaction, move the month, and its shares if it has any, into `schema`."""
     for name in _members(connection, _SCHEMA, month):
@@ -156,6 +177,7 @@ def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[
         )
         create_location_index(connection, whole)
         for name, span in spans.items():
+            _add_missing_columns(connection, sql.Identifier(_SCHEMA, name))
             connection.execute(
                 sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
                     whole,

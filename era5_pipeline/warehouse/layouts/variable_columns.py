@@ -1,0 +1,153 @@
+"""The columns of variables in the table: which ones it has, and adding those of other variables of the catalogue.
+
+A new table has the columns of the default variables. Those of others are added by the first load that brings values of
+them. That changes the catalogue alone: rows loaded before are not rewritten, and read as NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, in_table_order
+from era5_pipeline.warehouse.layouts.brief_locks import change_when_unused
+from era5_pipeline.warehouse.layouts.layout import WEATHER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import psycopg
+
+    from era5_pipeline.model.variables import Variable
+
+_TYPE = "real"
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of the table `weather`: its type, and its comment, which tells whose it is."""
+
+    type: str
+    comment: str | None
+
+
+def table_columns(connection: psycopg.Connection[Any]) -> Mapping[str, TableColumn]:
+    """The columns of the table `weather` by name; none if there is no such table.
+
+    Reads catalogues only, so that it does not wait for a locked table.
+    """
+    rows = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute "
+        "WHERE attrelid = to_regclass('weather') AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+    ).fetchall()
+    return {name: TableColumn(kind, comment) for name, kind, comment in rows}
+
+
+def variables_in_table(connection: psycopg.Connection[Any]) -> tuple[Variable, ...]:
+    """The variables that the table has a column of, made by this project, in table order."""
+    columns = table_columns(connection)
+    return in_table_order(name for name, column in columns.items() if _is_own(name, column))
+
+
+def missing_variables(connection: psycopg.Connection[Any], columns: Iterable[str]) -> tuple[Variable, ...]:
+    """The variables of these columns that the table has no column of yet.
+
+    Raises:
+        ServerUnsuitableError: if it has a column of that name that somebody else added.
+    """
+    wanted, there = in_table_order(columns), table_columns(connection)
+    for variable in wanted:
+        column = there.get(variable.column)
+        if column is not None and not _is_own(variable.column, column):
+            raise _foreign(variable, column)
+    return tuple(variable for variable in wanted if variable.column not in there)
+
+
+def add_columns(
+    connection: psycopg.Connection[Any],
+    variables: Iterable[Variable],
+    *,
+    timeout_seconds: float,
+    on_wait: Callable[[str], None],
+) -> None:
+    """Add a column for each of the variables, with its comment; rows that exist are NULL there, and not rewritten.
+
+    The connection is in autocommit mode.
+
+    Raises:
+        MonthLockedError: if other sessions used the table for too long.
+        psycopg.Error: if the user is not the owner of the table, or the server refuses.
+    """
+    added = tuple(variables)
+    names = ", ".join(variable.column for variable in added)
+    if not added:
+        return
+
+    def add() -> None:
+        for variable in added:
+            # Another load may have added it in the meantime. TimescaleDB accepts one column a statement.
+            connection.execute(
+                sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} {}").format(
+                    WEATHER, sql.Identifier(variable.column), sql.SQL(_TYPE)
+                )
+            )
+        connection.execute(comments_on(added))
+
+    change_when_unused(
+        connection,
+        add,
+        ready=f"columns are to be added ({names})",
+        refused=f"columns ({names}) cannot be added",
+        timeout_seconds=timeout_seconds,
+        on_wait=on_wait,
+    )
+
+
+def comments_on(variables: Iterable[Variable]) -> sql.Composed:
+    """Compose the statements that comment the columns of these variables."""
+    return sql.SQL("\n").join(
+        sql.SQL("COMMENT ON COLUMN weather.{} IS {};").format(
+            sql.Identifier(variable.column), sql.Literal(comment_on(variable))
+        )
+        for variable in variables
+    )
+
+
+def comment_on(variable: Variable) -> str:
+    """The comment of the variable's column: what it is, when, its unit, and its short name in ERA5."""
+    # The descriptions of totals, means and extremes say of which hour they are.
+    when = ", at that instant" if variable.step_type == "instant" else ""
+    return f"{variable.description}{when}; {variable.unit}. {_mark(variable)}"
+
+
+def _mark(variable: Variable) -> str:
+    """The words of the comment by which a column is recognized as one of this project."""
+    return f"ERA5: {variable.short_name}"
+
+
+def _is_own(name: str, column: TableColumn) -> bool:
+    variable = BY_COLUMN.get(name)
+    if variable is None or column.type != _TYPE:
+        return False
+    # The table is created with the default variables; in older databases these had no comments.
+    return variable in DEFAULT_VARIABLES or _mark(variable) in (column.comment or "")
+
+
+def _foreign(variable: Variable, column: TableColumn) -> ServerUnsuitableError:
+    rename = f"ALTER TABLE weather RENAME COLUMN {variable.column} TO ...;"
+    if column.type != _TYPE:
+        return ServerUnsuitableError(
+            f"the table weather has a column {variable.column} that somebody else added: it is {column.type}, "
+            f"not {_TYPE}",
+            remedy=f"Rename it: {rename} Nothing was changed.",
+        )
+    comment = comment_on(variable).replace("'", "''")
+    return ServerUnsuitableError(
+        f"the table weather has a column {variable.column} that somebody else added: its comment does not say "
+        f"{_mark(variable)}",
+        remedy=f"Rename it: {rename} Or, if it is to hold this variable: "
+        f"COMMENT ON COLUMN weather.{variable.column} IS '{comment}'; Nothing was changed.",
+    )
