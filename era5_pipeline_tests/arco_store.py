@@ -20,7 +20,7 @@ import numpy as np
 import zarr
 from numcodecs import Blosc
 
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 from era5_pipeline.sources.sample.weather import SampleWeather
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ArcoStore:
     """The store in a folder."""
 
     def __init__(
-        self, folder: Path, columns: Iterable[str] = tuple(BY_COLUMN), compressor: Codec | None = COMPRESSOR
+        self, folder: Path, columns: Iterable[str] = DEFAULT_COLUMNS, compressor: Codec | None = COMPRESSOR
     ) -> None:
         self.folder = folder
         self._compressor = compressor
@@ -82,17 +82,16 @@ class ArcoStore:
         array[:] = values
         array.attrs.update({"_ARRAY_DIMENSIONS": [name], **attributes})
 
-    def write(
-        self, first: datetime, hours: int, *, columns: Iterable[str] = tuple(BY_COLUMN), offset: float = 0.0
-    ) -> None:
+    def write(self, first: datetime, hours: int, *, columns: Iterable[str] | None = None, offset: float = 0.0) -> None:
         """Write hours of generated weather, as far as ERA5 has them; `offset` (K) is added to the temperature."""
         for number in range(hours):
             position = hours_since_1900(first) + number
             hour = np.array([int(first.timestamp()) // 3600 + number])
-            fields = self._weather.at(hour)
+            held = in_table_order(self._columns)
+            fields = self._weather.at(hour, held)
             fields["temperature_2m"] += np.float32(offset)
-            for variable in VARIABLES:
-                written = variable.column in self._columns and variable.column in columns
+            for variable in held:
+                written = columns is None or variable.column in columns
                 if written and int(variable.first_valid.timestamp()) // 3600 <= hour[0]:
                     array: Any = self._group[variable.cds_name]
                     array[position] = fields[variable.column][0]

@@ -380,14 +380,18 @@ def expected_rows(of: Weather, month: str) -> Rows:
 
 
 def flat_rows(path: Path) -> Rows:
-    """Read the rows of a flat month in Parquet, in the order of the file."""
+    """Read the rows of a flat month in Parquet, in the order of the file; default columns that it lacks are NaN."""
     table = pq.read_table(path)
+    lacking = np.full(table.num_rows, np.nan)
     micros = table.column("time").cast("int64").to_numpy()
     assert (micros % 3_600_000_000 == 0).all()
     return Rows(
         table.column("location_id").to_numpy().astype(np.int64),
         micros // 3_600_000_000,
-        {column: table.column(column).to_numpy().astype(np.float64) for column in COLUMNS},
+        {
+            column: table.column(column).to_numpy().astype(np.float64) if column in table.column_names else lacking
+            for column in COLUMNS
+        },
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import ColumnFacts
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, MonthContents
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def entry(
     hours: int | None = None,
     source: str = "cds",
     area: str | None = None,
-    columns: Iterable[str] = tuple(BY_COLUMN),
+    columns: Iterable[str] = DEFAULT_COLUMNS,
     preliminary: Mapping[str, tuple[str, ...]] | None = None,
     locations: LocationSet = ONE_PLACE,
     part: int = 1,

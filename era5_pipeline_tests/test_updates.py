@@ -16,7 +16,7 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.updates import (
     current_month,
     needs_loading,
@@ -130,7 +130,7 @@ def test_a_month_of_the_globe_is_not_cut_to_the_area_that_is_set_today(home: Pat
     ("after", "expected"), [(0, ["2026-06", "2026-10"]), (1, ["2026-06"]), (3, ["2026-06"]), (5, [])]
 )
 def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[str]) -> None:
-    preliminary = dict.fromkeys(BY_COLUMN, ("x",))
+    preliminary = dict.fromkeys(DEFAULT_COLUMNS, ("x",))
     some = [
         held(Month(2026, 5)),
         held(Month(2026, 6), preliminary=preliminary),
@@ -150,7 +150,7 @@ def test_sources_without_new_months_are_refused(home: Path, source: str) -> None
 
 # Which months and parts: by dates (year ends, leap years) and the ledger
 
-PRELIMINARY = dict.fromkeys(BY_COLUMN, ("2024-12-01T00",))
+PRELIMINARY = dict.fromkeys(DEFAULT_COLUMNS, ("2024-12-01T00",))
 any_month = st.builds(Month, st.integers(1941, 2040), st.integers(1, 12))
 instants = st.datetimes(datetime(1942, 1, 1), datetime(2045, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001  # st.datetimes adds UTC
 
@@ -208,7 +208,7 @@ def test_one_preliminary_hour_of_one_variable_is_enough() -> None:
 
 
 def test_a_month_of_unknown_version_is_not_revised() -> None:
-    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in BY_COLUMN})
+    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in DEFAULT_COLUMNS})
     assert months_to_revise([MonthContents(JUNE, (unknown,))], NOW, 3) == ()
 
 

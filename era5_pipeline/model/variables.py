@@ -111,13 +111,11 @@ def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:
 
 
 def named_columns(columns: Iterable[str]) -> str:
-    """Name columns in a few words: `default` for all default ones, then the others, as in a list of variables."""
-    given = tuple(columns)
-    has_default = set(DEFAULT_COLUMNS) <= set(given)
-    names = [
-        *([DEFAULT_NAME] if has_default else []),
-        *(c for c in given if not (has_default and c in DEFAULT_COLUMNS)),
-    ]
+    """Name columns in a few words; if all default ones are among them, as a list of variables: `default, d2m`."""
+    names = list(columns)
+    if set(DEFAULT_COLUMNS) <= set(names):
+        others = (column for column in names if column not in DEFAULT_COLUMNS)
+        names = [DEFAULT_NAME, *(BY_COLUMN[one].short_name if one in BY_COLUMN else one for one in others)]
     more = [f"{len(names) - _SHOWN_COLUMNS} more"] if len(names) > _SHOWN_COLUMNS + 1 else []
     return ", ".join([*(names[:_SHOWN_COLUMNS] if more else names), *more])
 

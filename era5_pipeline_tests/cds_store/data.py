@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.grid import Area
-from era5_pipeline.model.variables import VARIABLES, in_table_order
+from era5_pipeline.model.variables import STEP_TYPES, VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.sources.sample.weather import SampleWeather
@@ -40,7 +40,7 @@ class Availability:
 
     def expver(self, hour: int, step_type: StepType) -> str:
         """The version of an hour (since 1970). Accumulations of the last final forecast extend past midnight."""
-        late = timedelta(hours=7) if step_type == "accum" else timedelta(0)
+        late = timedelta(0) if step_type == "instant" else timedelta(hours=7)
         return FINAL if _time(hour) <= self.final_until + late else PRELIMINARY
 
 
@@ -76,7 +76,8 @@ def produce(
     axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
     target = folder / f"{number}{suffix_of(parts)}"
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
-    write_cds(target, parts, axes, attributes, _blocks(axes, hours, availability))
+    variables = [variable for part in parts for variable in part.variables]
+    write_cds(target, parts, axes, attributes, _blocks(axes, hours, availability, variables))
     return target
 
 
@@ -84,21 +85,20 @@ def _parts(
     inputs: dict[str, Any], hours: range, availability: Availability, *, says_expver: bool
 ) -> Iterator[CdsFilePart]:
     variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
-    step_types: tuple[StepType, ...] = ("instant", "accum")
-    for step_type in step_types:
-        alike: tuple[Variable, ...] = tuple(v for v in variables if v.step_type == step_type)
-        begin = _hour(_ACCUMULATIONS_BEGIN) if step_type == "accum" else hours.start
+    for step_type in STEP_TYPES:
+        alike: tuple[Variable, ...] = tuple(v for v in variables if v.file_step_type == step_type)
+        begin = hours.start if step_type == "instant" else _hour(_ACCUMULATIONS_BEGIN)
         own = range(max(hours.start, begin), hours.stop)
         if alike and own:
             expver = tuple(availability.expver(hour, step_type) for hour in own) if says_expver else ()
             yield CdsFilePart(step_type, alike, own, expver)
 
 
-def _blocks(axes: Axes, hours: range, availability: Availability) -> Iterator[Block]:
+def _blocks(axes: Axes, hours: range, availability: Availability, variables: list[Variable]) -> Iterator[Block]:
     weather = SampleWeather(axes.latitudes, axes.longitudes)
     for start in hours[:: weather.hours_at_once]:
         block = range(start, min(start + weather.hours_at_once, hours.stop))
-        fields = weather.at(np.array(block, dtype=np.int64))
+        fields = weather.at(np.array(block, dtype=np.int64), variables)
         if availability.preliminary_differs:
             preliminary = [n for n, hour in enumerate(block) if availability.expver(hour, "instant") == PRELIMINARY]
             fields["temperature_2m"][preliminary] += PRELIMINARY_KELVIN

@@ -14,7 +14,7 @@ from PIL import Image
 from era5_pipeline.model.errors import Era5Error, NoDataError, UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.query.credit import SAMPLE_CREDIT
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import InProcess, assert_explained
@@ -158,7 +158,7 @@ def test_invalid_requests_are_explained(
 
 
 def test_location_with_only_null_is_an_error(app: typer.Typer, weather_table: Connection) -> None:
-    weather_table.execute(f"UPDATE weather SET ({', '.join(BY_COLUMN)}) = (NULL, NULL, NULL, NULL, NULL, NULL)")
+    weather_table.execute(f"UPDATE weather SET ({', '.join(DEFAULT_COLUMNS)}) = (NULL, NULL, NULL, NULL, NULL, NULL)")
     with pytest.raises(NoDataError, match="all columns are NULL in these 71 hours"):
         run(app, *HERE)
 

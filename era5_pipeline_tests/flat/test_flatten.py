@@ -128,7 +128,7 @@ def csv_rows(path: Path) -> Rows:
     return Rows(
         np.array([int(row["location_id"]) for row in rows]),
         np.array([round(time.timestamp()) // 3600 for time in times]),
-        {column: np.array([float(row[column] or "nan") for row in rows]) for column in COLUMNS},
+        {column: np.array([float(row.get(column) or "nan") for row in rows]) for column in COLUMNS},
     )
 
 

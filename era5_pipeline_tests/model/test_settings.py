@@ -8,6 +8,7 @@ import pytest
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, find_variable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,9 +64,16 @@ def test_variables_and_area_are_parsed() -> None:
     assert settings.wanted_area == Area(10, 20, 0, 30)
 
 
+def test_default_stands_for_the_default_variables() -> None:
+    assert read_settings(variables="default").wanted_variables == DEFAULT_VARIABLES
+    wanted = read_settings(variables="msl,default,d2m").wanted_variables
+    assert wanted == (*DEFAULT_VARIABLES, find_variable("d2m"), find_variable("msl"))
+    assert read_settings(variables=" , ").wanted_variables is None
+
+
 def test_an_unknown_variable_and_a_wrong_area_are_refused() -> None:
-    with pytest.raises(UsageError, match="'sst'"):
-        _ = read_settings(variables="t2m,sst").wanted_variables
+    with pytest.raises(UsageError, match="'swh'"):
+        _ = read_settings(variables="t2m,swh").wanted_variables
     with pytest.raises(UsageError, match="is not an area"):
         _ = read_settings(area="Jakarta").wanted_area
 

@@ -5,11 +5,23 @@ from datetime import UTC, datetime
 import pytest
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, Variable, find_variable, in_table_order
+from era5_pipeline.model.variables import (
+    BY_COLUMN,
+    BY_NAME_IN_FILE,
+    DEFAULT_COLUMNS,
+    DEFAULT_VARIABLES,
+    VARIABLES,
+    Variable,
+    find_variable,
+    find_variables,
+    in_table_order,
+    named_columns,
+    why_unsupported,
+)
 from era5_pipeline_tests import era5_files
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.short_name)
+@pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda v: v.short_name)
 def test_names_units_and_conversions_are_those_of_the_documentation(variable: Variable) -> None:
     column, unit, number, scale, offset = era5_files.VARIABLES[variable.short_name]
     assert (variable.column, variable.param_id) == (column, number)
@@ -17,16 +29,64 @@ def test_names_units_and_conversions_are_those_of_the_documentation(variable: Va
     assert unit in variable.file_units
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.short_name)
-def test_a_variable_is_found_by_each_of_its_names(variable: Variable) -> None:
-    for name in (variable.column, variable.short_name, variable.cds_name, f" {variable.column} "):
-        assert find_variable(name) is variable
+def test_every_variable_is_found_by_each_of_its_names() -> None:
+    for variable in VARIABLES:
+        for name in (variable.column, variable.cds_name, f" {variable.column.upper()} ", *variable.names_in_files):
+            assert find_variable(name) is variable
 
 
-def test_an_unknown_variable_is_refused_with_a_list_of_all_columns() -> None:
-    with pytest.raises(UsageError, match="'sst'") as raised:
-        find_variable("sst")
-    assert all(column in raised.value.remedy for column in BY_COLUMN)
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("dewpoint", "dewpoint_2m (d2m)"),
+        ("sea_surface_temprature", "sea_surface_temperature (sst)"),
+        ("100m wind", "zonal_wind_100m (u100)"),
+        ("wind gust", "wind_gust_10m (fg10)"),
+        ("soil temperature", "soil_temperature_level_1 (stl1)"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest_names(name: str, meant: str) -> None:
+    with pytest.raises(UsageError, match="is not in the catalogue of variables") as raised:
+        find_variable(name)
+    assert meant in raised.value.remedy
+    assert "CONTRIBUTING.md" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("swh", "ocean waves, which ERA5 has on another grid, of 0.5 degrees"),
+        ("Significant height of combined wind waves and swell", "ocean waves"),
+        ("mean_wave_period", "ocean waves"),
+        ("temperature", "at pressure levels"),
+        ("q", "at pressure levels"),
+    ],
+)
+def test_a_variable_that_the_table_cannot_hold_is_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        find_variable(name)
+    assert why_unsupported(name) is not None
+
+
+def test_no_variable_of_the_catalogue_is_said_to_be_unsupported() -> None:
+    for variable in VARIABLES:
+        for name in (variable.column, variable.cds_name, *variable.names_in_files):
+            assert why_unsupported(name) is None, name
+    assert why_unsupported("humidity_of_the_moon") is None
+
+
+def test_lists_of_variables_may_name_the_default_ones_together() -> None:
+    assert find_variables("default") == DEFAULT_VARIABLES
+    assert find_variables("msl, default,t2m,2d") == (*DEFAULT_VARIABLES, find_variable("d2m"), find_variable("msl"))
+    assert find_variables("") == ()
+
+
+def test_columns_are_named_in_a_few_words() -> None:
+    assert named_columns(DEFAULT_COLUMNS) == "default"
+    assert named_columns([*DEFAULT_COLUMNS, "dewpoint_2m", "surface_pressure"]) == "default, d2m, sp"
+    assert named_columns(["snowfall", "dewpoint_2m"]) == "snowfall, dewpoint_2m"
+    assert named_columns([*DEFAULT_COLUMNS, "added_by_a_later_version"]) == "default, added_by_a_later_version"
+    assert named_columns(BY_COLUMN) == f"default, d2m, msl, sp, skt, sst, {len(VARIABLES) - 11} more"
 
 
 def test_variables_are_returned_in_the_order_of_the_table() -> None:
@@ -35,7 +95,7 @@ def test_variables_are_returned_in_the_order_of_the_table() -> None:
 
 
 def test_only_accumulations_begin_at_07_of_1_january_1940() -> None:
-    first = {variable.short_name: variable.first_valid for variable in VARIABLES}
+    first = {variable.short_name: variable.first_valid for variable in DEFAULT_VARIABLES}
     assert first["tp"] == first["sf"] == datetime(1940, 1, 1, 7, tzinfo=UTC)
     assert {first[name] for name in ("t2m", "u10", "v10", "tcc")} == {datetime(1940, 1, 1, tzinfo=UTC)}
 
@@ -46,3 +106,10 @@ def test_only_accumulations_begin_at_07_of_1_january_1940() -> None:
 def test_bounds_include_the_records_ever_measured(name: str, low: float, high: float) -> None:
     variable = find_variable(name)
     assert variable.minimum < low < high < variable.maximum
+
+
+def test_names_in_files_tell_variables_apart() -> None:
+    names = [name for variable in VARIABLES for name in variable.names_in_files]
+    assert len({name.casefold() for name in names}) == len({name.casefold() for name in BY_NAME_IN_FILE})
+    for name, variable in BY_NAME_IN_FILE.items():
+        assert BY_NAME_IN_FILE[name.casefold() if name.casefold() in BY_NAME_IN_FILE else name] is variable

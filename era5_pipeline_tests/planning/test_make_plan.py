@@ -16,7 +16,7 @@ from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.settings import read_settings
-from era5_pipeline.model.variables import BY_SHORT_NAME, VARIABLES, find_variables, in_table_order
+from era5_pipeline.model.variables import BY_SHORT_NAME, DEFAULT_VARIABLES, find_variables, in_table_order
 from era5_pipeline.planning import estimates
 from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
 from era5_pipeline.planning.extent import Load, Size
@@ -96,7 +96,7 @@ areas = st.builds(
     st.integers(-720, 719),
     st.integers(0, 700),
 )
-some_variables = st.sets(st.sampled_from(VARIABLES), min_size=1).map(
+some_variables = st.sets(st.sampled_from(DEFAULT_VARIABLES), min_size=1).map(
     lambda chosen: in_table_order(variable.column for variable in chosen)
 )
 SOURCES: tuple[SourceName, ...] = ("cds", "arco", "files", "sample")
@@ -196,7 +196,7 @@ def test_accumulations_lack_the_first_seven_hours_of_1940() -> None:
 def test_settings_that_leave_variables_or_area_to_the_files() -> None:
     asked = (Month(2024, 1),)
     cds = Load.of(read_settings(source="cds"), asked)
-    assert (cds.variables, cds.locations, cds.is_open) == (VARIABLES, N_LOCATIONS, False)
+    assert (cds.variables, cds.locations, cds.is_open) == (DEFAULT_VARIABLES, N_LOCATIONS, False)
     sample = Load.of(read_settings(source="sample", sample_hours=24), asked)
     assert (sample.locations, sample.size_of(asked[0]).hours, sample.is_open) == (121, 24, False)
     files = Load.of(read_settings(source="files", variables="t2m"), asked)

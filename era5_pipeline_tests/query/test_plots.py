@@ -15,7 +15,7 @@ from PIL import Image
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, Variable
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, Variable
 from era5_pipeline.query import plots
 from era5_pipeline.query.series import Series
 from era5_pipeline.query.snapshots import Snapshot, snapshot_of
@@ -58,7 +58,7 @@ def series_of(hours: int, *, missing: slice | None = None) -> Series:
         number = np.delete(number, missing)
     times = np.datetime64("2023-01-01", "s") + number * np.timedelta64(3600, "s")
     wave = 20 - 10 * np.cos(2 * np.pi * number / 8760) - 5 * np.cos(2 * np.pi * number / 24)
-    return Series(times, {variable.column: wave.astype(np.float32) for variable in VARIABLES})
+    return Series(times, {variable.column: wave.astype(np.float32) for variable in DEFAULT_VARIABLES})
 
 
 def texts_of(figure: Figure) -> list[str]:
@@ -120,7 +120,7 @@ def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> t
     return pixel
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.column)
+@pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda variable: variable.column)
 def test_map_of_each_variable_is_written(variable: Variable, tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     plots.plot_map(snapshot_in("10/90/-10/120", variable), path, credit="a credit line")
@@ -504,7 +504,7 @@ def test_daily_precipitation_includes_the_following_midnight() -> None:
 def test_several_variables_share_the_time_axis() -> None:
     shown = series_of(24 * 31)
     shown.values["snowfall"][:] = np.nan
-    figure = plots.series_figure(shown, VARIABLES, DOHA)
+    figure = plots.series_figure(shown, DEFAULT_VARIABLES, DOHA)
     panels = sorted(figure.axes, key=lambda axes: -axes.get_position().y0)
     assert [axes.get_title("left") for axes in panels][:2] == ["2 m temperature", "10 m wind, eastward"]
     assert len({axes.get_xlim() for axes in panels}) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.query.series import read_series
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.weather_table import (
@@ -29,10 +29,10 @@ from era5_pipeline_tests.weather_table import (
 
 
 def test_series_has_all_hours_of_a_location_ordered_by_time(weather_table: Connection) -> None:
-    found = read_series(weather_table, JAKARTA, VARIABLES, None, None)
+    found = read_series(weather_table, JAKARTA, DEFAULT_VARIABLES, None, None)
     hours = [hour for hour in range(HOURS) if hour != MISSING]
     assert found.times.tolist() == [(START + hour * HOUR).replace(tzinfo=None) for hour in hours]
-    assert list(found.values) == [variable.column for variable in VARIABLES]
+    assert list(found.values) == [variable.column for variable in DEFAULT_VARIABLES]
     assert {values.dtype for values in found.values.values()} == {np.dtype(np.float32)}
     assert found.values["temperature_2m"].tolist() == [temperature_of(JAKARTA, hour) for hour in hours]
     assert np.flatnonzero(np.isnan(found.values["total_cloud_cover"])).tolist() == [NULL]

@@ -178,7 +178,7 @@ class ArcoSource:
                 # Cut at once: a chunk holds an hour of the whole globe.
                 values = store.read(variable, block)[:, rows][:, :, columns]
                 due = np.array(block) >= hour_of(variable.first_valid)
-                if np.isnan(values[due]).any():
+                if _has_gaps(values[due], variable):
                     lacking.append(variable.cds_name)
                 fields[variable.column] = values
             yield block, fields
@@ -247,6 +247,15 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     """Open the source as the settings describe it."""
     folder = settings.home / "raw" / ArcoSource.name
     return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say)
+
+
+def _has_gaps(values: np.ndarray, variable: Variable) -> bool:
+    """Whether values (hour, latitude, longitude) are missing that ERA5 has, as far as they tell."""
+    missing = np.isnan(values)
+    if variable.extent == "everywhere":
+        return bool(missing.any())
+    # At sea, the same places have values at all hours.
+    return variable.extent == "sea" and bool((missing != missing[:1]).any())
 
 
 def _positions(held: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -75,7 +75,8 @@ class SampleSource:
                 f"{month}: the first {len(wanted)} hours have no {names}",
                 remedy=f"ERA5 has it from {variables[0].first_valid:%Y-%m-%d %H:%M} UTC: ask for more hours.",
             )
-        columns = tuple(variable.column for part in parts for variable in part.variables)
+        generated = in_table_order(variable.column for part in parts for variable in part.variables)
+        columns = tuple(variable.column for variable in generated)
         parameters = {
             "formulae": FORMULAE_VERSION,
             "month": month.key,

@@ -29,7 +29,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, in_table_order
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
@@ -86,7 +86,7 @@ def written(hours: range, rows: tuple[int, ...], columns: tuple[int, ...]) -> di
     """
     weather = SampleWeather(LATITUDES, LONGITUDES)
     cut = [{c: v[0][np.ix_(rows, columns)] for c, v in weather.at(np.array([hour])).items()} for hour in hours]
-    return {column: np.stack([fields[column] for fields in cut]) for column in BY_COLUMN}
+    return {column: np.stack([fields[column] for fields in cut]) for column in DEFAULT_COLUMNS}
 
 
 def expected(column: str, hours: range, area: Area) -> np.ndarray:
@@ -117,7 +117,7 @@ def first_hour(month: Month) -> int:
 
 @pytest.mark.parametrize("over_http", [False, True])
 def test_every_value_equals_that_of_the_store(store: ArcoStore, web: Web, tmp_path: Path, over_http: bool) -> None:
-    names = ("temperature_2m", "snowfall") if over_http else tuple(BY_COLUMN)
+    names = ("temperature_2m", "snowfall") if over_http else DEFAULT_COLUMNS
     raw = source(web.url if over_http else store.folder, tmp_path, *names).fetch(MONTH)
     assert [file.path.name for file in raw.files] == ["2020-02-01.nc", "2020-02-02.nc"]
     hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
@@ -166,7 +166,7 @@ def test_a_month_becomes_rows_with_the_values_of_the_store(store: ArcoStore, tmp
     flat = run_flat(settings, MONTH).flat
     assert flat.rows == 48 * 9
     table = pq.read_table(flat.path).sort_by([("location_id", "ascending"), ("time", "ascending")])
-    for variable in VARIABLES:
+    for variable in DEFAULT_VARIABLES:
         got = table.column(variable.column).to_numpy().reshape(3, 3, 48)
         # The table goes from south to north.
         in_file = expected(variable.column, range(first_hour(MONTH), first_hour(MONTH) + 48), AREA)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import BY_COLUMN, BY_SHORT_NAME, VARIABLES, in_table_order
+from era5_pipeline.model.variables import BY_COLUMN, BY_SHORT_NAME, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf import cds_netcdf
 from era5_pipeline.netcdf.cds_netcdf import Axes
 from era5_pipeline.runtime.progress import listening
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     Fields = dict[str, np.ndarray[Any, np.dtype[np.float32]]]
 
-INSTANT = in_table_order(v.column for v in VARIABLES if v.step_type == "instant")
-ACCUMULATED = in_table_order(v.column for v in VARIABLES if v.step_type == "accum")
+INSTANT = in_table_order(v.column for v in DEFAULT_VARIABLES if v.step_type == "instant")
+ACCUMULATED = in_table_order(v.column for v in DEFAULT_VARIABLES if v.step_type == "accum")
 GLOBE = Area.parse("global")
 
 
@@ -127,7 +127,7 @@ def test_instant_and_accumulated_variables_make_a_zip_of_two_files(tmp_path: Pat
     raw = source.fetch(Month(2023, 2))
     (file,) = raw.files
     assert raw.source == source.name == "sample"
-    assert raw.variables == tuple(BY_COLUMN)
+    assert raw.variables == DEFAULT_COLUMNS
     assert raw.area is None
     assert file.path.parent == tmp_path / "raw"
     assert file.path.name.startswith("2023-02-")
@@ -184,7 +184,7 @@ def test_other_parameters_give_other_files_and_the_same_ones_are_reused(tmp_path
         SampleSource(tmp_path, Request(area=area), 2),
         SampleSource(tmp_path, Request(area=area), 3),
         SampleSource(tmp_path, Request(area=Area(2, 0, 1, 1)), 2),
-        SampleSource(tmp_path, Request(area=area, variables=VARIABLES[:5]), 2),
+        SampleSource(tmp_path, Request(area=area, variables=DEFAULT_VARIABLES[:5]), 2),
     ]
     raws = [source.fetch(Month(2000, 1)) for source in sources] + [sources[0].fetch(Month(2000, 2))]
     assert len({raw.files[0].path for raw in raws}) == len({raw.fingerprint for raw in raws}) == 5
@@ -196,7 +196,7 @@ def test_other_parameters_give_other_files_and_the_same_ones_are_reused(tmp_path
 def test_the_order_of_requested_variables_does_not_matter(tmp_path: Path) -> None:
     raws = [
         SampleSource(tmp_path, Request(variables, Area(1, 0, 0, 1)), 2).fetch(Month(2000, 1))
-        for variables in (VARIABLES, VARIABLES[::-1])
+        for variables in (DEFAULT_VARIABLES, DEFAULT_VARIABLES[::-1])
     ]
     assert raws[0] == raws[1]
 
@@ -315,7 +315,7 @@ HOURS = st.integers(-HOURS_1940_TO_1970, since_1970("2060-01-01T00"))
 @settings(max_examples=150, deadline=None)
 def test_values_are_within_the_bounds_of_their_variables(area: Area, hours: list[int]) -> None:
     fields = weather_of(area, hours)
-    assert list(fields) == list(BY_COLUMN)
+    assert list(fields) == list(DEFAULT_COLUMNS)
     for column, values in fields.items():
         variable = BY_COLUMN[column]
         stored = values.astype(np.float64) * variable.scale + variable.offset
@@ -408,7 +408,7 @@ def test_packing_keeps_values_to_half_a_step(numbers: list[float], from_zero: bo
 def test_weather_is_continuous_across_months(tmp_path: Path) -> None:
     source = SampleSource(tmp_path)
     months = [values_of(source.fetch(Month(2023, n)), tmp_path / str(n)) for n in (1, 2)]
-    for column in BY_COLUMN:
+    for column in DEFAULT_COLUMNS:
         steps = np.abs(np.diff(np.concatenate([month[column] for month in months]), axis=0))
         assert steps[743].max() <= np.delete(steps, 743, axis=0).max(), column
         # And weather does change from hour to hour.
