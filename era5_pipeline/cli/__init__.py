@@ -24,6 +24,7 @@ from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
+from era5_pipeline.cli.variables import variables
 from era5_pipeline.cli.watch import watch
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
 
@@ -45,6 +46,7 @@ app.command("revise", cls=ResultsCommand)(revise)
 app.command("drop", cls=ResultsCommand)(drop)
 app.command("status", cls=ResultsCommand)(status)
 app.command("watch", cls=ResultsCommand)(watch)
+app.command("variables", cls=ResultsCommand)(variables)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)
 app.command("up")(up)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.filled_tiles import filled_tiles, open_readers
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
-from era5_pipeline.flat.formats import KEYS, ROW_GROUP_ROWS, Sink, columns_in, open_sink, schema_of
+from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, row_group_rows, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.merge import covered_by
 from era5_pipeline.flat.statistics import ColumnStatistics
@@ -211,13 +211,13 @@ class _Flattening:
         self.preview_values.append(first[latitude, longitude, self._preview_hour])
 
     def _tables(self, filled: FilledTile) -> Iterator[tuple[pa.Table, int]]:
-        """Tables of about `ROW_GROUP_ROWS` rows, each with the number of the month's point-hours that it covers."""
+        """Tables of about `row_group_rows` rows, each with the number of the month's point-hours that it covers."""
         tile, hours = filled.tile, self.inventory.hours
         covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
         latitude, longitude = self._positions(tile)
         flat_position = latitude * tile.longitude_index.size + longitude
         is_whole = flat_position.size == tile.latitude_index.size * tile.longitude_index.size
-        step = max(1, ROW_GROUP_ROWS // hours.size)
+        step = max(1, row_group_rows(len(filled.values)) // hours.size)
         for start in range(0, flat_position.size, step):
             chosen = slice(start, start + step)
             # Usually all locations of the tile are wanted: a slice of them needs no copy.

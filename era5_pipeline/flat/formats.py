@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,9 +59,14 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
 # To the second: microseconds would add six zeros to every row.
 _CSV_TIME = pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False)
 
-# Rows of one group, the unit that a loader holds in memory: 44 MB decoded. Smaller groups compress worse, larger ones
-# are not faster: the server takes 2 million rows/s.
+# Rows of one group, the unit that a loader holds in memory: 44 MB decoded with the default variables. Smaller groups
+# compress worse, larger ones are not faster: the server takes 2 million rows/s.
 ROW_GROUP_ROWS = 1_000_000
+
+
+def row_group_rows(variables: int) -> int:
+    """The rows of one group: fewer where a row has more variables than the default ones."""
+    return ROW_GROUP_ROWS * len(DEFAULT_COLUMNS) // max(len(DEFAULT_COLUMNS), variables)
 
 
 class Sink(Protocol):

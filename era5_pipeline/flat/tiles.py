@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     Indices = npt.NDArray[np.int32]
 
-# Point-hours of one variable in a tile: 32 MB of float32 each, 192 MB for six.
+# Point-hours of one variable in a tile of six: 32 MB of float32 each, 192 MB in all. A tile of more variables has fewer
+# of each, in proportion.
 TARGET_POINT_HOURS = 8_000_000
+_VARIABLES = 6
 # A file's chunk larger than the target is read whole up to this size (96 MB a variable), and split beyond it: splitting
 # means decompressing it several times, but more memory would exceed the limit of 2 GiB.
 LARGEST_POINT_HOURS = 24_000_000
@@ -41,7 +43,7 @@ def cut_tiles(inventory: Inventory) -> Iterator[Tile]:
     rows, columns = inventory.coverage.any(axis=1), inventory.coverage.any(axis=0)
     largest = max((piece.field for piece in inventory.pieces), key=_points)
     hours = max(1, inventory.hours.size)
-    width, height = tile_size(largest, hours)
+    width, height = tile_size(largest, hours * max(_VARIABLES, len(inventory.columns)) // _VARIABLES)
     for latitudes in _blocks(largest.latitude_index, np.flatnonzero(rows), height):
         for longitudes in _blocks(largest.longitude_index, np.flatnonzero(columns), width):
             if inventory.coverage[np.ix_(latitudes, longitudes)].any():
@@ -53,7 +55,10 @@ def _points(field: Field) -> int:
 
 
 def tile_size(field: Field, hours: int) -> tuple[int, int]:
-    """Width and height of a tile in grid points, multiples of the field's chunks where these are not too large."""
+    """Width and height of a tile in grid points, multiples of the field's chunks where these are not too large.
+
+    `hours` are those of six variables; of more variables, more in proportion.
+    """
     _, chunk_height, chunk_width = field.chunks
     chunk_height = min(chunk_height or 1, field.latitude_index.size)
     chunk_width = min(chunk_width or field.longitude_index.size, field.longitude_index.size)

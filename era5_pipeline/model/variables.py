@@ -36,6 +36,7 @@ __all__ = [
     "find_variables",
     "in_table_order",
     "named_columns",
+    "variable_names",
     "why_unsupported",
 ]
 
@@ -118,6 +119,14 @@ def named_columns(columns: Iterable[str]) -> str:
         names = [DEFAULT_NAME, *(BY_COLUMN[one].short_name if one in BY_COLUMN else one for one in others)]
     more = [f"{len(names) - _SHOWN_COLUMNS} more"] if len(names) > _SHOWN_COLUMNS + 1 else []
     return ", ".join([*(names[:_SHOWN_COLUMNS] if more else names), *more])
+
+
+def variable_names(columns: Iterable[str]) -> str:
+    """The list of variables that stands for these columns, as `find_variables` reads it: `default,d2m`."""
+    wanted = in_table_order(columns)
+    has_default = set(DEFAULT_VARIABLES) <= set(wanted)
+    others = (variable.short_name for variable in wanted if not (has_default and variable in DEFAULT_VARIABLES))
+    return ",".join([*([DEFAULT_NAME] if has_default else []), *others])
 
 
 def _nearest(wanted: str) -> list[str]:

@@ -12,6 +12,7 @@ import psycopg
 
 from era5_pipeline.model.errors import Era5Error, MonthLockedError, RefusedError, WarehouseError
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.variables import variable_names
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
@@ -310,6 +311,14 @@ def _require_no_losses(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> No
     parts = "; ".join(f"{taken_from(part, flat.location_ids)} would lose {', '.join(what)}" for part, what in lost)
     raise RefusedError(
         f"{flat.month}: the table holds more than the new files: {parts}",
-        remedy="Load the files together, so that nothing is lost (--files-dir can be given several times), or add "
-        "--replace if you mean it. The month is unchanged.",
+        remedy=f"{_how_to_lose_nothing(flat, overlapped)}, or add --replace if you mean it. The month is unchanged.",
     )
+
+
+def _how_to_lose_nothing(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> str:
+    """Say how the same load would bring all variables, if the source can be asked for others."""
+    held = [column for part in overlapped for column in part.column_names]
+    if source_kind(flat.raw.source).has_own_files or set(held) <= set(flat.column_names):
+        return "Load the files together, so that nothing is lost (--files-dir can be given several times)"
+    names = variable_names({*held, *flat.column_names})
+    return f"Ask for all variables together, so that nothing is lost (--variables {names})"

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.flat import flatten as module
-from era5_pipeline.flat import tiles
+from era5_pipeline.flat import formats, tiles
 from era5_pipeline.flat.digests import RowWeights, digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.flatten import MiddleHour, facts_file, flatten_month, preview_file, read_flat_month
 from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import find_variables, variable_names
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files.files_source import FilesSource
 from era5_pipeline.sources.sample.sample_source import SampleSource
@@ -34,6 +34,7 @@ from era5_pipeline_tests.era5_files import (
     CURRENT,
     LAYOUTS,
     LEGACY,
+    OTHER_VARIABLES,
     VARIABLES,
     Layout,
     Rows,
@@ -80,7 +81,10 @@ def no_pictures() -> Iterator[None]:
 # ---- real files, compared with an independent reader
 
 
-def independently(paths: list[Path], month: str) -> Rows:
+Known = dict[str, tuple[str, str, int, float, float]]
+
+
+def independently(paths: list[Path], month: str, known: Known = VARIABLES) -> Rows:
     """The rows of a month, read independently: with netCDF4's own scaling and another formula for location ids."""
     found: dict[str, npt.NDArray[np.float64]] = {}
     numbers: list[int] = []
@@ -97,23 +101,25 @@ def independently(paths: list[Path], month: str) -> Rows:
                     east = longitude - 360.0 if longitude > 180.0 else longitude
                     east = 180.0 if east == -180.0 else east
                     numbers.append(int((latitude + 90.0) / 0.25) * 1440 + int((east + 179.75) / 0.25) + 1)
-            for name in VARIABLES:
+            for name, (column, _, _, scale, offset) in known.items():
                 if name not in dataset.variables:
                     continue
-                column, _, _, scale, offset = VARIABLES[name]
                 values = dataset[name][inside].astype(np.float64) * scale + offset
-                found[column] = np.ma.filled(values, np.nan).reshape(-1)
+                filled = np.ma.filled(values, np.nan)
+                if "expver" in dataset[name].dimensions:  # final where it is, else preliminary
+                    filled = np.where(np.isnan(filled[:, 0]), filled[:, 1], filled[:, 0])
+                found[column] = filled.reshape(-1)
     locations = np.array(numbers)
     return Rows(np.tile(locations, len(hours)), np.repeat(hours, locations.size), found).sorted()
 
 
-def series_independently(path: Path, month: str) -> Rows:
+def series_independently(path: Path, month: str, known: Known = VARIABLES) -> Rows:
     """The rows of a month of a point series in CSV, read with Python's csv module."""
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["valid_time"].startswith(month)]
     found = {}
-    for name in VARIABLES.keys() & rows[0].keys():
-        column, _, _, scale, offset = VARIABLES[name]
+    for name in known.keys() & rows[0].keys():
+        column, _, _, scale, offset = known[name]
         found[column] = np.array([np.float64(np.float32(row[name] or "nan")) * scale + offset for row in rows])
     location = location_id(float(rows[0]["latitude"]), float(rows[0]["longitude"]))
     hours = np.array([hour(row["valid_time"][:13].replace(" ", "T")) for row in rows])
@@ -185,6 +191,32 @@ def test_every_value_of_a_real_file_is_in_the_table_unchanged(
     assert left_behind(tmp_path) == []
 
 
+OTHERS = [
+    ("timeseries/paris-2024-nc-zip/era5_2024.zip", "2024-02", ("dewpoint_2m", "surface_pressure")),
+    ("timeseries/bremen-2024-2026-csv-zip", "2024-02", ("surface_solar_radiation_downwards", "temperature_2m")),
+    ("era5/wind100-expver-dim/2020_2021.nc", "2020-02", ("zonal_wind_100m", "meridional_wind_100m")),
+    ("era5/norway-2018-10-packed/SURF_201810.nc", "2018-10", ("temperature_2m", "total_precipitation", "dewpoint_2m")),
+]
+
+
+@pytest.mark.parametrize(("name", "month", "columns"), OTHERS, ids=[name.split("/")[1] for name, *_ in OTHERS])
+def test_every_value_of_another_variable_of_a_real_file_is_in_the_table_unchanged(
+    era5_samples: Path, tmp_path: Path, name: str, month: str, columns: tuple[str, ...]
+) -> None:
+    path = era5_samples.parent / name
+    path = next(path.iterdir()) if path.is_dir() else path
+    flat = flatten([path], month, tmp_path, variables=columns)
+    assert sorted(flat.column_names) == sorted(columns)
+    rows = flat_rows(flat.path)
+    known = {name: facts for name, facts in (VARIABLES | OTHER_VARIABLES).items() if facts[0] in columns}
+    (file,) = unpacked(path, tmp_path)
+    is_csv = file.suffix == ".csv"
+    expected = series_independently(file, month, known) if is_csv else independently([file], month, known)
+    assert rows.locations.size > 0
+    assert_location_major(rows)
+    assert_same_rows(rows, expected)
+
+
 @pytest.mark.parametrize("number", [16, 18], ids=["karnataka", "netherlands"])
 def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Path, number: int) -> None:
     names, month, _, _ = REAL[number]
@@ -202,7 +234,13 @@ def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Pa
 @pytest.mark.parametrize("path", every_real_file(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tmp_path: Path) -> None:
     """Of every real file, also those of ERA5_SAMPLES, the first and the last month."""
-    source = FilesSource((path,), tmp_path)
+    source, known = FilesSource((path,), tmp_path), VARIABLES
+    if not source.months() and not source.problems():
+        # It has none of the default variables.
+        others = variable_names(source._columns_besides())
+        assert f"--variables {others}" in source.no_months().remedy
+        source = FilesSource((path,), tmp_path, Request(find_variables(others)))
+        known = OTHER_VARIABLES
     assert source.months() or source.problems()
     assert all(problem.remedy for problem in source.problems())
     for month in sorted({*source.months()[:1], *source.months()[-1:]}):
@@ -210,7 +248,8 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
         rows = flat_rows(flat.path)
         files = unpacked(path, tmp_path)
         of_csv = [file for file in files if file.suffix == ".csv"]
-        expected = series_independently(of_csv[0], str(month)) if of_csv else independently(files, str(month))
+        read = series_independently(of_csv[0], str(month), known) if of_csv else None
+        expected = read or independently(files, str(month), known)
         assert rows.locations.size == expected.locations.size > 0
         assert_same_rows(rows, expected)
 
@@ -390,7 +429,7 @@ def test_small_tiles_and_row_groups_give_the_same_rows_as_one(
     one = flatten(paths, "2023-07", tmp_path / "one")
     monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", target)
     monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", largest)
-    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr(formats, "ROW_GROUP_ROWS", 100)
     monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 50)
     many = flatten(paths, "2023-07", tmp_path / "many")
     assert pq.ParquetFile(many.path).num_row_groups > pq.ParquetFile(one.path).num_row_groups
@@ -675,7 +714,7 @@ def test_facts_of_an_older_form_are_read_as_none(tmp_path: Path) -> None:
 
 
 def test_progress_ends_with_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(formats, "ROW_GROUP_ROWS", 10)
     path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 5)))
     heard: list[Any] = []
     with listening(lambda *report: heard.append(report)):

@@ -271,7 +271,7 @@ def test_a_csv_that_is_not_a_series_of_one_point_is_refused_with_a_remedy(
         pytest.param(TWO_HOURS.replace(" 01:", " 00:"), "time", "2023-07-01T00:00 occurs more than once", id="twice"),
         pytest.param(TWO_HOURS.replace(" 01:00", " 01:30"), "time", "is not on the hour", id="half an hour"),
         pytest.param(TWO_HOURS.replace("10.25", "10.3"), "grid", "latitude 10.3 is not on", id="off the grid"),
-        pytest.param(TWO_HOURS.replace("t2m", "ssrd"), "nothing", "it holds ssrd", id="none of our variables"),
+        pytest.param(TWO_HOURS.replace("t2m", "swh"), "nothing", "it holds swh", id="none of our variables"),
     ],
 )
 def test_times_and_locations_are_checked_as_in_netcdf(tmp_path: Path, content: str, kind: str, said: str) -> None:

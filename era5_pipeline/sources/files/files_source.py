@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import in_table_order, named_columns
+from era5_pipeline.model.variables import in_table_order, named_columns, variable_names
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.runtime import progress
 from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
@@ -145,7 +145,7 @@ class FilesSource:
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
             f"{f'{month}: ' if month else ''}no file in {where} has data of {wanted}",
-            remedy=f"The files there hold {named_columns(others)}: load them with --variables {','.join(others)}.",
+            remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)} to load that.",
         )
 
     def _columns_besides(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.model.errors import ServerUnsuitableError
@@ -79,7 +80,8 @@ def add_columns(
 
     Raises:
         MonthLockedError: if other sessions used the table for too long.
-        psycopg.Error: if the user is not the owner of the table, or the server refuses.
+        ServerUnsuitableError: if the user is not the owner of the table; the remedy is what the owner has to run.
+        psycopg.Error: if the server refuses otherwise.
     """
     added = tuple(variables)
     names = ", ".join(variable.column for variable in added)
@@ -96,14 +98,26 @@ def add_columns(
             )
         connection.execute(comments_on(added))
 
-    change_when_unused(
-        connection,
-        add,
-        ready=f"columns are to be added ({names})",
-        refused=f"columns ({names}) cannot be added",
-        timeout_seconds=timeout_seconds,
-        on_wait=on_wait,
-    )
+    try:
+        change_when_unused(
+            connection,
+            add,
+            ready=f"columns are to be added ({names})",
+            refused=f"columns ({names}) cannot be added",
+            timeout_seconds=timeout_seconds,
+            on_wait=on_wait,
+        )
+    except pg.InsufficientPrivilege as error:
+        statements = " ".join(
+            [
+                *(f"ALTER TABLE weather ADD COLUMN {variable.column} {_TYPE};" for variable in added),
+                *comments_on(added).as_string(connection).splitlines(),
+            ]
+        )
+        raise ServerUnsuitableError(
+            f"the table weather has no column {names.replace(', ', ' or ')}, and this user may not add it",
+            remedy=f"Let its owner run: {statements} Then run this again. Nothing was changed.",
+        ) from error
 
 
 def comments_on(variables: Iterable[Variable]) -> sql.Composed:

@@ -1,0 +1,114 @@
+"""`era5 variables`: the catalogue of variables, and which of them the table holds."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from era5_pipeline.model.errors import Era5Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from era5_pipeline.model.variables import Variable
+
+
+def variables(
+    search: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="Only variables that have all of these words.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all facts of each, as JSON.")] = False,
+) -> None:
+    """List the variables that can be loaded: any name of one can be given to --variables and --column.
+
+    The last column says which of them the table holds, if there is a database.
+
+    \b
+    Examples:
+      era5 variables
+      era5 variables wind 100
+      era5 load --from 2023-01 --variables default,d2m,msl
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.errors import InputError
+    from era5_pipeline.model.variables import VARIABLES
+
+    found = [variable for variable in VARIABLES if _has_words(variable, search or ())]
+    if not found:
+        from era5_pipeline.model.variables import find_variable
+
+        find_variable(" ".join(search or ()))  # raises, with the reason or the nearest names, unless it is found
+        raise InputError(f"no variable has the words {' '.join(search or ())}", remedy="era5 variables lists all.")
+    held = _held()
+    if as_json:
+        typer.echo(json.dumps([_to_json(variable, held) for variable in found], indent=1))
+        return
+    _print(found, held)
+
+
+def _has_words(variable: "Variable", words: "Iterable[str]") -> bool:
+    names = (variable.column, variable.cds_name, variable.long_name, variable.description, *variable.names_in_files)
+    text = " ".join(names).casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def _held() -> frozenset[str] | None:
+    """The columns of which the table holds values; None if there is no database, or it cannot be read."""
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.query.available import months_held
+
+    try:
+        with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:
+            return frozenset(column for columns in months_held(connection).values() for column in columns)
+    except Era5Error:
+        return None
+
+
+def _to_json(variable: "Variable", held: frozenset[str] | None) -> dict[str, Any]:
+    from era5_pipeline.model.variables import DEFAULT_VARIABLES
+
+    return {
+        "column": variable.column,
+        "short_name": variable.short_name,
+        "cds_name": variable.cds_name,
+        "param_id": variable.param_id,
+        "long_name": variable.long_name,
+        "description": variable.description,
+        "unit": variable.unit,
+        "unit_in_files": variable.file_units[0],
+        "step_type": variable.step_type,
+        "extent": variable.extent,
+        "minimum": variable.minimum,
+        "maximum": variable.maximum,
+        "first_valid": variable.first_valid.isoformat(),
+        "is_default": variable in DEFAULT_VARIABLES,
+        "is_held": None if held is None else variable.column in held,
+    }
+
+
+def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from era5_pipeline.model.variables import DEFAULT_NAME, DEFAULT_VARIABLES, VARIABLES
+
+    table = Table(box=SIMPLE)
+    for name in ("name", "column", "unit", "values are"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("description")
+    table.add_column("held", no_wrap=True)
+    kinds = {"instant": "instant", "accum": "totals", "avg": "means", "max": "maxima", "min": "minima"}
+    for variable in found:
+        loaded = "yes" if held is not None and variable.column in held else ""
+        description = variable.description.partition(", accumulated over the hour")[0]
+        table.add_row(
+            variable.short_name, variable.column, variable.unit, kinds[variable.step_type], description, loaded
+        )
+    console = Console()
+    console = console if console.is_terminal else Console(width=160)
+    console.print(table)
+    said = f"{len(found)} of {len(VARIABLES)} variables" if len(found) < len(VARIABLES) else f"{len(found)} variables"
+    first = ", ".join(variable.short_name for variable in DEFAULT_VARIABLES)
+    typer.echo(f"{said}; {DEFAULT_NAME} stands for the six that are loaded unless others are named: {first}")
