@@ -145,7 +145,7 @@ class FilesSource:
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
             f"{f'{month}: ' if month else ''}no file in {where} has data of {wanted}",
-            remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)} to load that.",
+            remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)}.",
         )
 
     def _columns_besides(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from era5_pipeline.warehouse.layouts.variable_columns import (
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.era5_files import flatten
-from era5_pipeline_tests.flat_months import assert_holds, rows_of_file, rows_of_table
+from era5_pipeline_tests.flat_months import rows_of_file, rows_of_table
 from era5_pipeline_tests.warehouse.loads import ask, loading, wait_until
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_columns_are_added_by_the_load_that_brings_them_and_months_loaded_before
         assert table_columns(connection)["dewpoint_2m"].comment == comment_on(BY_COLUMN["dewpoint_2m"])
     # A month of fewer variables goes on loading as before.
     load_month(warehouse, flat_months("2023-08"))
-    assert_holds(warehouse, flat_months("2023-08"), Month(2023, 8))
+    assert rows_of_table(warehouse, Month(2023, 8)) == rows_of_file(flat_months("2023-08"))
 
 
 def test_a_month_without_an_added_column_is_verified_to_be_null_there(
@@ -129,7 +129,7 @@ def test_a_column_that_somebody_else_added_is_left_alone(
         # The remedy, word for word, makes the column one of ours.
         statement = raised.value.remedy.partition("hold this variable: ")[2].partition(" Nothing was")[0]
         with warehouse.connect() as connection:
-            connection.execute(sql.SQL(statement))  # type: ignore[arg-type]  # the remedy's own text
+            connection.execute(sql.SQL(statement))
         load_month(warehouse, paris)
         assert verify_month(warehouse, paris) == ()
 
@@ -142,9 +142,7 @@ def test_columns_wait_for_a_reader_and_say_whose_transaction_it_is(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM weather")
         session = f"session {reader.info.backend_pid} of"
-        with pytest.raises(
-            MonthLockedError, match=r"columns \(dewpoint_2m, surface_pressure\) cannot be added"
-        ) as raised:
+        with pytest.raises(MonthLockedError, match=r"\(dewpoint_2m, surface_pressure\) cannot be added") as raised:
             load_month(warehouse, paris, lock_timeout_seconds=0)
         assert session in raised.value.message
         with warehouse.connect() as connection:
@@ -168,13 +166,11 @@ def test_a_user_who_may_not_add_columns_is_told_what_the_owner_has_to_run(
         try:
             connection.execute(sql.SQL("GRANT SELECT, INSERT ON weather TO {}").format(sql.Identifier(role)))
             connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-            with pytest.raises(
-                ServerUnsuitableError, match="has no column dewpoint_2m, and this user may not"
-            ) as raised:
+            with pytest.raises(ServerUnsuitableError, match="no column dewpoint_2m, and this user may") as raised:
                 add_columns(connection, DEWPOINT, timeout_seconds=0, on_wait=lambda _: None)
             connection.execute("RESET ROLE")
             statements = raised.value.remedy.partition("Let its owner run: ")[2].partition(" Then run")[0]
-            connection.execute(sql.SQL(statements))  # type: ignore[arg-type]  # the remedy's own text
+            connection.execute(sql.SQL(statements))
             assert missing_variables(connection, ["dewpoint_2m"]) == ()
         finally:
             connection.execute("RESET ROLE")
