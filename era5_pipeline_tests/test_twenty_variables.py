@@ -1,0 +1,225 @@
+"""A table with twenty variables, of which months hold different ones: loaded, revised, verified and asked for.
+
+From the sources `sample`, `cds` (a preliminary month that becomes final) and `files` (real files), on every layout. The
+source `arco` and requests of more variables than one may have are tested with these sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+from era5_pipeline.flat.checks import TABLE_CHECKS
+from era5_pipeline.model.grid import Location, latitudes_of, longitudes_of, nearest_location
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
+from era5_pipeline.query.coverage import read_coverage
+from era5_pipeline.query.gaps import gap_lines, read_gaps
+from era5_pipeline.query.series import read_series
+from era5_pipeline.query.snapshots import lines_of_absent, read_snapshot
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.updates import needs_loading, parts_to_revise, revisions
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.era5_files import OTHER_VARIABLES, VARIABLES, without_pictures
+from era5_pipeline_tests.samples import unpacked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.stages import LoadResult
+    from era5_pipeline.warehouse.ledger_entry import MonthContents
+
+TWENTY = "default,d2m,msl,sp,skt,sst,u100,v100,fg10,mx2t,mn2t,ssrd,avg_sdswrf,cbh,swvl1"
+SOME = "d2m,sst,cbh"
+AREA = "-5/106/-6/107"
+JULY, AUGUST, SEPTEMBER = Month(2023, 7), Month(2023, 8), Month(2023, 9)
+PLACE = nearest_location(-5.5, 106.5)
+
+
+@dataclass
+class Loading:
+    """Loads months with all stages, as `era5 load` does, and reads what the table then holds."""
+
+    warehouse: Warehouse
+    home: Path
+
+    def settings(self, **values: Any) -> Settings:
+        return Settings(_env_file=None, home=self.home, **({"source": "sample", "area": AREA} | values))
+
+    def load(self, month: Month, **values: Any) -> LoadResult:
+        settings = self.settings(**values)
+        with without_pictures():
+            raw = run_raw(settings, month)
+            assert all(outcome.passed for outcome in raw.outcomes), raw.outcomes
+            flat = run_flat(settings, month)
+        assert all(outcome.passed for outcome in flat.outcomes), flat.outcomes
+        result = run_load(settings, self.warehouse, month)
+        assert [outcome.name for outcome in result.outcomes if outcome.passed] == list(TABLE_CHECKS), result.outcomes
+        return result
+
+    def contents(self, month: Month) -> MonthContents:
+        with self.warehouse.connect() as connection:
+            return next(held for held in read_ledger(connection) if held.month == month)
+
+    def values(self, month: Month, columns: str, place: Location = PLACE) -> dict[str, np.ndarray]:
+        with self.warehouse.connect() as connection:
+            return dict(read_series(connection, place, find_variables(columns), month.start, month.end).values)
+
+
+@pytest.fixture
+def loading(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
+    monkeypatch.chdir(tmp_path)
+    return Loading(warehouse, tmp_path / "home")
+
+
+def values_in_files(result: LoadResult, folder: Path, columns: str, place: Location = PLACE) -> dict[str, np.ndarray]:
+    """The hours of a place in the raw files, read with netCDF4 alone, in the unit of the table."""
+    found = {}
+    wanted = {name: variable for variable in find_variables(columns) for name in variable.names_in_files}
+    for file in result.flat.raw.files:
+        for path in unpacked(file.path, folder):
+            with netCDF4.Dataset(path) as dataset:
+                north = int(np.argmin(np.abs(dataset["latitude"][:] - place.latitude)))
+                east = int(np.argmin(np.abs(dataset["longitude"][:] - place.longitude)))
+                for name in wanted.keys() & dataset.variables.keys():
+                    values = np.ma.filled(dataset[name][:, north, east].astype(np.float64), np.nan)
+                    found[wanted[name].column] = values * wanted[name].scale + wanted[name].offset
+    return found
+
+
+def test_months_hold_different_variables_and_each_is_verified_and_asked_for(loading: Loading, tmp_path: Path) -> None:
+    loading.load(JULY)
+    august = loading.load(AUGUST, variables=TWENTY)
+    loading.load(SEPTEMBER, variables=SOME)
+    assert len(august.flat.columns) == 20
+    held = {month: loading.contents(month) for month in (JULY, AUGUST, SEPTEMBER)}
+    # Of the sea, land has no values; and of what is there only sometimes, some hours have none: neither is a gap.
+    assert {one.state for one in held.values()} == {"loaded"}
+    assert held[JULY].column_names == DEFAULT_COLUMNS
+    assert held[AUGUST].column_names == tuple(variable.column for variable in find_variables(TWENTY))
+    assert held[SEPTEMBER].column_names == ("dewpoint_2m", "sea_surface_temperature", "cloud_base_height")
+    # Every value at a place is that of the raw file.
+    expected, actual = values_in_files(august, tmp_path, TWENTY), loading.values(AUGUST, TWENTY)
+    assert actual.keys() == expected.keys() == {variable.column for variable in find_variables(TWENTY)}
+    for column, values in expected.items():
+        np.testing.assert_allclose(actual[column], values, rtol=1e-6, atol=1e-6, err_msg=column)
+    assert np.isnan(loading.values(JULY, SOME)["dewpoint_2m"]).all()
+    assert np.isnan(loading.values(SEPTEMBER, "default")["temperature_2m"]).all()
+    assert np.isfinite(loading.values(SEPTEMBER, SOME)["dewpoint_2m"]).all()
+
+
+def test_missing_values_of_the_sea_and_of_clouds_are_no_gaps(loading: Loading) -> None:
+    result = loading.load(AUGUST, variables=SOME)
+    facts = {one.column: one for one in result.flat.columns}
+    rows = result.flat.rows
+    assert 0 < facts["sea_surface_temperature"].values < rows
+    assert facts["sea_surface_temperature"].values % AUGUST.hours == 0
+    assert 0 < facts["cloud_base_height"].values < rows
+    assert all((one.missing, one.missing_hours) == (0, ()) for one in facts.values())
+    with loading.warehouse.connect() as connection:
+        variable = find_variable("sst")
+        snapshot = read_snapshot(connection, AUGUST.start + timedelta(days=3), variable)
+        finite = np.isfinite(snapshot.values)
+        assert 0 < finite.sum() < finite.size
+        assert lines_of_absent(connection, snapshot) == []
+        rows_of, columns_of = np.nonzero(finite)
+        sea = nearest_location(
+            float(latitudes_of([round((snapshot.latitudes[rows_of[0]] + 90) * 4)])[0]),
+            float(longitudes_of([round((snapshot.longitudes[columns_of[0]] + 179.75) * 4)])[0]),
+        )
+        variables = find_variables(SOME)
+        series = read_series(connection, sea, variables, AUGUST.start, AUGUST.end)
+        assert np.isnan(series.values["cloud_base_height"]).any()
+        assert gap_lines(read_gaps(connection, sea, series, variables, AUGUST.start, AUGUST.end)) == []
+
+
+def test_a_month_may_get_more_variables_but_does_not_lose_any_unasked(loading: Loading) -> None:
+    loading.load(AUGUST)
+    more = loading.load(AUGUST, variables=TWENTY)
+    assert more.loaded.replaced_rows == more.loaded.rows
+    assert len(loading.contents(AUGUST).parts) == 1
+    with pytest.raises(Exception, match=r"would lose the variables dewpoint_2m, .*volumetric_soil_water") as raised:
+        loading.load(AUGUST)
+    # The remedy is the list of all of them.
+    assert f"--variables {TWENTY})" in raised.value.remedy  # type: ignore[attr-defined]
+    assert loading.contents(AUGUST).column_names == tuple(variable.column for variable in find_variables(TWENTY))
+    assert loading.load(AUGUST, variables=TWENTY).loaded.changed is False
+    loading.load(AUGUST, replace=True)
+    assert loading.contents(AUGUST).column_names == DEFAULT_COLUMNS
+    assert np.isnan(loading.values(AUGUST, "d2m")["dewpoint_2m"]).all()
+
+
+def test_another_area_of_a_month_may_hold_other_variables(loading: Loading) -> None:
+    loading.load(AUGUST, variables=TWENTY)
+    loading.load(AUGUST, variables=SOME, area="0/106/-1/107")
+    first, second = loading.contents(AUGUST).parts
+    assert (len(first.columns), len(second.columns)) == (20, 3)
+    with loading.warehouse.connect() as connection:
+        coverage = read_coverage(connection)
+    states = {str(area.locations): set(area.columns) for area in coverage}
+    assert states["0/106/-1/107"] == {"dewpoint_2m", "sea_surface_temperature", "cloud_base_height"}
+    assert needs_loading(loading.settings(variables=TWENTY), [loading.contents(AUGUST)], AUGUST) is False
+    wider = loading.settings(variables=TWENTY, area="0/106/-1/107")
+    assert needs_loading(wider, [loading.contents(AUGUST)], AUGUST) is True
+
+
+def test_a_preliminary_month_of_twenty_variables_is_revised(
+    loading: Loading, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
+    options: dict[str, Any] = {"source": "cds", "variables": TWENTY, "cds_poll_seconds": 0.01}
+    with CdsServer(tmp_path / "served") as server:
+        server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
+        monkeypatch.setenv("CDSAPI_URL", server.url)
+        monkeypatch.setenv("CDSAPI_KEY", server.key)
+        loading.load(month, **options)
+        assert len(server.submissions[-1]["variable"]) == 20
+        held = loading.contents(month)
+        assert held.is_preliminary
+        assert [part.month for part in parts_to_revise([held], later, 3)] == [month]
+        (update,) = revisions(loading.settings(**options), [held], later)
+        # The same settings ask for the same variables; others would not.
+        assert "variables" not in update.overrides
+        (other,) = revisions(loading.settings(source="cds"), [held], later)
+        assert find_variables(other.overrides["variables"]) == find_variables(TWENTY)
+        server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+        loading.load(month, **(options | dict(update.overrides)))
+    part = loading.contents(month).parts[0]
+    assert (part.version, len(part.columns)) == ("final", 20)
+    assert part.revision is not None
+    assert "temperature_2m" in part.revision.columns_changed
+    assert len({*part.revision.columns_changed, *part.revision.columns_unchanged}) == 20
+
+
+def test_real_files_with_other_variables_are_asked_for_by_name(
+    loading: Loading, point_series: Path, era5_samples: Path, tmp_path: Path
+) -> None:
+    paris = point_series / "paris-2024-nc-zip" / "era5_2024.zip"
+    options: dict[str, Any] = {"source": "files", "area": None}
+    loading.load(
+        Month(2024, 2), files_dir=str(paris), variables="default,d2m,sp".replace("default", "t2m,u10,v10"), **options
+    )
+    norway = era5_samples / "norway-2018-10-packed"
+    loading.load(Month(2018, 10), files_dir=str(norway), variables="t2m,tp,d2m", **options)
+    loading.load(Month(2024, 3), files_dir=str(paris), **options)
+    place = nearest_location(48.75, 2.25)
+    (file,) = unpacked(paris, tmp_path)
+    known = {**VARIABLES, **OTHER_VARIABLES}
+    with netCDF4.Dataset(file) as dataset:
+        times: Any = netCDF4.num2date(dataset["valid_time"][:], dataset["valid_time"].units)
+        inside = np.array([time.month == 2 for time in times])
+        for name in ("t2m", "u10", "v10", "d2m", "sp"):
+            column, _, _, scale, offset = known[name]
+            expected = dataset[name][:][inside].astype(np.float64) * scale + offset
+            actual = loading.values(Month(2024, 2), name, place)[column]
+            np.testing.assert_allclose(actual, expected, rtol=1e-6, err_msg=name)
+    assert loading.contents(Month(2024, 3)).column_names == ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m")
+    assert np.isnan(loading.values(Month(2024, 3), "d2m", place)["dewpoint_2m"]).all()
