@@ -1,8 +1,7 @@
-"""A variable that is added to the table of variables: what else it needs, which is a row in the README, and no code.
+"""One more variable: a line in the table of variables is all that it needs, as CONTRIBUTING.md says.
 
-Surface pressure, whose values are a thousand times those of the others; and a month of it from file to plot, in a
-process where `era5_pipeline/model/variables.py` has one more entry. A warehouse that exists needs the column:
-`ALTER TABLE weather ADD COLUMN surface_pressure real`.
+In a copy of the package whose table has that line, a month of the variable goes from file to plot, and into a table that
+has months without it.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from era5_pipeline.flat.flat_month import checksum_of
-from era5_pipeline.model.variables import VARIABLES, Variable, find_variable
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, Variable, find_variable
+from era5_pipeline_tests.commands import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,84 +31,83 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Warehouse
 
-SCRIPT = '''
-import json, sys, types
-from importlib.util import find_spec
+LINE = (
+    "standard_deviation_of_orography,standard_deviation_of_orography,sdor,,,160,instant,analysis,height,-5,2000,everywhere,"
+    "Standard deviation of sub-gridscale orography,Unevenness of the ground within the grid box\n"
+)
+COLUMN = "standard_deviation_of_orography"
+SCRIPT = """
+import json, sys
+from datetime import UTC, datetime
 from pathlib import Path
 
-ENTRY = """    Variable(
-        column="surface_pressure",
-        cds_name="surface_pressure",
-        short_name="sp",
-        param_id=134,
-        file_units=("Pa",),
-        step_type="instant",
-        unit="Pa",
-        scale=1.0,
-        offset=0.0,
-        minimum=30_000.0,
-        maximum=120_000.0,
-        description="Pressure of the air at the surface",
-    ),
-"""
-name = "era5_pipeline.model.variables"
-end_of_table = "\\n)\\n\\nBY_COLUMN"
-text = Path(find_spec(name).origin).read_text(encoding="utf-8")
-assert text.count(end_of_table) == 1
-module = sys.modules[name] = types.ModuleType(name)
-exec(compile(text.replace(end_of_table, "\\n" + ENTRY.rstrip() + end_of_table), name, "exec"), module.__dict__)
-
-from datetime import UTC, datetime
-
+import era5_pipeline
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.variables import find_variable
+from era5_pipeline.model.variables import VARIABLES, find_variable
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.query.plots import plot_map, plot_series
 from era5_pipeline.query.series import read_series
 from era5_pipeline.query.snapshots import read_snapshot
-from era5_pipeline.query.plots import plot_map, plot_series
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 home, url, flat_format, doing = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
-july, sp = Month(2023, 7), find_variable("sp")
-settings = Settings(
-    _env_file=None, home=home, source="sample", area="10.25/20/10/20.5", format=flat_format, variables="t2m,sp"
-)
+assert Path(era5_pipeline.__file__).is_relative_to(sys.argv[5])
+added = find_variable("sdor")
+assert added == VARIABLES[-1]
+
+def take(month, names):
+    settings = Settings(
+        _env_file=None, home=home, source="sample", area="10.25/20/10/20.5", format=flat_format, variables=names
+    )
+    if doing == "all":
+        raw = run_raw(settings, month)
+        assert all(one.passed for one in raw.outcomes), raw.outcomes
+    flat = run_flat(settings, month)
+    assert all(one.passed for one in flat.outcomes), flat.outcomes
+    assert not flat.reused
+    loaded = run_load(settings, Warehouse(url), month)
+    assert all(one.passed for one in loaded.outcomes), loaded.outcomes
+    return flat.flat
+
 if doing == "all":
-    raw = run_raw(settings, july)
-    assert all(one.passed for one in raw.outcomes), raw.outcomes
-flat = run_flat(settings, july)
-assert all(one.passed for one in flat.outcomes), flat.outcomes
-assert not flat.reused
-loaded = run_load(settings, Warehouse(url), july)
-assert all(one.passed for one in loaded.outcomes), loaded.outcomes
+    take(Month(2023, 6), "default")
+flat = take(Month(2023, 7), "t2m,sdor")
+place = nearest_location(10, 20.25)
 with Warehouse(url).connect() as connection:
-    rows = read_series(connection, nearest_location(10, 20.25), (sp,), None, None)
-    snapshot = read_snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), sp)
-plot_series(rows, sp, nearest_location(10, 20.25), home / "series.png")
+    rows = read_series(connection, place, (added,), datetime(2023, 7, 1, tzinfo=UTC), None)
+    snapshot = read_snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)
+plot_series(rows, (added,), place, home / "series.png")
 plot_map(snapshot, home / "map.png")
-facts = {one.column: one for one in flat.flat.columns}["surface_pressure"]
+facts = {one.column: one for one in flat.columns}[added.column]
+values = rows.values[added.column]
 print(json.dumps({
-    "columns": [one.column for one in flat.flat.columns],
+    "columns": [one.column for one in flat.columns],
     "values": facts.values,
     "range": [facts.minimum, facts.maximum],
     "checksum": facts.checksum,
-    "series": [rows.values["surface_pressure"].size, float(rows.values["surface_pressure"].min())],
+    "scale": added.checksum_scale,
+    "series": [values.size, float(values.min())],
     "map": list(snapshot.values.shape),
 }))
-'''
+"""
 
 
 @pytest.fixture
 def take_a_month(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Run the script: a month of surface pressure, from its file into the database and out again."""
-    script = tmp_path / "added_variable.py"
+    """Run the script in a copy of the package with one more line: a month of the variable, from its file to a plot."""
+    script, copied = tmp_path / "added_variable.py", tmp_path / "copied"
     script.write_text(SCRIPT, encoding="utf-8")
+    for folder in ("era5_pipeline", "sql"):
+        shutil.copytree(ROOT / folder, copied / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copied / "era5_pipeline" / "model" / "variables.csv").open("a", encoding="utf-8") as table:
+        table.write(LINE)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
+    environment["PYTHONPATH"] = str(copied)
 
     def run(url: str, flat_format: str = "parquet", doing: str = "all") -> dict[str, Any]:
-        command = [sys.executable, str(script), str(tmp_path / "home"), url, flat_format, doing]
+        command = [sys.executable, str(script), str(tmp_path / "home"), url, flat_format, doing, str(copied)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
@@ -120,17 +120,20 @@ def test_an_added_variable_goes_from_file_to_plot_on_every_layout(
     warehouse: Warehouse, take_a_month: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     found = take_a_month(warehouse.url)
-    assert found["columns"] == ["temperature_2m", "surface_pressure"]
+    assert found["columns"] == ["temperature_2m", COLUMN]
     assert found["values"] == 2 * 3 * 744
-    assert 30_000 < found["range"][0] < found["range"][1] < 120_000
+    assert -5 < found["range"][0] < found["range"][1] < 2000
     assert found["series"] == [744, pytest.approx(found["series"][1])]
-    assert 30_000 < found["series"][1] < 120_000
+    assert found["range"][0] <= found["series"][1] <= found["range"][1]
     assert found["map"] == [2, 3]
     for picture in ("series.png", "map.png"):
         assert (tmp_path / "home" / picture).read_bytes().startswith(b"\x89PNG")
     with psycopg.connect(warehouse.url) as connection:
-        row = connection.execute("SELECT sum(floor(surface_pressure::float8 * 4096)::bigint) FROM weather").fetchone()
-    assert row == (found["checksum"],)
+        row = connection.execute(
+            f"SELECT sum(floor({COLUMN}::float8 * {found['scale']})::bigint), count({COLUMN}), count(*) FROM weather"
+        ).fetchone()
+    # The month before it has none.
+    assert row == (found["checksum"], 2 * 3 * 744, 2 * 3 * (744 + 720))
 
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
@@ -151,7 +154,7 @@ def test_a_flat_file_from_before_the_variable_was_added_is_written_again(
 def _drop_column(flat: Path, flat_format: str) -> None:
     if flat_format == "parquet":
         table = pq.read_table(flat)
-        pq.write_table(table.drop_columns(["surface_pressure"]), flat)
+        pq.write_table(table.drop_columns([COLUMN]), flat)
     else:
         lines = flat.read_text().splitlines()
         flat.write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
@@ -161,7 +164,7 @@ def added(minimum: float, maximum: float) -> Variable:
     return replace(find_variable("t2m"), minimum=minimum, maximum=maximum)
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.short_name)
+@pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda v: v.short_name)
 def test_checksums_of_the_six_variables_stay_those_of_months_that_are_loaded(variable: Variable) -> None:
     assert variable.checksum_scale == 2**20
 
