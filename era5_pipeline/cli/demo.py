@@ -38,7 +38,7 @@ def demo(
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.query.credit import ERA5_CREDIT
+    from era5_pipeline.query.credit import era5_credit
     from era5_pipeline.runtime.data_files import data_folder
 
     home = read_settings().home / "demo"
@@ -54,7 +54,7 @@ def demo(
 
     typer.echo("Real ERA5, from files that come with the project: 2023 around Qatar, October 2018 in western")
     typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
-    typer.echo(f"{ERA5_CREDIT} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
+    typer.echo(f"{era5_credit(2018, 2023)} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
     say(f"export ERA5_HOME={shown(home)}")
     with _isolated_settings(home):
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
