@@ -1,4 +1,4 @@
-"""Maps and small previews of a snapshot: grid cells, coastlines, colour bar, degrees."""
+"""Maps and small previews of a snapshot: grid cells, land, coastlines, borders, colour bar, degrees."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib import ticker
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import BoundaryNorm
 from PIL import Image
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
-from era5_pipeline.query.plots.coastlines import coastlines
+from era5_pipeline.query.plots.borders import borders
+from era5_pipeline.query.plots.coastlines import coastlines, land
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
@@ -27,7 +28,15 @@ from era5_pipeline.query.plots.figures import (
     save,
     wrapped_notes,
 )
-from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, colour_scale, style_of, widened
+from era5_pipeline.query.plots.variable_styles import (
+    FAINT,
+    INK,
+    NO_DATA,
+    NO_DATA_ON_LAND,
+    colour_scale,
+    style_of,
+    widened,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +46,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+    from era5_pipeline.query.plots.outlines import Window
     from era5_pipeline.query.snapshots import Snapshot
 
 Extend = Literal["neither", "min", "max", "both"]
-Window = tuple[float, float, float, float]  # west, east, south, north in degrees
 
 # All lengths in inches.
 _MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
@@ -57,13 +66,15 @@ _HIGHEST_STRETCH = 4.0
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT = 360, 270, 30  # pixels
 _PREVIEW_DPI = 100
 _PREVIEW_BYTES = 40_000
+# On a wider preview, borders are too dense.
+_WIDEST_PREVIEW_WITH_BORDERS = 90.0  # degrees
 
 
 def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = ()) -> Figure:
-    """Draw a snapshot as a map: grid cells, coastlines, colour bar, degrees, and the valid time (UTC) as title.
+    """Draw a snapshot as a map: grid cells, coastlines and borders, colour bar, degrees, and the valid time (UTC).
 
-    Cells without a value are grey. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say
-    what is missing, and are printed above `credit`, small at the bottom.
+    Where no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of
+    the area; `notes` say what is missing, and are printed above `credit`, small at the bottom.
 
     Raises:
         NoDataError: if no cell has a value.
@@ -186,7 +197,7 @@ def _map_size(window: Window) -> tuple[float, float]:
 def _draw_map(
     axes: Axes, snapshot: Snapshot, window: Window, *, line_width: float, is_small: bool = False
 ) -> AxesImage:
-    """Draw cells and coastlines; `is_small` averages the cells within a pixel."""
+    """Draw land, cells, coastlines and borders; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
     half = STEP_DEGREES / 2
     values = snapshot.values
@@ -196,7 +207,7 @@ def _draw_map(
         values = np.concatenate([values[:, -1:], values], axis=1)
         first -= STEP_DEGREES
     colours, norm = colour_scale(snapshot.variable, snapshot.values)
-    axes.set_facecolor(NO_DATA)
+    _draw_land(axes, window)
     # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
         np.ma.masked_invalid(values),
@@ -206,16 +217,33 @@ def _draw_map(
         aspect="auto",
         cmap=colours,
         norm=norm,
+        zorder=1.0,
     )
     if not np.isfinite(snapshot.values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
-    lines = coastlines(west, east, south, north)
-    # A pale line below keeps the coast visible on dark colours.
-    for colour, width, alpha in (("white", 3 * line_width, 0.3), (INK, line_width, 1.0)):
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False)
+    inland = [] if is_small and east - west > _WIDEST_PREVIEW_WITH_BORDERS else borders(west, east, south, north)
+    coast = coastlines(west, east, south, north)
+    # A pale line below keeps coast and borders visible on dark colours.
+    for lines, colour, width, alpha in (
+        (inland, "white", 2.5 * line_width, 0.3),
+        (inland, INK, 0.6 * line_width, 0.75),
+        (coast, "white", 3 * line_width, 0.3),
+        (coast, INK, line_width, 1.0),
+    ):
+        drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=2.0)
+        axes.add_collection(drawn, autolim=False)
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
     return image
+
+
+def _draw_land(axes: Axes, window: Window) -> None:
+    """Land and sea below the cells: seen where there is no data."""
+    axes.set_facecolor(NO_DATA)
+    polygons = land(*window)
+    colours = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
+    shapes = [ring for _, ring in polygons]
+    axes.add_collection(PolyCollection(shapes, facecolors=colours, linewidths=0.0, zorder=0.5), autolim=False)
 
 
 def _colour_bar(

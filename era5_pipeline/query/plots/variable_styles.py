@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Scale = Literal["thermal", "symmetric", "fraction", "amount", "plain"]
 
 NO_DATA = "#e4e4e4"
+NO_DATA_ON_LAND = "#cbc9c4"
 INK, FAINT = "#1a1a1a", "#707070"
 
 
