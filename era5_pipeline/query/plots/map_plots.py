@@ -16,6 +16,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.query.plots.borders import borders
 from era5_pipeline.query.plots.coastlines import coastlines, land
+from era5_pipeline.query.plots.colour_scales import NO_LIMITS, Limits, colour_scale, widened
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
@@ -33,9 +34,11 @@ from era5_pipeline.query.plots.variable_styles import (
     INK,
     NO_DATA,
     NO_DATA_ON_LAND,
-    colour_scale,
+    number_text,
+    power_of,
     style_of,
-    widened,
+    unit_of_hour,
+    with_power,
 )
 
 if TYPE_CHECKING:
@@ -70,14 +73,23 @@ _PREVIEW_BYTES = 40_000
 _WIDEST_PREVIEW_WITH_BORDERS = 90.0  # degrees
 
 
-def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = ()) -> Figure:
+def map_figure(
+    snapshot: Snapshot,
+    *,
+    credit: str = "",
+    notes: Sequence[str] = (),
+    title: str | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Figure:
     """Draw a snapshot as a map: grid cells, coastlines and borders, colour bar, degrees, and the valid time (UTC).
 
     Where no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of
-    the area; `notes` say what is missing, and are printed above `credit`, small at the bottom.
+    the area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the
+    variable's name, which then is below it. `limits` are those of the colours.
 
     Raises:
         NoDataError: if no cell has a value.
+        UsageError: if one of the limits leaves no range.
     """
     if not np.isfinite(snapshot.values).any():
         raise NoDataError(
@@ -95,7 +107,7 @@ def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = (
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     figure = new_figure(across, bottom + height + _MAP_TOP)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
-    image = _draw_map(axes, snapshot, window, line_width=0.6)
+    image = _draw_map(axes, snapshot, window, line_width=0.6, limits=limits)
     _degree_axes(axes, window, width, height)
     if is_wide:
         bar_bottom = bottom - _BAR_GAP - _BAR_THICKNESS
@@ -104,22 +116,36 @@ def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = (
         bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
     _colour_bar(figure, image, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
-    is_amount = snapshot.variable.step_type == "accum"
-    axis.set_label_text(f"{style.unit} in the hour before" if is_amount else style.unit, color=INK, fontsize=9)
-    print_title(figure, _MAP_LEFT, style.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
+    axis.set_label_text(unit_of_hour(snapshot.variable, _power(image)), color=INK, fontsize=9)
+    time = f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
+    print_title(
+        figure,
+        _MAP_LEFT,
+        style.title if title is None else title,
+        time if title is None else f"{style.title}, {time}",
+    )
     print_notes(figure, _MAP_LEFT, lines)
     print_credit(figure, _MAP_LEFT, credit)
     return figure
 
 
-def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "", notes: Sequence[str] = ()) -> None:
-    """Write `map_figure` to `path` as PNG, atomically.
+def plot_map(
+    snapshot: Snapshot,
+    path: Path,
+    *,
+    credit: str = "",
+    notes: Sequence[str] = (),
+    title: str | None = None,
+    limits: Limits = NO_LIMITS,
+) -> None:
+    """Write `map_figure` to `path` as PNG, PDF or SVG, atomically.
 
     Raises:
         NoDataError: if no cell has a value.
+        UsageError: if one of the limits leaves no range.
         LocalDiskError: if the disk is full or not writable.
     """
-    save(map_figure(snapshot, credit=credit, notes=notes), path)
+    save(map_figure(snapshot, credit=credit, notes=notes, title=title, limits=limits), path)
 
 
 def preview_map(snapshot: Snapshot) -> bytes:
@@ -140,7 +166,10 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    figure.text(0.885, 0.17 / (bar_height + height), style_of(snapshot.variable).unit, fontsize=6, color=INK)
+    unit = with_power(style_of(snapshot.variable).unit, _power(image))
+    # A long unit is small, so that it fits beside the bar.
+    size = min(6.0, 48.0 / max(len(unit), 1))
+    figure.text(0.885, 0.17 / (bar_height + height), unit, fontsize=size, color=INK)
     return _compressed_png(figure)
 
 
@@ -195,7 +224,13 @@ def _map_size(window: Window) -> tuple[float, float]:
 
 
 def _draw_map(
-    axes: Axes, snapshot: Snapshot, window: Window, *, line_width: float, is_small: bool = False
+    axes: Axes,
+    snapshot: Snapshot,
+    window: Window,
+    *,
+    line_width: float,
+    is_small: bool = False,
+    limits: Limits = NO_LIMITS,
 ) -> AxesImage:
     """Draw land, cells, coastlines and borders; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
@@ -206,7 +241,7 @@ def _draw_map(
         # The border of the window cuts one column of cells in half: one half is drawn on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
         first -= STEP_DEGREES
-    colours, norm = colour_scale(snapshot.variable, snapshot.values)
+    colours, norm = colour_scale(snapshot.variable, snapshot.values, limits)
     _draw_land(axes, window)
     # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
@@ -258,6 +293,16 @@ def _colour_bar(
     axes.tick_params(which="both", labelsize=label_size, width=0.5, length=label_size / 3, pad=2, colors=INK)
     if isinstance(image.norm, BoundaryNorm):
         bar.set_ticks(list(image.norm.boundaries), labels=[f"{edge:g}" for edge in image.norm.boundaries])
+        return
+    power = _power(image)
+    bar.formatter = ticker.FuncFormatter(lambda value, _: number_text(value, power))
+    bar.update_ticks()
+
+
+def _power(image: AxesImage) -> int:
+    """The power of ten that the labels of the colour bar leave out."""
+    low, high = image.get_clim()
+    return 0 if isinstance(image.norm, BoundaryNorm) else power_of(max(abs(low), abs(high)))
 
 
 def _extend(image: AxesImage) -> Extend:
@@ -267,8 +312,9 @@ def _extend(image: AxesImage) -> Extend:
         return "neither"
     low, high = image.get_clim()
     # The tolerance is for packed files, whose values may be half a packing step outside 0 to 1, or below 0 mm.
-    above = float(values.max()) > high + 0.002
-    below = float(values.min()) < low - 0.002 and not isinstance(image.norm, BoundaryNorm)
+    tolerance = 0.002 * min(high - low, 1.0)
+    above = float(values.max()) > high + tolerance
+    below = float(values.min()) < low - tolerance and not isinstance(image.norm, BoundaryNorm)
     if below:
         return "both" if above else "min"
     return "max" if above else "neither"
