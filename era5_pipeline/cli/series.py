@@ -111,10 +111,10 @@ def series(
     from era5_pipeline.query.gaps import gap_lines, read_gaps
     from era5_pipeline.query.series import read_series
 
+    require_limits(vmin, vmax)
     location = nearest_location(lat, lon)
     start, end = parse_time_range(from_, to or from_)
     asked = find_variables(",".join(column)) or None if column else None
-    require_limits(vmin, vmax)
     if plot:
         from era5_pipeline.query.plots import require_drawable
 
