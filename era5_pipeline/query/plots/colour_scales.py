@@ -36,8 +36,8 @@ _FEWEST_AMOUNTS = 5
 _ROUND = [1, 2, 2.5, 5, 10]
 # Outliers beyond these percentiles may lie outside the range.
 _USUAL = (0.2, 99.8)
-# A range of fewer degrees, m/s or mm is widened to this; of other units, to this part of the variable's bounds.
-_SHORTEST = 1.0
+# A shorter range is widened to this, by unit; of other units, to this part of the variable's bounds.
+_SHORTEST = {"degC": 1.0, "m/s": 1.0, "mm": 0.1}
 _SHORTEST_PART = 1e-3
 
 
@@ -68,8 +68,7 @@ def colour_scale(variable: Variable, values: FloatArray, limits: Limits = NO_LIM
 
 def _automatic(variable: Variable, style: VariableStyle, found: FloatArray) -> tuple[Colormap, Normalize]:
     low, high = (float(value) for value in np.percentile(found, _USUAL))
-    bounds = max(-variable.minimum, variable.maximum)
-    shortest = _SHORTEST if variable.unit in {"degC", "m/s", "mm"} else _SHORTEST_PART * bounds
+    shortest = _SHORTEST.get(variable.unit, _SHORTEST_PART * max(-variable.minimum, variable.maximum))
     match style.scale:
         case "fraction":
             return _colormap(style.colours), Normalize(0.0, 1.0)
@@ -79,10 +78,10 @@ def _automatic(variable: Variable, style: VariableStyle, found: FloatArray) -> t
             limit = _round_end(float(np.percentile(np.abs(found), _USUAL[1])), shortest)
             return _colormap(style.colours), Normalize(-limit, limit)
         case "thermal" if min(-low, high) > 0.1 * (high - low):
-            limit = _round_end(max(-low, high), _SHORTEST)
+            limit = _round_end(max(-low, high), shortest)
             return _colormap(style.colours), Normalize(-limit, limit)
         case "thermal":
-            low, high = _round_range(low, high, _SHORTEST)
+            low, high = _round_range(low, high, shortest)
             return _colormap(_ABOVE_FREEZING if low + high > 0.0 else _BELOW_FREEZING), Normalize(low, high)
         case "plain":
             # Values that come near zero are shown from zero on, unless they can be on either side of it.

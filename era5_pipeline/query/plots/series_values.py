@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from era5_pipeline.model.hours import from_datetime64
+from era5_pipeline.query.plots.variable_styles import is_signed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Var
     for variable, values in drawn.items():
         own = (float(values.values.min()), float(values.values.max())) if values.values.size else (0.0, 0.0)
         for others, ranges in panels:
-            is_alike = (others[0].unit, others[0].step_type) == (variable.unit, variable.step_type)
+            is_alike = _kind(others[0]) == _kind(variable)
             if is_alike and len(others) < most and variable.step_type != "accum" and _fit([*ranges, own]):
                 others.append(variable)
                 ranges.append(own)
@@ -93,6 +94,11 @@ def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Var
         else:
             panels.append(([variable], [own]))
     return [tuple(variables) for variables, _ in panels]
+
+
+def _kind(variable: Variable) -> tuple[str, str, bool]:
+    """What variables that share axes have in common."""
+    return variable.unit, variable.step_type, is_signed(variable)
 
 
 def _fit(ranges: list[tuple[float, float]]) -> bool:

@@ -43,6 +43,10 @@ def test_values_near_zero_are_shown_from_zero_on(column: str) -> None:
     assert colour_scale(KINDS[column], values_of(KINDS[column]))[1].vmin == 0.0
 
 
+def test_a_little_evaporation_can_be_seen() -> None:
+    assert colour_scale(KINDS["evaporation"], np.array([-0.12, -0.04], dtype="f4"))[1].vmin == pytest.approx(-0.12)
+
+
 def test_pressure_and_ozone_are_shown_in_their_own_range() -> None:
     assert colour_scale(KINDS["mean_sea_level_pressure"], np.array([1000.0, 1020.0], dtype="f4"))[1].vmin == 1000.0
     ozone = colour_scale(KINDS["total_column_ozone"], values_of(KINDS["total_column_ozone"]))[1]
