@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cds test test-quick lint types check lock clean
+.PHONY: help setup demo demo-cds wheel test test-quick lint types check lock clean
 
 help:
 	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
@@ -18,6 +18,7 @@ help:
 	@echo "make test    all tests"
 	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
 	@echo "make check   lint, types and tests"
+	@echo "make wheel   the package as a file to install anywhere (dist/)"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
 	@echo "make lock    update requirements.lock after a change of pyproject.toml (UPGRADE=1: everything to its newest version)"
 	@echo "make clean   remove the environment and the caches (not the data in .era5)"
@@ -42,6 +43,9 @@ demo: $(READY)
 
 demo-cds: $(READY)
 	@$(BIN)/python -m era5_pipeline_tests.demo_cds
+
+wheel: $(READY)
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -28,6 +28,7 @@ SLOW_MODULES = frozenset(
         "runtime/test_supervisor.py",  # processes that are started and killed
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
         "sources/cds/test_cds_source.py",  # waits for a server between requests
+        "test_wheel.py",  # an environment is made
     }
 )
 _TESTS = Path(__file__).parent

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from typer.main import get_command
 
 from era5_pipeline import __version__
 from era5_pipeline.cli import app
+from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
+from era5_pipeline.planning.extent import Load
+from era5_pipeline.planning.make_plan import make_plan
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -48,7 +55,9 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
     words = shlex.split(command)
     if words[0] == "make":
         assert re.search(rf"^{re.escape(words[1])}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python"}, (
+    # The environment in ~/era5 is that of test_wheel.py.
+    installed = {"python3", "~/era5/bin/pip", "~/era5/bin/era5"}
+    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python", *installed}, (
         f"{document}: nobody tests {words[0]}"
     )
 
@@ -104,3 +113,40 @@ def test_licence_attribution_and_changelog_are_there() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Contains modified Copernicus" in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_what_a_global_year_takes_is_what_era5_plan_says() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    sizes = {}
+    for layout in ("partitions", "hypertable", "columnstore"):
+        for first, last in (("2024-01", "2024-12"), ("1940-01", "2024-12")):
+            months = tuple(month_range(Month.parse(first), Month.parse(last)))
+            plan = make_plan(
+                Load(months, "cds"),
+                CurrentContents((), layout=layout),
+                DiskSpace(),
+                now=datetime(2026, 11, 21, tzinfo=UTC),
+                available_after_days=6,
+            )
+            sizes[layout, first] = plan.to_json()["table_bytes"]
+    rows = [line for line in readme.splitlines() if re.match(r"\| (embedded or your|TimescaleDB,)", line)]
+    assert len(rows) == 3
+    for row, layout in zip(rows, ("partitions", "hypertable", "columnstore"), strict=True):
+        year, all_years = sizes[layout, "2024-01"], sizes[layout, "1940-01"]
+        assert f"| {year / (8784 * N_LOCATIONS):.1f} | {year / 1e9:.0f} GB | {all_years / 1e12:.1f} TB |" in row
+        assert f"{year / 1e9:.0f} GB |" in choosing
+
+
+def test_the_pictures_of_the_documents_are_small_and_have_a_text() -> None:
+    shown = set()
+    for document in DOCUMENTS:
+        for text, target in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
+            assert len(text) > 40
+            shown.add((document.parent / target).resolve())
+    pictures = set((ROOT / "docs" / "pictures").iterdir())
+    assert shown == {path.resolve() for path in pictures}
+    for path in pictures:
+        assert path.stat().st_size < 80_000, path.name
+        with Image.open(path) as picture:
+            picture.verify()

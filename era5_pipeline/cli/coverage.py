@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.series import require_png
+from era5_pipeline.cli.series import require_picture
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
-    """Require that a file for the picture is a PNG file, and is given with `--coverage`.
+    """Require that a file for the picture is one, and is given with `--coverage`.
 
     Raises:
         UsageError: if it is not.
@@ -26,7 +26,7 @@ def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
         return
     if not coverage:
         raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or leave --out away.")
-    require_png(out, "--out")
+    require_picture(out, "--out")
 
 
 def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: Path | None) -> None:

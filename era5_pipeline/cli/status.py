@@ -43,7 +43,8 @@ def status(
         bool, typer.Option("--coverage", help="Instead, show which months of which variables each area has.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.png", help="With --coverage: draw it to this file, too.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="With --coverage: draw it to this file, too (PNG, PDF, SVG)."),
     ] = None,
 ) -> None:
     """Show which months the table holds, where each came from, and its size on disk.

@@ -1,4 +1,9 @@
-"""The credit line to print below data, from the sources that the ledger records."""
+"""The credit line to print below data, from the sources and months that the ledger records.
+
+Copernicus's licence asks for "Contains modified Copernicus Climate Change Service information [Year]" and does not say
+which year. It is that of the data here, as in the credit of Copernicus's Sentinel data: it follows from the table, so
+that the same data give the same picture on any day. From data of several years it is "1940 to 2024".
+"""
 
 from __future__ import annotations
 
@@ -14,28 +19,36 @@ if TYPE_CHECKING:
 
     import psycopg
 
-ERA5_CREDIT = "Contains modified Copernicus Climate Change Service information; data ERA5, C3S/ECMWF"
+_COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
 UNKNOWN_CREDIT = "Source unknown"
+
+
+def era5_credit(first_year: int, last_year: int) -> str:
+    """The credit line for ERA5 data of these years, and those between them."""
+    years = f"{first_year}" if first_year == last_year else f"{first_year} to {last_year}"
+    return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
 
 
 def read_credit(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> str:
     """The credit line for data with `start <= time < end` (aware; None: unlimited).
 
-    Copernicus is credited only if a month came from a source of real data.
+    Copernicus is credited only if a month came from a source of real data, with the years of these months.
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
     sources = _sources(connection, first, last)
-    credits_ = {SAMPLE_CREDIT if source_kind(source).is_generated else ERA5_CREDIT for source in sources}
-    if len(credits_) == 2:
-        return f"{ERA5_CREDIT}; some months are generated sample data, not ERA5"
-    return credits_.pop() if credits_ else UNKNOWN_CREDIT
+    real = [months for source, *months in sources if not source_kind(source).is_generated]
+    if not real:
+        return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
+    credit = era5_credit(min(month.year for month, _ in real), max(month.year for _, month in real))
+    return f"{credit}; some months are generated sample data, not ERA5" if len(real) < len(sources) else credit
 
 
-def _sources(connection: psycopg.Connection[Any], first: date | None, last: date | None) -> list[str]:
+def _sources(
+    connection: psycopg.Connection[Any], first: date | None, last: date | None
+) -> list[tuple[str, date, date]]:
     try:
-        rows = connection.execute(read_sql("sources"), {"first": first, "last": last}).fetchall()
+        return connection.execute(read_sql("sources"), {"first": first, "last": last}).fetchall()
     except NO_LEDGER:
         return []
-    return [source for (source,) in rows]

@@ -76,7 +76,10 @@ def test_without_a_month_the_table_says_so_and_a_picture_is_refused(here: InProc
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
-    [(("--out", "a.png"), "only --coverage draws"), (("--coverage", "--out", "a.pdf"), "plots are PNG files")],
+    [
+        (("--out", "a.png"), "only --coverage draws"),
+        (("--coverage", "--out", "a.gif"), "pictures are PNG, PDF or SVG files"),
+    ],
 )
 def test_options_that_make_no_sense_are_refused(here: InProcess, arguments: tuple[str, ...], what: str) -> None:
     assert_explained(here.run("status", *arguments, code=2), what)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import socket
+import subprocess
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
 
-from era5_pipeline_tests.commands import Home, new_home
+from era5_pipeline_tests.commands import ROOT, Home, environment, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,5 +55,69 @@ def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
     assert [month for month, entry in ledger.items() if entry["state"] != "loaded"] == ["2019-01"]
     assert ledger["2019-01"]["hours"] == 1
 
+    _commands_printed_at_the_end_work(home, printed.out)
     again = home.run("demo", "--out", "pictures")
     assert again.out.count("  unchanged\n") == len(MONTHS)
+    (delete,) = re.findall(r"To delete the data of the demo: (.*)$", again.out, re.MULTILINE)
+    _in_shell(home, delete)
+    assert not own.path.exists()
+
+
+def _commands_printed_at_the_end_work(home: Home, out: str) -> None:
+    """Run each of them as printed, in one shell, in the folder in which the demo was called."""
+    _, _, after = out.partition("What next? ")
+    commands = re.findall(r"^  (.+)$", after, re.MULTILINE)
+    words = [command.split()[0] for command in commands]
+    assert words[0] == "export"
+    assert len(commands) == 5
+    *quick, up = commands
+    shell = _in_shell(home, *quick)
+    assert "total_precipitation at 2018-10-14 15:00 UTC, 70 locations" in shell.stdout
+    assert "744 hours" in shell.stderr
+    # psql's answer: twelve months.
+    assert "(12 rows)" in shell.stdout
+    with Image.open(home.path / "pictures" / "demo-rain.png") as picture:
+        assert picture.format == "PNG"
+    assert (home.path / "pictures" / "demo-july.pdf").read_bytes().startswith(b"%PDF")
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # Port 3000 may be in use on this machine.
+    with subprocess.Popen(
+        ["bash", "-ec", f"{commands[0]}\nexec {up} --port {port}"],
+        cwd=home.path,
+        env=environment(home.path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as running:
+        assert running.stdout is not None
+        lines = iter(running.stdout)
+        assert any(line.startswith("web UI") for line in lines)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=30) as answer:
+            assert answer.status == 200
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=60) == 0
+
+    # The folder is the user's.
+    own = re.findall(r"(unset ERA5_HOME; .*) FOLDER$", after, re.MULTILINE)
+    folder = ROOT / "data" / "era5" / "norway-2018-10-packed"
+    loaded = _in_shell(home, f"{own[0]} {folder}")
+    assert "2018-10  loaded" in loaded.stdout
+
+
+def _in_shell(home: Home, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Run lines in a shell, in the folder in which the demo was called; all must succeed."""
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join(lines)],
+        cwd=home.path,
+        env=environment(home.path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    return done

@@ -60,6 +60,7 @@ def run(app: typer.Typer, *arguments: str) -> tuple[str, str]:
 
 
 HERE = ("series", "--lat", "-6.25", "--lon", "106.75")
+MAP = ("map", "--time", "2023-02-01T12:00", "--column", "t2m")
 
 
 def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
@@ -134,10 +135,33 @@ def test_map_is_plotted(app: typer.Typer, tmp_path: Path) -> None:
         assert picture.width > 700
 
 
+@pytest.mark.parametrize(("suffix", "beginning"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_pictures_have_the_format_of_their_suffix_and_a_title_and_limits(
+    app: typer.Typer, tmp_path: Path, suffix: str, beginning: bytes
+) -> None:
+    options = ("--title", "A day, $1 and $2", "--vmin", "-5", "--vmax", "30.5")
+    run(app, *MAP, *options, "--out", f"map.{suffix}")
+    run(app, *HERE, "--column", "t2m", *options, "--plot", f"series.{suffix}")
+    for name in ("map", "series"):
+        assert (tmp_path / f"{name}.{suffix}").read_bytes().startswith(beginning)
+
+
+def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) -> None:
+    _, err = run(app, *HERE, "--plot", "out.png")
+    assert "Copernicus Climate Change Service information 2023; data ERA5" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((*HERE, "--plot", "out.pdf"), UsageError, "plots are PNG files"),
+        ((*HERE, "--plot", "out.jpg"), UsageError, r"--plot out.jpg: pictures are PNG, PDF or SVG files"),
+        ((*HERE, "--title", "Rain"), UsageError, r"are of a plot\nAdd --plot FILE"),
+        ((*HERE, "--plot", "a.png", "--vmin", "1"), UsageError, "these variables are in degC, m/s, fraction, mm"),
+        ((*HERE, "--plot", "a.png", "--title", "\u96e8"), UsageError, r"--title: the font of pictures lacks '\\u96e8'"),
+        ((*MAP, "--out", "a.gif"), UsageError, r"--out a.gif: pictures are .*\n.* ends with \.png, \.pdf, \.svg"),
+        ((*MAP, "--out", "a.png", "--vmin", "5", "--vmax", "5"), UsageError, r"--vmin 5 is not below --vmax 5"),
+        ((*MAP, "--out", "a.png", "--vmin", "nan"), UsageError, "--vmin nan: a limit is a number"),
+        ((*MAP, "--out", "a.png", "--vmin", "999"), UsageError, "--vmin 999 leaves no range: from the values, --vmax"),
         ((*HERE, "--column", "humidity"), UsageError, "is not a variable"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
         (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
@@ -151,10 +175,11 @@ def test_map_is_plotted(app: typer.Typer, tmp_path: Path) -> None:
     ],
 )
 def test_invalid_requests_are_explained(
-    app: typer.Typer, arguments: tuple[str, ...], error: type[Era5Error], message: str
+    app: typer.Typer, arguments: tuple[str, ...], error: type[Era5Error], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
         run(app, *arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_location_with_only_null_is_an_error(app: typer.Typer, weather_table: Connection) -> None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from psycopg import sql
 
-from era5_pipeline.query.credit import ERA5_CREDIT, SAMPLE_CREDIT, UNKNOWN_CREDIT, read_credit
+from era5_pipeline.query.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
     from era5_pipeline_tests.weather_table import Connection
+
+ERA5_CREDIT = "Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,16 @@ def test_mixed_sources_credit_both(weather_table: Connection) -> None:
     credit = read_credit(weather_table, None, None)
     assert credit.startswith(ERA5_CREDIT)
     assert "sample data" in credit
+
+
+def test_the_credit_has_the_years_of_the_data(weather_table: Connection) -> None:
+    weather_table.execute("UPDATE era5.ledger SET month = '1987-10-01' WHERE source <> 'sample'")
+    credit = era5_credit(1987, 1987)
+    assert "information 1987; data ERA5" in credit
+    assert read_credit(weather_table, datetime(1987, 10, 5, tzinfo=UTC), datetime(1987, 10, 6, tzinfo=UTC)) == credit
+    weather_table.execute("UPDATE era5.ledger SET source = 'files'")
+    assert read_credit(weather_table, None, None) == era5_credit(1987, 2023)
+    assert "information 1987 to 2023; data ERA5" in era5_credit(1987, 2023)
 
 
 def test_dropped_months_are_not_credited(weather_table: Connection) -> None:

@@ -30,6 +30,7 @@ TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 DOHA = grid.nearest_location(25.25, 51.5)
 TEMPERATURE = BY_COLUMN["temperature_2m"]
 PRECIPITATION = BY_COLUMN["total_precipitation"]
+GREY_SEA, GREY_LAND = (228, 228, 228), (203, 201, 196)
 SCALES = {
     "temperature_2m": 30.0,
     "zonal_wind_10m": 10.0,
@@ -221,7 +222,8 @@ def test_single_point_is_drawn_with_surroundings() -> None:
     assert east - west >= 2.0
     assert north - south == pytest.approx(2.0)
     assert (west + east) / 2 == pytest.approx(106.75)
-    assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == (228, 228, 228)
+    assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == GREY_LAND
+    assert pixel_at(figure, axes, 106.30, -5.45) == GREY_SEA
 
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
@@ -271,9 +273,22 @@ def test_missing_values_are_grey_and_said_below_the_map() -> None:
     shown = snapshot_in("-5/105/-8/109")
     shown.values[:6] = np.nan
     figure = plots.map_figure(shown, credit="a credit line", notes=["no temperature_2m at 102 of 221 places"])
-    assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == (228, 228, 228)
-    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != (228, 228, 228)
+    assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == GREY_SEA
+    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != GREY_SEA
     assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)
+
+
+def test_borders_are_thin_lines_over_the_cells() -> None:
+    # Within Africa, whose interior has no coast: Egypt and Sudan at 22 N.
+    shown = snapshot_in("24/26/20.5/29")
+    shown.values[:] = 20.0
+    figure = plots.map_figure(shown)
+    picture = picture_of(figure).astype(int).sum(axis=2)
+    across, up = figure.axes[0].transData.transform((27.37, 22.0))
+    row = picture.shape[0] - int(up)
+    column = picture[row - 6 : row + 7, int(across)]
+    assert column.min() < np.median(column) - 60
+    assert (column < np.median(column) - 60).sum() <= 3
 
 
 def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:

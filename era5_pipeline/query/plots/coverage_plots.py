@@ -47,6 +47,7 @@ _WORDS = {"incomplete": "incomplete: some place lacks an hour", "preliminary": "
 _LEFT, _RIGHT, _TOP, _BOTTOM = 1.95, 1.0, 1.0, 0.75
 _NARROWEST, _WIDEST, _MONTH_WIDTH = 7.5, 14.0, 0.0135
 _ROW, _HEADING = 0.19, 0.34
+_CHARACTER, _LABEL_MARGIN = 0.064, 0.4  # of a column's name
 # The picture ends here: more rows are named in a note. 6,000 pixels.
 _MOST_ROWS = 150
 _FEW_MONTHS = 72
@@ -72,11 +73,13 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
     notes = wrapped_notes([note] if more else [], width)
     bottom = _BOTTOM + notes_height(notes)
     heights = [len(area.columns) * _ROW for area in shown]
-    figure = new_figure(_LEFT + width + _RIGHT, bottom + sum(heights) + _HEADING * len(shown) + _TOP)
+    longest = max(len(column) for area in shown for column in area.columns)
+    left = max(_LEFT, _LABEL_MARGIN + longest * _CHARACTER)
+    figure = new_figure(left + width + _RIGHT, bottom + sum(heights) + _HEADING * len(shown) + _TOP)
     at = figure.get_size_inches()[1] - _TOP
     for number, (area, height) in enumerate(zip(shown, heights, strict=True)):
         at -= _HEADING + height
-        axes = add_axes(figure, _LEFT, at, width, height)
+        axes = add_axes(figure, left, at, width, height)
         _draw_area(axes, area, months)
         _month_axis(axes, months, is_lowest=number == len(shown) - 1)
     variables = {column for area in areas for column in area.columns}
@@ -94,7 +97,7 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
 
 
 def plot_coverage(areas: Sequence[AreaCoverage], path: Path, *, credit: str = "") -> None:
-    """Write `coverage_figure` to `path` as PNG, atomically.
+    """Write `coverage_figure` to `path` as PNG, PDF or SVG, atomically.
 
     Raises:
         NoDataError: if there is no area.

@@ -5,9 +5,13 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+import matplotlib as mpl
+from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.query.picture_files import picture_format
 from era5_pipeline.query.plots.variable_styles import FAINT, INK
 from era5_pipeline.runtime.files import replacing
 
@@ -17,7 +21,16 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+# Names within an SVG follow from its contents, instead of being random.
+mpl.rcParams["svg.hashsalt"] = "era5-pipeline"
+
 _DPI = 160
+_RIGHT_OF_TITLE = 0.15  # inches
+_METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": "era5-pipeline"},
+    "pdf": {"Creator": "era5-pipeline", "CreationDate": None},
+    "svg": {"Creator": "era5-pipeline", "Date": None},
+}
 _NOTE_LINE = 0.15  # inches
 _NOTE_CHARACTERS_PER_INCH = 16
 _MOST_NOTE_LINES = 4
@@ -37,10 +50,48 @@ def add_axes(figure: Figure, left: float, bottom: float, width: float, height: f
 
 
 def print_title(figure: Figure, left: float, title: str, below: str) -> None:
-    """Print a title and a line below it at the top, starting at `left` (inches)."""
-    width, height = figure.get_size_inches()
-    figure.text(left / width, 1 - 0.42 / height, title, fontsize=13, fontweight="bold", color=INK)
-    figure.text(left / width, 1 - 0.66 / height, below, fontsize=9.5, color=FAINT)
+    """Print a title and a line below it at the top, starting at `left` (inches), smaller if they are too long."""
+    height = figure.get_size_inches()[1]
+    for text, up, size, smallest, weight, colour in (
+        (title, 0.42, 13.0, 7.0, "bold", INK),
+        (below, 0.66, 9.5, 6.0, "normal", FAINT),
+    ):
+        _print_line(figure, left, 1 - up / height, text, size=size, smallest=smallest, weight=weight, colour=colour)
+
+
+def _print_line(
+    figure: Figure, left: float, up: float, text: str, *, size: float, smallest: float, weight: str, colour: str
+) -> None:
+    """Print one line from `left` (inches) on, smaller if it is too long, and cut off if it is still too long then."""
+    width = figure.get_size_inches()[0]
+    most = (width - left - _RIGHT_OF_TITLE) * figure.dpi
+    # What users write is text, even with two dollar signs.
+    line = figure.text(left / width, up, text, fontsize=size, fontweight=weight, color=colour, parse_math=False)
+    wide = line.get_window_extent().width if text else 0.0
+    if wide <= most:
+        return
+    line.set_fontsize(max(size * most / wide, smallest))
+    kept = text
+    while line.get_window_extent().width > most:
+        kept = kept[: min(int(len(kept) * most / line.get_window_extent().width) + 1, len(kept) - 1)]
+        line.set_text(f"{kept}\u2026")
+
+
+def require_drawable(text: str, option: str) -> str:
+    """A title as one line.
+
+    Raises:
+        UsageError: if the font lacks one of its characters, which would be drawn as empty boxes.
+    """
+    line = " ".join(text.split())
+    font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
+    lacking = "".join(dict.fromkeys(one for one in line if not font.get_char_index(ord(one))))
+    if lacking:
+        raise UsageError(
+            f"{option}: the font of pictures lacks {' '.join(map(ascii, lacking[:10]))}",
+            remedy="Write it in Latin, Greek or Cyrillic letters.",
+        )
+    return line
 
 
 def print_credit(figure: Figure, left: float, credit: str) -> None:
@@ -89,10 +140,14 @@ def latitude_label(degrees: float) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure as PNG, atomically.
+    """Write the figure as PNG, PDF or SVG, by the suffix of `path`, atomically.
+
+    The same figure gives the same bytes: no file has a date or random names in it.
 
     Raises:
+        UsageError: if the suffix is another one.
         LocalDiskError: if the disk is full or not writable.
     """
+    format_ = picture_format(path)
     with replacing(path) as temporary:
-        figure.savefig(temporary, format="png", metadata={"Software": "era5-pipeline"})
+        figure.savefig(temporary, format=format_, metadata=_METADATA[format_])

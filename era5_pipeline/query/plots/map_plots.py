@@ -1,4 +1,4 @@
-"""Maps and small previews of a snapshot: grid cells, coastlines, colour bar, degrees."""
+"""Maps and small previews of a snapshot: grid cells, land, coastlines, borders, colour bar, degrees."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib import ticker
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import BoundaryNorm
 from PIL import Image
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
-from era5_pipeline.query.plots.coastlines import coastlines
+from era5_pipeline.query.plots.borders import borders
+from era5_pipeline.query.plots.coastlines import coastlines, land
+from era5_pipeline.query.plots.colour_scales import NO_LIMITS, Limits, colour_scale, widened
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
@@ -27,7 +29,17 @@ from era5_pipeline.query.plots.figures import (
     save,
     wrapped_notes,
 )
-from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, colour_scale, style_of, widened
+from era5_pipeline.query.plots.variable_styles import (
+    FAINT,
+    INK,
+    NO_DATA,
+    NO_DATA_ON_LAND,
+    number_text,
+    power_of,
+    style_of,
+    unit_of_hour,
+    with_power,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +49,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+    from era5_pipeline.query.plots.outlines import Window
     from era5_pipeline.query.snapshots import Snapshot
 
 Extend = Literal["neither", "min", "max", "both"]
-Window = tuple[float, float, float, float]  # west, east, south, north in degrees
 
 # All lengths in inches.
 _MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
@@ -57,16 +69,27 @@ _HIGHEST_STRETCH = 4.0
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT = 360, 270, 30  # pixels
 _PREVIEW_DPI = 100
 _PREVIEW_BYTES = 40_000
+# On a wider preview, borders are too dense.
+_WIDEST_PREVIEW_WITH_BORDERS = 90.0  # degrees
 
 
-def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = ()) -> Figure:
-    """Draw a snapshot as a map: grid cells, coastlines, colour bar, degrees, and the valid time (UTC) as title.
+def map_figure(
+    snapshot: Snapshot,
+    *,
+    credit: str = "",
+    notes: Sequence[str] = (),
+    title: str | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Figure:
+    """Draw a snapshot as a map: grid cells, coastlines and borders, colour bar, degrees, and the valid time (UTC).
 
-    Cells without a value are grey. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say
-    what is missing, and are printed above `credit`, small at the bottom.
+    Where no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of
+    the area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the
+    variable's name, which then is below it. `limits` are those of the colours.
 
     Raises:
         NoDataError: if no cell has a value.
+        UsageError: if one of the limits leaves no range.
     """
     if not np.isfinite(snapshot.values).any():
         raise NoDataError(
@@ -84,7 +107,7 @@ def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = (
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     figure = new_figure(across, bottom + height + _MAP_TOP)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
-    image = _draw_map(axes, snapshot, window, line_width=0.6)
+    image = _draw_map(axes, snapshot, window, line_width=0.6, limits=limits)
     _degree_axes(axes, window, width, height)
     if is_wide:
         bar_bottom = bottom - _BAR_GAP - _BAR_THICKNESS
@@ -93,22 +116,36 @@ def map_figure(snapshot: Snapshot, *, credit: str = "", notes: Sequence[str] = (
         bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
     _colour_bar(figure, image, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
-    is_amount = snapshot.variable.step_type == "accum"
-    axis.set_label_text(f"{style.unit} in the hour before" if is_amount else style.unit, color=INK, fontsize=9)
-    print_title(figure, _MAP_LEFT, style.title, f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC")
+    axis.set_label_text(unit_of_hour(snapshot.variable, _power(image)), color=INK, fontsize=9)
+    time = f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
+    print_title(
+        figure,
+        _MAP_LEFT,
+        style.title if title is None else title,
+        time if title is None else f"{style.title}, {time}",
+    )
     print_notes(figure, _MAP_LEFT, lines)
     print_credit(figure, _MAP_LEFT, credit)
     return figure
 
 
-def plot_map(snapshot: Snapshot, path: Path, *, credit: str = "", notes: Sequence[str] = ()) -> None:
-    """Write `map_figure` to `path` as PNG, atomically.
+def plot_map(
+    snapshot: Snapshot,
+    path: Path,
+    *,
+    credit: str = "",
+    notes: Sequence[str] = (),
+    title: str | None = None,
+    limits: Limits = NO_LIMITS,
+) -> None:
+    """Write `map_figure` to `path` as PNG, PDF or SVG, atomically.
 
     Raises:
         NoDataError: if no cell has a value.
+        UsageError: if one of the limits leaves no range.
         LocalDiskError: if the disk is full or not writable.
     """
-    save(map_figure(snapshot, credit=credit, notes=notes), path)
+    save(map_figure(snapshot, credit=credit, notes=notes, title=title, limits=limits), path)
 
 
 def preview_map(snapshot: Snapshot) -> bytes:
@@ -129,7 +166,10 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    figure.text(0.885, 0.17 / (bar_height + height), style_of(snapshot.variable).unit, fontsize=6, color=INK)
+    unit = with_power(style_of(snapshot.variable).unit, _power(image))
+    # A long unit is small, so that it fits beside the bar.
+    size = min(6.0, 48.0 / max(len(unit), 1))
+    figure.text(0.885, 0.17 / (bar_height + height), unit, fontsize=size, color=INK)
     return _compressed_png(figure)
 
 
@@ -184,9 +224,15 @@ def _map_size(window: Window) -> tuple[float, float]:
 
 
 def _draw_map(
-    axes: Axes, snapshot: Snapshot, window: Window, *, line_width: float, is_small: bool = False
+    axes: Axes,
+    snapshot: Snapshot,
+    window: Window,
+    *,
+    line_width: float,
+    is_small: bool = False,
+    limits: Limits = NO_LIMITS,
 ) -> AxesImage:
-    """Draw cells and coastlines; `is_small` averages the cells within a pixel."""
+    """Draw land, cells, coastlines and borders; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
     half = STEP_DEGREES / 2
     values = snapshot.values
@@ -195,8 +241,8 @@ def _draw_map(
         # The border of the window cuts one column of cells in half: one half is drawn on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
         first -= STEP_DEGREES
-    colours, norm = colour_scale(snapshot.variable, snapshot.values)
-    axes.set_facecolor(NO_DATA)
+    colours, norm = colour_scale(snapshot.variable, snapshot.values, limits)
+    _draw_land(axes, window)
     # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
         np.ma.masked_invalid(values),
@@ -206,16 +252,33 @@ def _draw_map(
         aspect="auto",
         cmap=colours,
         norm=norm,
+        zorder=1.0,
     )
     if not np.isfinite(snapshot.values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
-    lines = coastlines(west, east, south, north)
-    # A pale line below keeps the coast visible on dark colours.
-    for colour, width, alpha in (("white", 3 * line_width, 0.3), (INK, line_width, 1.0)):
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha), autolim=False)
+    inland = [] if is_small and east - west > _WIDEST_PREVIEW_WITH_BORDERS else borders(west, east, south, north)
+    coast = coastlines(west, east, south, north)
+    # A pale line below keeps coast and borders visible on dark colours.
+    for lines, colour, width, alpha in (
+        (inland, "white", 2.5 * line_width, 0.3),
+        (inland, INK, 0.6 * line_width, 0.75),
+        (coast, "white", 3 * line_width, 0.3),
+        (coast, INK, line_width, 1.0),
+    ):
+        drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=2.0)
+        axes.add_collection(drawn, autolim=False)
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
     return image
+
+
+def _draw_land(axes: Axes, window: Window) -> None:
+    """Land and sea below the cells: seen where there is no data."""
+    axes.set_facecolor(NO_DATA)
+    polygons = land(*window)
+    colours = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
+    shapes = [ring for _, ring in polygons]
+    axes.add_collection(PolyCollection(shapes, facecolors=colours, linewidths=0.0, zorder=0.5), autolim=False)
 
 
 def _colour_bar(
@@ -230,6 +293,16 @@ def _colour_bar(
     axes.tick_params(which="both", labelsize=label_size, width=0.5, length=label_size / 3, pad=2, colors=INK)
     if isinstance(image.norm, BoundaryNorm):
         bar.set_ticks(list(image.norm.boundaries), labels=[f"{edge:g}" for edge in image.norm.boundaries])
+        return
+    power = _power(image)
+    bar.formatter = ticker.FuncFormatter(lambda value, _: number_text(value, power))
+    bar.update_ticks()
+
+
+def _power(image: AxesImage) -> int:
+    """The power of ten that the labels of the colour bar leave out."""
+    low, high = image.get_clim()
+    return 0 if isinstance(image.norm, BoundaryNorm) else power_of(max(abs(low), abs(high)))
 
 
 def _extend(image: AxesImage) -> Extend:
@@ -239,8 +312,9 @@ def _extend(image: AxesImage) -> Extend:
         return "neither"
     low, high = image.get_clim()
     # The tolerance is for packed files, whose values may be half a packing step outside 0 to 1, or below 0 mm.
-    above = float(values.max()) > high + 0.002
-    below = float(values.min()) < low - 0.002 and not isinstance(image.norm, BoundaryNorm)
+    tolerance = 0.002 * min(high - low, 1.0)
+    above = float(values.max()) > high + tolerance
+    below = float(values.min()) < low - tolerance and not isinstance(image.norm, BoundaryNorm)
     if below:
         return "both" if above else "min"
     return "max" if above else "neither"

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from era5_pipeline.model.hours import from_datetime64
+from era5_pipeline.query.plots.variable_styles import is_signed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
 
     FloatArray = npt.NDArray[np.float32]
     TimeArray = npt.NDArray[np.datetime64]
@@ -68,6 +73,39 @@ class Values:
             self.steps[1:], self.steps[:-1]
         )
         return is_gap
+
+
+def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Variable, ...]]:
+    """The variables, in order, with at most so many of one unit and a similar range together in one panel.
+
+    Lines that share axes must be readable there: together they need at most twice the range of the widest of them, and
+    each has at least a fifth of it. Accumulations are bars, and have panels of
+    their own.
+    """
+    panels: list[tuple[list[Variable], list[tuple[float, float]]]] = []
+    for variable, values in drawn.items():
+        own = (float(values.values.min()), float(values.values.max())) if values.values.size else (0.0, 0.0)
+        for others, ranges in panels:
+            is_alike = _kind(others[0]) == _kind(variable)
+            if is_alike and len(others) < most and variable.step_type != "accum" and _fit([*ranges, own]):
+                others.append(variable)
+                ranges.append(own)
+                break
+        else:
+            panels.append(([variable], [own]))
+    return [tuple(variables) for variables, _ in panels]
+
+
+def _kind(variable: Variable) -> tuple[str, str, bool]:
+    """What variables that share axes have in common."""
+    return variable.unit, variable.step_type, is_signed(variable)
+
+
+def _fit(ranges: list[tuple[float, float]]) -> bool:
+    """Whether values of these ranges can be read on the same axis."""
+    lengths = [high - low for low, high in ranges]
+    together = max(high for _, high in ranges) - min(low for low, _ in ranges)
+    return 0.0 < together <= 2 * max(lengths) and min(lengths) >= 0.2 * max(lengths)
 
 
 def _usual_distance(hours: npt.NDArray[np.int64]) -> int:

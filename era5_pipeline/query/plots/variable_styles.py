@@ -1,25 +1,25 @@
-"""How each variable is drawn: title, unit, colours, and the range of its colour scale."""
+"""How each variable is drawn: title, unit, kind of colour scale, colours.
+
+A few variables have a style of their own; that of any other of the catalogue follows from its unit, its step type and
+its bounds. Here: those styles. Not here: the range of a scale (`colour_scales`).
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import matplotlib as mpl
-import numpy as np
-from matplotlib import ticker
-from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, ListedColormap, Normalize
-
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from era5_pipeline.model.variables import Variable
 
-    FloatArray = npt.NDArray[np.float32]
-
+# thermal: around freezing; symmetric: around zero; fraction: 0 to 1; amount: fixed steps of mm, dry is white;
+# plain: the range of the values, from zero on if they come near it.
 Scale = Literal["thermal", "symmetric", "fraction", "amount", "plain"]
 
 NO_DATA = "#e4e4e4"
+NO_DATA_ON_LAND = "#cbc9c4"
 INK, FAINT = "#1a1a1a", "#707070"
 
 
@@ -34,103 +34,134 @@ class VariableStyle:
     line: str
 
 
-STYLES = {
+_CLOUDS = ("#3f6490", "#7391b1", "#adc2d4", "#e0e7ee", "#ffffff")
+_RAIN = ("#d9f0c8", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#5e3c99", "#b02a8f")
+_SNOW = ("#dfe5f2", "#b3cde3", "#8c96c6", "#8856a7", "#9e1f86", "#e7298a", "#f7a1c4")
+_STYLES = {
     "temperature_2m": VariableStyle("2 m temperature", "°C", "thermal", "RdBu_r", "#b2182b"),
+    "dewpoint_2m": VariableStyle("2 m dew point", "°C", "thermal", "RdBu_r", "#01665e"),
     "zonal_wind_10m": VariableStyle("10 m wind, eastward", "m s⁻¹", "symmetric", "PuOr_r", "#b35806"),
     "meridional_wind_10m": VariableStyle("10 m wind, northward", "m s⁻¹", "symmetric", "PuOr_r", "#542788"),
-    "total_cloud_cover": VariableStyle(
-        title="Total cloud cover",
-        unit="fraction",
-        scale="fraction",
-        colours=("#3f6490", "#7391b1", "#adc2d4", "#e0e7ee", "#ffffff"),
-        line="#46698e",
-    ),
-    "total_precipitation": VariableStyle(
-        title="Precipitation",
-        unit="mm",
-        scale="amount",
-        colours=("#d9f0c8", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#5e3c99", "#b02a8f"),
-        line="#1d6fa5",
-    ),
-    "snowfall": VariableStyle(
-        title="Snowfall, water equivalent",
-        unit="mm",
-        scale="amount",
-        colours=("#dfe5f2", "#b3cde3", "#8c96c6", "#8856a7", "#9e1f86", "#e7298a", "#f7a1c4"),
-        line="#6f4a9b",
-    ),
+    "zonal_wind_100m": VariableStyle("100 m wind, eastward", "m s⁻¹", "symmetric", "PuOr_r", "#b35806"),
+    "meridional_wind_100m": VariableStyle("100 m wind, northward", "m s⁻¹", "symmetric", "PuOr_r", "#542788"),
+    "total_cloud_cover": VariableStyle("Total cloud cover", "fraction", "fraction", _CLOUDS, "#46698e"),
+    "total_precipitation": VariableStyle("Precipitation", "mm", "amount", _RAIN, "#1d6fa5"),
+    "snowfall": VariableStyle("Snowfall, water equivalent", "mm", "amount", _SNOW, "#6f4a9b"),
 }
+
+# By unit of the table: colours of a scale that begins at zero or at the least value, and of lines.
+_PLAIN: dict[str, tuple[str, str]] = {
+    "hPa": ("viridis", "#2f4b7c"),
+    "m/s": ("YlGnBu", "#1b7f79"),
+    "m": ("YlOrBr", "#8c510a"),
+    "mm": ("PuBu", "#4a6fa5"),
+    "J/m2": ("YlOrRd", "#c4600b"),
+    "W/m2": ("YlOrRd", "#c4600b"),
+    "J/kg": ("YlOrRd", "#a63603"),
+    "kg/m2": ("GnBu", "#1d6fa5"),
+    "kg/m2/s": ("YlGnBu", "#1d6fa5"),
+    "kg/m3": ("PuBu", "#6f4a9b"),
+    "m3/m3": ("YlGnBu", "#5a7d2a"),
+    "m2/m2": ("YlGn", "#31803a"),
+}
+# The same for values of both signs.
+_SYMMETRIC: dict[str, tuple[str, str]] = {
+    "mm": ("BrBG", "#01665e"),
+    "kg/m2/s": ("BrBG", "#01665e"),
+    "J/m2": ("RdBu_r", "#a50f4e"),
+    "W/m2": ("RdBu_r", "#a50f4e"),
+}
+# Words that column names abbreviate.
+_WORDS = {"toa": "TOA", "dewpoint": "dew point", "zonal": "eastward", "meridional": "northward"}
+_HEIGHT = re.compile(r"^(.*)_(\d+m)$")
 
 
 def style_of(variable: Variable) -> VariableStyle:
-    """The style of a variable; one without an entry has its own description and unit, and plain colours."""
-    plain = VariableStyle(variable.description, variable.unit, "plain", "viridis", "#2f4b7c")
-    return STYLES.get(variable.column, plain)
-
-
-# If all values are on one side of freezing, a scale centred on 0 would use only half of its colours.
-_ABOVE_FREEZING, _BELOW_FREEZING = "YlOrRd", "YlGnBu_r"
-# The ends of the colormap are left out: coastlines are not visible on such dark colours.
-_BRIGHTER = (0.07, 0.93)
-# Steps of an hourly amount in mm, with the same colour on every map. The first step is drawn white, as dry.
-_AMOUNTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-_FEWEST_AMOUNTS = 5
-
-
-def colour_scale(variable: Variable, values: FloatArray) -> tuple[Colormap, Normalize]:
-    """Colours and value range for `values` (of any shape); a few outliers may lie outside the range."""
-    style = style_of(variable)
-    found = values[np.isfinite(values)]
-    if not found.size:
-        found = np.zeros(1, dtype=np.float32)
-    match style.scale:
-        case "plain":
-            low, high = (float(value) for value in np.percentile(found, (0.2, 99.8)))
-            edges = ticker.MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-            return _colormap(style.colours), Normalize(float(edges[0]), float(edges[-1]))
+    """The style of a variable of the catalogue, or of any other with a unit, step type and bounds."""
+    if variable.column in _STYLES:
+        return _STYLES[variable.column]
+    title, unit = title_of(variable.column), unit_text(variable.unit)
+    match variable.unit:
+        case "degC":
+            return VariableStyle(title, unit, "thermal", "RdBu_r", "#b2182b")
         case "fraction":
-            return _colormap(style.colours), Normalize(0.0, 1.0)
-        case "amount":
-            return _amount_colours(style, float(found.max()))
-        case "symmetric":
-            limit = _round_limit(float(np.percentile(np.abs(found), 99.8)))
-            return _colormap(style.colours), Normalize(-limit, limit)
-        case "thermal":
-            low, high = (float(value) for value in np.percentile(found, (0.2, 99.8)))
-            if min(-low, high) > 0.1 * (high - low):
-                limit = _round_limit(max(-low, high))
-                return _colormap(style.colours), Normalize(-limit, limit)
-            low, high = _round_range(low, high)
-            return _colormap(_ABOVE_FREEZING if low + high > 0.0 else _BELOW_FREEZING), Normalize(low, high)
+            is_bright = "cloud" in variable.column or "ice" in variable.column or "albedo" in variable.column
+            colours: str | tuple[str, ...] = _CLOUDS if is_bright else "YlGnBu"
+            return VariableStyle(title, unit, "fraction", colours, "#46698e")
+    if is_signed(variable):
+        colours, line = _SYMMETRIC.get(variable.unit, ("PuOr_r", "#542788"))
+        return VariableStyle(title, unit, "symmetric", colours, line)
+    if variable.unit == "mm" and variable.step_type == "accum":
+        is_snow = "snow" in variable.column
+        return VariableStyle(title, unit, "amount", _SNOW if is_snow else _RAIN, "#6f4a9b" if is_snow else "#1d6fa5")
+    colours, line = _PLAIN.get(variable.unit, ("viridis", "#2f4b7c"))
+    return VariableStyle(title, unit, "plain", colours, line)
 
 
-def _colormap(colours: str | tuple[str, ...]) -> Colormap:
-    if isinstance(colours, str):
-        return ListedColormap(mpl.colormaps[colours](np.linspace(*_BRIGHTER, 256)))
-    return LinearSegmentedColormap.from_list("style", colours)
+def variable_title(variable: Variable) -> str:
+    """What a picture calls a variable."""
+    return style_of(variable).title
 
 
-def _amount_colours(style: VariableStyle, top: float) -> tuple[Colormap, Normalize]:
-    """White for dry, then one colour per step, up to the step that contains `top` (mm)."""
-    all_colours = _colormap(style.colours)(np.linspace(0.0, 1.0, len(_AMOUNTS) - 1))
-    count = next((n for n in range(_FEWEST_AMOUNTS, len(_AMOUNTS)) if _AMOUNTS[n - 1] >= top), len(_AMOUNTS))
-    drawn = ListedColormap([(1.0, 1.0, 1.0, 1.0), *all_colours[: count - 2]])
-    # Values of packed files may be below zero by half a packing step.
-    extremes = drawn.with_extremes(under="white", over=tuple(all_colours[-1]))
-    return extremes, BoundaryNorm(_AMOUNTS[:count], count - 1)
+def is_signed(variable: Variable) -> bool:
+    """Whether zero divides the values, as of a wind or a flux: not where the scale of the unit has it by accident."""
+    least, most = sorted((-variable.minimum, variable.maximum))
+    # The bounds of values that have one sign allow for a little of the other, by the packing of files.
+    return variable.unit not in {"degC", "K"} and least > 0.1 * most
 
 
-def _round_limit(limit: float) -> float:
-    return _round_range(0.0, max(limit, 1.0))[1]
+def title_of(column: str) -> str:
+    """A column's name as a title: `wind_gust_10m` is "10 m wind gust"."""
+    height = ""
+    if match := _HEIGHT.match(column):
+        column, height = match[1], f"{match[2][:-1]} m "
+    text = f"{height}{' '.join(_WORDS.get(word, word) for word in column.split('_'))}"
+    return text[:1].upper() + text[1:]
 
 
-def _round_range(low: float, high: float) -> tuple[float, float]:
-    """Widen a range to round numbers, and to a length of at least 1."""
-    edges = ticker.MaxNLocator(8, steps=[1, 2, 2.5, 5, 10]).tick_values(*widened(low, high, 1.0))
-    return float(edges[0]), float(edges[-1])
+def unit_text(unit: str) -> str:
+    """A unit of the table as text: `kg/m2/s` is kg m⁻² s⁻¹, `degC` is °C, and a number without a unit is nothing."""
+    if unit in {"degC", "1"}:
+        return "°C" if unit == "degC" else ""
+    above, *below = unit.split("/")
+    raised = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+    words = [re.sub(r"\d+$", lambda power: power[0].translate(raised), word) for word in above.split()]
+    for word in below:
+        match = re.fullmatch(r"(\D+)(\d*)", word)
+        words.append(word if match is None else f"{match[1]}⁻{(match[2] or '1').translate(raised)}")
+    return " ".join(words)
 
 
-def widened(low: float, high: float, length: float) -> tuple[float, float]:
-    """A range, widened on both sides to at least `length`."""
-    extra = max(length - (high - low), 0.0) / 2
-    return low - extra, high + extra
+# Of Okabe and Ito's palette, for variables that share axes.
+LINES = ("#b2182b", "#0072B2", "#009E73", "#E69F00")
+
+_OF_THE_HOUR = {
+    "accum": " in the hour before",
+    "avg": ", mean of the hour before",
+    "max": ", highest of the hour before",
+    "min": ", lowest of the hour before",
+}
+
+
+def unit_of_hour(variable: Variable, power: int = 0) -> str:
+    """The unit with what an hour's value stands for: "mm in the hour before"; `power` as for `with_power`."""
+    text = with_power(style_of(variable).unit, power) + _OF_THE_HOUR.get(variable.step_type, "")
+    return text.removeprefix(", ").strip()
+
+
+def number_text(value: float, power: int = 0) -> str:
+    """A number as a label, divided by a power of ten."""
+    return f"{round(value / 10.0**power, 6):g}".replace("-", "\u2212")
+
+
+def power_of(largest: float) -> int:
+    """The power of ten, in steps of three, to divide numbers by so that their labels are short; mostly 0."""
+    if not math.isfinite(largest) or largest == 0.0 or 0.02 <= abs(largest) < 20_000:
+        return 0
+    return 3 * math.floor(math.log10(abs(largest)) / 3)
+
+
+def with_power(unit: str, power: int) -> str:
+    """A unit for numbers that are divided by a power of ten: `10⁶ J m⁻²`."""
+    raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised} {unit}".strip() if power else unit

@@ -1,0 +1,53 @@
+"""Maps and previews of variables of every kind."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from era5_pipeline.query import plots
+from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, USUAL, usual_snapshot
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.variables import Variable
+
+TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
+def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
+    figure = plots.map_figure(usual_snapshot(variable, "10/90/-10/120", TIME))
+    figure.canvas.draw()
+    bar = figure.axes[1]
+    labels = [label.get_text() for label in bar.get_xticklabels()]
+    assert len(labels) >= 3
+    assert all(len(label) <= 6 for label in labels)
+    assert "1e" not in "".join(labels) + bar.get_xaxis().get_offset_text().get_text()
+    unit = bar.get_xlabel()
+    assert ("hour before" in unit) == (variable.step_type != "instant")
+
+
+@pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
+def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
+    png = plots.preview_map(usual_snapshot(variable, "60/-20/30/40", TIME))
+    assert len(png) < 40_000
+    assert Image.open(io.BytesIO(png)).width == 360
+
+
+def test_a_title_stands_above_the_variables_name() -> None:
+    figure = plots.map_figure(usual_snapshot(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6")
+    assert [text.get_text() for text in figure.texts][:2] == [
+        "Storms, $5 and $6",
+        "K index, Tue 04 Dec 2018, 04:00 UTC",
+    ]
+    figure.canvas.draw()
+
+
+def test_limits_are_those_of_the_colour_bar() -> None:
+    shown = usual_snapshot(KINDS["wind_gust_10m"], "10/90/-10/120", TIME)
+    image = plots.map_figure(shown, limits=(5.0, 20.0)).axes[0].images[0]
+    assert image.get_clim() == (5.0, 20.0)
