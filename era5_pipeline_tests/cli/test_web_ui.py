@@ -83,7 +83,7 @@ def launch_backfill(page: Page) -> None:
 
 
 def wait_for_months(page: Page, url: str, months: int) -> None:
-    until = time.monotonic() + 150
+    until = time.monotonic() + 240
     while time.monotonic() < until:
         page.goto(f"{url}/assets/era5/weather?view=partitions")
         expect(page.get_by_text("Missing (")).to_be_visible()
@@ -91,7 +91,7 @@ def wait_for_months(page: Page, url: str, months: int) -> None:
             assert page.get_by_text("Failed (0)").count() == 1
             return
         time.sleep(2)
-    pytest.fail(f"no {months} months within 150 s: {page.locator('body').inner_text()[:2000]}")
+    pytest.fail(f"no {months} months within 240 s: {page.locator('body').inner_text()[:2000]}")
 
 
 def assert_map_is_seen(page: Page, url: str) -> None:
