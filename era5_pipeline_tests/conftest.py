@@ -18,6 +18,7 @@ settings.load_profile("era5")
 # Modules that take several seconds though they need no server (pytest --durations=60 -m "not server").
 SLOW_MODULES = frozenset(
     {
+        "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "bench/test_suites.py",  # processes that start together
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_merge.py",  # thousands of overlapping files

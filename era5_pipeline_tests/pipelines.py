@@ -21,7 +21,7 @@ from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.servers import fresh_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
@@ -46,12 +46,12 @@ class Pipeline:
         return [entry.dagster_event for entry in entries if entry.dagster_event is not None]
 
     def materialized(self, run: MonthRun) -> dict[str, dict[str, Any]]:
-        """Read the metadata that Dagster stored, by the last part of the asset's key."""
+        """Read the metadata that Dagster stored, by the last part of the asset's key; see `plain`."""
         found = {}
         for event in self.events(run, dg.DagsterEventType.ASSET_MATERIALIZATION):
             assert event.asset_key is not None
             metadata = event.step_materialization_data.materialization.metadata
-            found[event.asset_key.path[-1]] = {name: value.value for name, value in metadata.items()}
+            found[event.asset_key.path[-1]] = plain(metadata)
         return found
 
     def checks(self, run: MonthRun) -> dict[str, bool]:
@@ -82,6 +82,14 @@ class Pipeline:
             return next(
                 (held.parts[0] for held in read_ledger(connection) if str(held.month) == month and held.parts), None
             )
+
+
+def plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name, those of the entry "technical" among them."""
+    found: dict[str, Any] = {name: value.value for name, value in metadata.items()}
+    technical: dict[str, Any] = found.pop("technical", {})
+    assert found.keys().isdisjoint(technical)
+    return found | technical
 
 
 @contextmanager

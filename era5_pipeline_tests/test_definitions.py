@@ -28,19 +28,19 @@ PACKAGE = ROOT / "era5_pipeline"
 ASSETS = {
     "era5/raw": (
         set(),
-        "acquire",
+        "era5",
         {"netcdf"},
         {"grid_aligned": True, "variables_present": True, "hours_complete": True},
     ),
     "era5/flat": (
         {"era5/raw"},
-        "transform",
+        "era5",
         {"xarray", "dask", "parquet"},
         {"values_within_bounds": True, "no_missing_values": True},
     ),
     "era5/weather": (
         {"era5/flat"},
-        "warehouse",
+        "era5",
         {"postgres", "timescaledb"},
         {"rows_equal": False, "columns_equal": False},
     ),

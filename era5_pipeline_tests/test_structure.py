@@ -47,7 +47,7 @@ ONLY_IN = {
 # Test modules about a topic that several modules of their room share.
 TOPICS = {
     "bench": {"test_suites"},
-    "cli": {"test_cli", "test_load_interrupted", "test_series_and_map"},
+    "cli": {"test_cli", "test_load_interrupted", "test_series_and_map", "test_web_ui"},
     "defs": {"test_cds"},
     "query": {"test_plots"},
     "sources/files": {"test_ncar"},

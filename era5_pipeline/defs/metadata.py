@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import base64
+import io
+from itertools import product
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 import dagster as dg
+from PIL import Image
 
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.model.data_version import version_of
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.errors import NotYetAvailableError
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
 Metadata = dict[str, dg.MetadataValue]
+
+# Dagster's UI (1.13, `MetadataEntry` of ui-core) renders Markdown of fewer characters in place, longer Markdown behind
+# "[Show Markdown]". That leaves some 600 bytes for a picture.
+_INLINE_CHARACTERS = 1000
+# Pixels. A wider picture at a lower quality than these looks worse than a narrower one, which the browser enlarges.
+_INLINE_WIDTHS = (180, 150, 120, 90, 60, 40, 20)
+_INLINE_QUALITIES = (40, 30, 20, 15)
+# What both Markdown and a data URL leave as it is: what is quoted takes three characters.
+_SAFE = "/:;,+='"
 
 _LOCATION_ID = "Grid point id: latitude_index * 1440 + longitude_index + 1"
 
@@ -78,6 +91,7 @@ def per_second(count: int, seconds: float) -> float:
 def raw_metadata(result: RawResult) -> Metadata:
     """Files with their digests, hours and versions."""
     raw = result.raw
+    version = version_of(result.expver, result.preliminary_hours)
     return {
         "source": dg.MetadataValue.text(raw.source),
         "files": dg.MetadataValue.table(
@@ -89,17 +103,20 @@ def raw_metadata(result: RawResult) -> Metadata:
                 columns=[dg.TableColumn("path"), dg.TableColumn("bytes", "int"), dg.TableColumn("sha256")]
             ),
         ),
-        "sha256": dg.MetadataValue.json({str(file.path): file.sha256 for file in raw.files}),
-        "bytes": dg.MetadataValue.int(raw.bytes),
-        "rows": dg.MetadataValue.int(result.rows),
-        "hours": dg.MetadataValue.int(result.hours),
-        "hours_expected": dg.MetadataValue.int(raw.month.hours),
         "variables": dg.MetadataValue.json(list(result.columns)),
-        "expver": dg.MetadataValue.json(result.expver),
-        **_version(version_of(result.expver, result.preliminary_hours), result.preliminary_hours),
+        "version": dg.MetadataValue.text(version),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
+        "hours": dg.MetadataValue.int(result.hours),
+        "bytes": dg.MetadataValue.int(raw.bytes),
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(per_second(result.rows, result.seconds)),
+        **_technical(
+            rows=result.rows,
+            hours_expected=raw.month.hours,
+            sha256={str(file.path): file.sha256 for file in raw.files},
+            expver=result.expver,
+            preliminary_hours=result.preliminary_hours,
+            rows_per_second=per_second(result.rows, result.seconds),
+        ),
     }
 
 
@@ -111,70 +128,124 @@ def skipped(asset: dg.AssetKey, partition: str, error: NotYetAvailableError) -> 
 
 
 def flat_metadata(result: FlatResult) -> Metadata:
-    """Rows, size, time and memory used, versions, and a preview map."""
+    """Maps, means, rows, file and version of the month; the rest is technical."""
     flat = result.flat
     return {
+        **_maps(result.preview),
+        **_averages(flat),
         "dagster/partition_row_count": dg.MetadataValue.int(flat.rows),
         "dagster/uri": dg.MetadataValue.path(flat.path),
-        "rows": dg.MetadataValue.int(flat.rows),
         "locations": dg.MetadataValue.int(flat.locations),
         "hours": dg.MetadataValue.int(flat.hours),
-        "hours_expected": dg.MetadataValue.int(flat.hours_expected),
         "missing_hours": dg.MetadataValue.json(list(flat.missing_hours)),
+        "version": dg.MetadataValue.text(flat.version),
         "bytes": dg.MetadataValue.int(flat.bytes),
-        "bytes_per_row": dg.MetadataValue.float(round(flat.bytes / max(1, flat.rows), 2)),
-        "sha256": dg.MetadataValue.text(flat.sha256),
-        "expver": dg.MetadataValue.json(flat.expver),
-        **_version(flat.version, flat.preliminary_hours),
-        "reused": dg.MetadataValue.bool(result.reused),
         "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(per_second(flat.rows, flat.seconds)),
-        "peak_rss_bytes": dg.MetadataValue.int(flat.peak_rss_bytes),
-        "preview": _picture(result.preview),
+        **_technical(
+            rows=flat.rows,
+            hours_expected=flat.hours_expected,
+            bytes_per_row=round(flat.bytes / max(1, flat.rows), 2),
+            sha256=flat.sha256,
+            expver=flat.expver,
+            preliminary_hours=flat.preliminary_hours,
+            reused=result.reused,
+            rows_per_second=per_second(flat.rows, flat.seconds),
+            peak_rss_bytes=flat.peak_rss_bytes,
+        ),
     }
 
 
 def weather_metadata(result: LoadResult) -> Metadata:
-    """Rows in the table, time used, what was replaced, and a preview map."""
+    """Maps, means, rows and state of the month, and what it replaced; the rest is technical."""
     flat, loaded = result.flat, result.loaded
     return {
+        **_maps(preview_file(flat.path.parent, flat.month)),
+        **_averages(flat),
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
-        "rows": dg.MetadataValue.int(loaded.rows),
         "hours": dg.MetadataValue.int(flat.hours),
-        "hours_expected": dg.MetadataValue.int(flat.hours_expected),
-        "bytes": dg.MetadataValue.int(flat.bytes),
-        "sha256": dg.MetadataValue.text(flat.sha256),
-        "expver": dg.MetadataValue.json(flat.expver),
-        **_version(flat.version, flat.preliminary_hours),
         "state": dg.MetadataValue.text(state_of(flat)),
+        "version": dg.MetadataValue.text(flat.version),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
-        "confirmed": dg.MetadataValue.bool(loaded.confirmed),
-        "columns_changed": dg.JsonMetadataValue(
-            None if loaded.columns_changed is None else list(loaded.columns_changed)
-        ),
-        "replaced_rows": dg.MetadataValue.int(loaded.replaced_rows),
         "replaced": dg.MetadataValue.text("; ".join(map(str, loaded.replaced)) or "nothing"),
-        "kept_locations": dg.MetadataValue.int(loaded.kept_locations),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
-        "verify_seconds": dg.MetadataValue.float(round(result.verify_seconds, 3)),
-        "rows_per_second": dg.MetadataValue.float(per_second(loaded.rows, loaded.seconds)),
-        "workers": dg.MetadataValue.int(loaded.workers),
-        "layout": dg.MetadataValue.text(loaded.layout),
-        "server": dg.MetadataValue.text(loaded.server),
-        "preview": _picture(preview_file(flat.path.parent, flat.month)),
+        **_technical(
+            rows=loaded.rows,
+            hours_expected=flat.hours_expected,
+            bytes=flat.bytes,
+            sha256=flat.sha256,
+            expver=flat.expver,
+            preliminary_hours=flat.preliminary_hours,
+            confirmed=loaded.confirmed,
+            columns_changed=None if loaded.columns_changed is None else list(loaded.columns_changed),
+            replaced_rows=loaded.replaced_rows,
+            kept_locations=loaded.kept_locations,
+            verify_seconds=round(result.verify_seconds, 3),
+            rows_per_second=per_second(loaded.rows, loaded.seconds),
+            workers=loaded.workers,
+            layout=loaded.layout,
+            server=loaded.server,
+        ),
     }
 
 
-def _version(version: Version, preliminary_hours: Mapping[str, Sequence[str]]) -> Metadata:
+def _averages(flat: FlatMonth) -> Metadata:
+    """The mean over area and hours of every variable that the month has.
+
+    Numbers, so that the UI plots them over the months. It sorts plots by name: these come first.
+    """
     return {
-        "version": dg.MetadataValue.text(version),
-        "preliminary_hours": dg.MetadataValue.json({column: list(runs) for column, runs in preliminary_hours.items()}),
+        _average_name(BY_COLUMN[facts.column]): dg.MetadataValue.float(
+            round(facts.area_mean * (24 if BY_COLUMN[facts.column].step_type == "accum" else 1), 4)
+        )
+        for facts in flat.columns
+        if facts.area_mean is not None
     }
 
 
-def _picture(path: Path) -> dg.MetadataValue:
-    if not path.is_file():
-        return dg.MetadataValue.null()
-    encoded = base64.b64encode(path.read_bytes()).decode()
-    return dg.MetadataValue.md(f"![preview](data:image/png;base64,{encoded})")
+def _average_name(variable: Variable) -> str:
+    # Spaces, where the UI breaks the line: a longer word would run into the next column.
+    unit = f"{variable.unit}/day" if variable.step_type == "accum" else variable.unit
+    return f"average {variable.column} [{unit}]"
+
+
+def _technical(**facts: object) -> Metadata:
+    """Facts for whoever looks into one load, as one entry: as entries of their own they would bury the others."""
+    return {"technical": dg.MetadataValue.json(facts)}
+
+
+def _maps(path: Path) -> Metadata:
+    """The preview map, small enough to be shown at once, and as it was drawn, which the UI shows at a click."""
+    try:
+        picture = path.read_bytes()
+        small = _inline(picture)
+    except OSError:  # missing or damaged: no reason for a load to fail
+        return {"map": dg.MetadataValue.null(), "preview": dg.MetadataValue.null()}
+    encoded = base64.b64encode(picture).decode()
+    return {
+        "map": dg.MetadataValue.md(small),
+        "preview": dg.MetadataValue.md(f"![preview](data:image/png;base64,{encoded})"),
+    }
+
+
+def _inline(picture: bytes) -> str:
+    """The picture as Markdown that the UI shows in place: blurred, at its original size."""
+    with Image.open(io.BytesIO(picture)) as image:
+        original = image.convert("RGB")
+    text = ""
+    for width, quality in product(_INLINE_WIDTHS, _INLINE_QUALITIES):
+        file = io.BytesIO()
+        small = original.resize((width, max(1, original.height * width // original.width)), Image.Resampling.LANCZOS)
+        small.save(file, "webp", quality=quality, method=6)
+        text = _enlarged(file.getvalue(), original.width, original.height)
+        if len(text) < _INLINE_CHARACTERS:
+            break
+    return text
+
+
+def _enlarged(picture: bytes, width: int, height: int) -> str:
+    """A WebP picture as Markdown, shown at this size: the SVG around it says so, for Markdown itself cannot."""
+    size = f"width='{width}' height='{height}'"
+    href = f"data:image/webp;base64,{base64.b64encode(picture).decode()}"
+    svg = f"<svg xmlns='http://www.w3.org/2000/svg' {size}><image {size} href='{href}'/></svg>"
+    return f"![map](data:image/svg+xml,{quote(svg, safe=_SAFE)})"

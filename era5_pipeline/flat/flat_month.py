@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -43,7 +43,7 @@ class ColumnFacts:
     hours of the month at which any of the month's locations lacks a value; none if the column is complete. `expver`
     counts hours per version: an hour that is final at some locations and preliminary at others counts under both.
     `preliminary_hours` are runs of the hours that are preliminary at any location. `digest` is exact to the bit (see
-    `digests`).
+    `digests`). `mean` is that of all values, `area_mean` weights each by the cosine of its latitude.
     """
 
     column: str
@@ -62,12 +62,15 @@ class ColumnFacts:
     preliminary_hours: tuple[str, ...]
     digest: str
     missing_hours: tuple[str, ...]
+    # None also where the facts were recorded before there was this one.
+    area_mean: float | None = None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Build the facts from JSON that `asdict` made."""
+        """Build the facts from JSON that `asdict` made; what a later version may have added is left out."""
         runs = {name: tuple(value[name]) for name in ("preliminary_hours", "missing_hours")}
-        return cls(**{**value, **runs})
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: of for name, of in {**value, **runs}.items() if name in known})
 
 
 @dataclass(frozen=True)

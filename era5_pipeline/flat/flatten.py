@@ -240,16 +240,18 @@ class _Flattening:
         """The rows of these locations, `by_location` (location, hour); `present` says which exist, None: all."""
         hours = self.inventory.hours
         location_id = location_ids(latitude_index, longitude_index)
+        latitudes = latitudes_of(latitude_index)
+        areas = np.cos(np.radians(latitudes, dtype=np.float64))
         weights = RowWeights(location_id, hours, present)
         times = np.tile(as_datetime64(hours).astype("datetime64[us]"), latitude_index.size)
-        keys = (location_id, latitudes_of(latitude_index), longitudes_of(longitude_index))
+        keys = (location_id, latitudes, longitudes_of(longitude_index))
         arrays = [pa.array(times, type=self.schema.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]
         for column, statistics in self.statistics.items():
             values = by_location[column]
             empty = np.isnan(values)
             missing = empty if empty.any() else None
-            statistics.add(values, missing, weights)
+            statistics.add(values, missing, weights, areas)
             arrays.append(pa.array(values.reshape(-1), mask=None if missing is None else missing.reshape(-1)))
         table = pa.Table.from_arrays(arrays, schema=self.schema)
         return table if present is None or present.all() else table.filter(pa.array(present.reshape(-1)))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
     Floats = npt.NDArray[np.float32]
+    Doubles = npt.NDArray[np.float64]
     Flags = npt.NDArray[np.bool_]
     Counts = npt.NDArray[np.int64]
 
@@ -42,6 +43,9 @@ class ColumnStatistics:
     expected_places: Flags
     values: int = 0
     total: float = 0.0
+    # Sums of values and of weights, each value weighted by the cosine of its latitude, as the area of its cell is.
+    weighted_total: float = 0.0
+    weight: float = 0.0
     minimum: float = np.inf
     maximum: float = -np.inf
     checksum: int = 0
@@ -103,8 +107,11 @@ class ColumnStatistics:
         latitude, longitude, hour = np.unravel_index(int(flags.argmax()), flags.shape)
         return describe_place(tile, self.inventory.hours, (int(latitude), int(longitude), int(hour)))
 
-    def add(self, values: Floats, missing: Flags | None, weights: RowWeights) -> None:
-        """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere."""
+    def add(self, values: Floats, missing: Flags | None, weights: RowWeights, areas: Doubles) -> None:
+        """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere.
+
+        `areas` (location,) are in proportion to the area that each location stands for.
+        """
         self.digest += weights.digest(values)
         self.locations_with_values += len(values) if missing is None else int((~missing).any(axis=1).sum())
         self.values_by_hour += len(values) if missing is None else (~missing).sum(axis=0)
@@ -112,7 +119,15 @@ class ColumnStatistics:
         if not present.size:
             return
         self.values += present.size
-        self.total += float(present.sum(dtype=np.float64))
+        # One pass for both sums. numpy adds whole rows in pairs, so that each keeps the precision of float64.
+        if missing is None:
+            by_location = values.sum(axis=1, dtype=np.float64)
+            self.weight += float(areas.sum()) * values.shape[1]
+        else:
+            by_location = np.where(missing, np.float32(0), values).sum(axis=1, dtype=np.float64)
+            self.weight += float(areas @ (~missing).sum(axis=1))
+        self.total += float(by_location.sum())
+        self.weighted_total += float(areas @ by_location)
         self.minimum = min(self.minimum, float(present.min()))
         self.maximum = max(self.maximum, float(present.max()))
         # Values out of bounds are refused: their checksum is never compared, and could overflow.
@@ -133,6 +148,8 @@ class ColumnStatistics:
             minimum=self.minimum if has_values else None,
             maximum=self.maximum if has_values else None,
             mean=self.total / self.values if has_values else None,
+            # Rounded, so that it is the same however the month is cut into tiles; float32 has seven digits.
+            area_mean=float(f"{self.weighted_total / self.weight:.9g}") if has_values else None,
             checksum=self.checksum,
             hours=int(self.inventory.column_hours(column).size),
             locations=self.inventory.column_locations(column),

@@ -132,8 +132,8 @@ class WebUI:
 
 
 @contextmanager
-def everything_up(home: Home, port: int) -> Iterator[WebUI]:
-    process = home.start("up", "--port", str(port))
+def everything_up(home: Home, port: int, **env: str) -> Iterator[WebUI]:
+    process = home.start("up", "--port", str(port), **env)
     try:
         assert process.stdout
         printed: list[str] = []
@@ -155,9 +155,9 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
         assert web.get("/server_info")["dagster_version"].startswith("1.13")
         assets = web.ask("{ assetNodes { assetKey { path } groupName isPartitioned } }")["assetNodes"]
         assert {("/".join(a["assetKey"]["path"]), a["groupName"], a["isPartitioned"]) for a in assets} == {
-            ("era5/raw", "acquire", True),
-            ("era5/flat", "transform", True),
-            ("era5/weather", "warehouse", True),
+            ("era5/raw", "era5", True),
+            ("era5/flat", "era5", True),
+            ("era5/weather", "era5", True),
         }
 
         # A second `era5 up` is refused, on the same port and on another.

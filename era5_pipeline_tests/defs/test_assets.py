@@ -16,7 +16,7 @@ from PIL import Image
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import MONTHS, RAW
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,10 +65,6 @@ def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str
     assert pipeline.rows(month) == rows
     assert [pipeline.attempts(run, stage) for stage in ("raw", "flat", "weather")] == [1, 1, 1]
     return facts
-
-
-def plain(of: metadata.Metadata) -> dict[str, object]:
-    return {name: value.value for name, value in of.items()}
 
 
 def assert_picture(markdown: str) -> None:

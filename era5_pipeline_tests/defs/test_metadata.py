@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import dagster as dg
+import numpy as np
 import pytest
+from PIL import Image
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
@@ -14,8 +19,11 @@ from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
+from era5_pipeline_tests.pipelines import plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline_tests.flat_months import FlatMonths
 
@@ -36,37 +44,33 @@ def loaded(flat: FlatMonth, *, changed: bool = True, seconds: float = 2.0) -> Lo
     return LoadResult(flat, result, (), 0.5)
 
 
-def values(of: metadata.Metadata) -> dict[str, object]:
-    return {name: value.value for name, value in of.items()}
-
-
 def test_rate_uses_the_time_of_the_stage_alone(flat: FlatMonth) -> None:
-    facts = values(metadata.weather_metadata(loaded(flat)))
+    facts = plain(metadata.weather_metadata(loaded(flat)))
     assert facts["rows_per_second"] == flat.rows / 2.0
     assert facts["verify_seconds"] == 0.5
     # Without a load there is no rate.
-    unchanged = values(metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0)))
+    unchanged = plain(metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0)))
     assert unchanged["rows_per_second"] == 0.0
 
 
 def test_state_is_the_same_as_in_the_ledger(flat: FlatMonth) -> None:
-    assert values(metadata.weather_metadata(loaded(flat)))["state"] == "loaded"
+    assert plain(metadata.weather_metadata(loaded(flat)))["state"] == "loaded"
     short = replace(flat, columns=(replace(flat.columns[0], missing_hours=("2023-07-01T00",)), *flat.columns[1:]))
-    assert values(metadata.weather_metadata(loaded(short)))["state"] == "incomplete"
+    assert plain(metadata.weather_metadata(loaded(short)))["state"] == "incomplete"
 
 
 def test_version_and_preliminary_hours(flat: FlatMonth) -> None:
     for facts in (
-        values(metadata.weather_metadata(loaded(flat))),
-        values(metadata.flat_metadata(FlatResult(flat, (), flat.path, reused=False))),
+        plain(metadata.weather_metadata(loaded(flat))),
+        plain(metadata.flat_metadata(FlatResult(flat, (), flat.path.with_suffix(".png"), reused=False))),
     ):
         assert (facts["version"], facts["preliminary_hours"]) == ("final", {})
     runs = ("2023-07-01T05 to 2023-07-31T23",)
     first = replace(flat.columns[0], expver={"0001": 5, "0005": 739}, preliminary_hours=runs)
     mixed = replace(flat, columns=(first, *flat.columns[1:]))
     for facts in (
-        values(metadata.weather_metadata(loaded(mixed))),
-        values(metadata.flat_metadata(FlatResult(mixed, (), flat.path, reused=False))),
+        plain(metadata.weather_metadata(loaded(mixed))),
+        plain(metadata.flat_metadata(FlatResult(mixed, (), flat.path.with_suffix(".png"), reused=False))),
     ):
         assert (facts["version"], facts["preliminary_hours"]) == ("mixed", {"temperature_2m": list(runs)})
 
@@ -94,7 +98,7 @@ def test_version_of_raw_files_is_that_of_the_values_to_load(
         outcomes=(),
         seconds=1.0,
     )
-    facts = values(metadata.raw_metadata(raw))
+    facts = plain(metadata.raw_metadata(raw))
     assert facts["version"] == version
     assert facts["preliminary_hours"] == {column: list(runs) for column, runs in preliminary.items()}
 
@@ -106,18 +110,62 @@ def test_changed_columns_are_recorded_if_known(
 ) -> None:
     result = loaded(flat)
     result = replace(result, loaded=replace(result.loaded, confirmed=confirmed, columns_changed=changed))
-    facts = values(metadata.weather_metadata(result))
+    facts = plain(metadata.weather_metadata(result))
     assert facts["confirmed"] is confirmed
     assert facts["columns_changed"] == (None if changed is None else list(changed))
 
 
-def test_missing_preview_is_null(flat: FlatMonth) -> None:
-    preview = preview_file(flat.path.parent, flat.month)
-    preview.write_bytes(b"\x89PNG")
+@pytest.fixture
+def preview(flat: FlatMonth) -> Path:
+    """A preview of noise, which compresses worst."""
+    path = preview_file(flat.path.parent, flat.month)
+    noise = np.random.default_rng(0).integers(0, 256, (300, 360, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path)
+    return path
+
+
+def test_map_is_short_enough_to_be_shown_in_place(flat: FlatMonth, preview: Path) -> None:
+    shown = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
+    assert list(shown)[:2] == ["map", "preview"]
+    markdown = str(shown["map"].value)
+    assert len(markdown) < 1000
+    svg = unquote(markdown.removeprefix("![map](data:image/svg+xml,").removesuffix(")"))
+    assert svg.startswith("<svg xmlns='http://www.w3.org/2000/svg' width='360' height='300'>")
+    encoded = svg.partition("data:image/webp;base64,")[2].removesuffix("'/></svg>")
+    with Image.open(io.BytesIO(base64.b64decode(encoded, validate=True))) as picture:
+        assert picture.format == "WEBP"
+        assert picture.width / picture.height == pytest.approx(360 / 300, rel=0.1)
+
+
+def test_averages_have_units_and_leave_out_what_the_month_lacks(flat: FlatMonth) -> None:
+    means = {"temperature_2m": 25.123456, "zonal_wind_10m": -1.5, "total_precipitation": 0.25, "snowfall": None}
+    columns = tuple(replace(flat.columns[0], column=column, area_mean=mean) for column, mean in means.items())
+    shown = metadata.weather_metadata(loaded(replace(flat, columns=columns)))
+    averages = {name: value.value for name, value in shown.items() if name.startswith("average")}
+    assert averages == {
+        "average temperature_2m [degC]": 25.1235,
+        "average zonal_wind_10m [m/s]": -1.5,
+        "average total_precipitation [mm/day]": 6.0,
+    }
+    # The UI plots what is a number, sorted by name.
+    plotted = sorted(
+        name for name, value in shown.items() if isinstance(value, dg.IntMetadataValue | dg.FloatMetadataValue)
+    )
+    assert plotted[: len(averages)] == sorted(averages)
+    assert plotted[len(averages) :] == ["dagster/partition_row_count", "hours", "seconds"]
+
+
+def test_damaged_preview_fails_no_load(flat: FlatMonth, preview: Path) -> None:
+    preview.write_bytes(preview.read_bytes()[:1000])
+    shown = metadata.weather_metadata(loaded(flat))
+    assert (shown["map"].value, shown["preview"].value) == (None, None)
+
+
+def test_missing_preview_is_null(flat: FlatMonth, preview: Path) -> None:
     with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
     assert str(with_picture["preview"].value).startswith("![preview](data:image/png;base64,")
     without = metadata.flat_metadata(FlatResult(flat, (), preview.with_name("none.png"), reused=False))
-    assert without["preview"].value is None
+    assert (without["map"].value, without["preview"].value) == (None, None)
 
 
 def test_failed_checks_have_a_remedy() -> None:

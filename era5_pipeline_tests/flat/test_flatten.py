@@ -277,11 +277,14 @@ def assert_facts_are_those_of_the_rows(flat: FlatMonth, rows: Rows) -> None:
     assert held <= {facts.column for facts in flat.columns}
     for facts in flat.columns:
         values = rows.values[facts.column]
-        values = values[~np.isnan(values)]
+        present = ~np.isnan(values)
+        values = values[present]
         assert facts.values == values.size
         if values.size:
             assert (facts.minimum, facts.maximum) == (values.min(), values.max())
             assert facts.mean == pytest.approx(values.mean())
+            areas = np.cos(np.radians((rows.locations - 1) // 1440 / 4 - 90))[present]
+            assert facts.area_mean == pytest.approx(np.average(values, weights=areas), rel=1e-6, abs=1e-6)
             if not facts.out_of_bounds:
                 assert facts.checksum == int(np.floor(values * 2.0**20).astype(np.int64).sum())
         assert facts.digest == digest_of(rows, facts.column)
