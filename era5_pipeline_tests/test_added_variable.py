@@ -1,7 +1,7 @@
 """One more variable: a line in the table of variables is all that it needs, as CONTRIBUTING.md says.
 
-In a copy of the package whose table has that line, a month of the variable goes from file to plot, and into a table that
-has months without it.
+In a copy of the package with that line, a month of the variable goes from file to plot; also in a table that has months
+without it.
 """
 
 from __future__ import annotations
