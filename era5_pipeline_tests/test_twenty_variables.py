@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from era5_pipeline.stages import LoadResult
     from era5_pipeline.warehouse.ledger_entry import MonthContents
 
-TWENTY = "default,d2m,msl,sp,skt,sst,u100,v100,fg10,mx2t,mn2t,ssrd,avg_sdswrf,cbh,swvl1"
+TWENTY = "default,d2m,msl,sp,skt,sst,u100,v100,fg10,mx2t,mn2t,ssrd,swvl1,cbh,avg_sdswrf"
 SOME = "d2m,sst,cbh"
 AREA = "-5/106/-6/107"
 JULY, AUGUST, SEPTEMBER = Month(2023, 7), Month(2023, 8), Month(2023, 9)
@@ -175,7 +175,13 @@ def test_a_preliminary_month_of_twenty_variables_is_revised(
     loading: Loading, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
-    options: dict[str, Any] = {"source": "cds", "variables": TWENTY, "cds_poll_seconds": 0.01}
+    options: dict[str, Any] = {
+        "source": "cds",
+        "variables": TWENTY,
+        "cds_poll_seconds": 0.01,
+        "cds_retry_seconds": 0.01,
+    }
+    (tmp_path / "served").mkdir()
     with CdsServer(tmp_path / "served") as server:
         server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
         monkeypatch.setenv("CDSAPI_URL", server.url)

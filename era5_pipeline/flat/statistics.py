@@ -94,12 +94,17 @@ class ColumnStatistics:
 
     def _count_out_of_bounds(self, values: Floats, tile: Tile) -> None:
         with np.errstate(invalid="ignore"):
-            low, high = np.float32(self.variable.minimum), np.float32(self.variable.maximum)
+            low, high = self._bounds
             if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
                 return
             outside = (values < low) | (values > high)
         self.out_of_bounds += int(outside.sum())
         self.first_out_of_bounds = self.first_out_of_bounds or self._first(outside, tile)
+
+    @property
+    def _bounds(self) -> tuple[np.float32, np.float32]:
+        """The bounds as values are stored: float32 of 0.05 is more than 0.05."""
+        return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
 
     def _first(self, flags: Flags, tile: Tile) -> str | None:
         if not flags.any():
@@ -131,7 +136,8 @@ class ColumnStatistics:
         self.minimum = min(self.minimum, float(present.min()))
         self.maximum = max(self.maximum, float(present.max()))
         # Values out of bounds are refused: their checksum is never compared, and could overflow.
-        if self.variable.minimum <= self.minimum and self.maximum <= self.variable.maximum:
+        low, high = self._bounds
+        if low <= self.minimum and self.maximum <= high:
             self.checksum += checksum_of(present, self.variable.checksum_scale)
 
     def facts(self) -> ColumnFacts:

@@ -7,6 +7,7 @@ import netCDF4
 import numpy as np
 import pytest
 
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, hours_of, inspect, months_of
 from era5_pipeline_tests.era5_files import (
@@ -360,6 +361,88 @@ def test_a_file_without_our_variables_lists_what_it_holds(tmp_path: Path) -> Non
     assert "it holds expver, number, swh" in problem.text or "it holds swh" in problem.text
     assert "swh is of ocean waves, which ERA5 has on another grid" in problem.text
     assert problem.months == ()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"GRIB_paramId": 228246}, "u10 is parameter 228246, 100 metre U wind component, not eastward wind 10 m"),
+        (
+            {"long_name": "100 metre U wind component"},
+            "u10 is 100 metre U wind component in m s**-1, not east",
+        ),
+        ({"long_name": "10 metre V wind component"}, "u10 is 10 metre V wind component"),
+    ],
+)
+def test_the_100_m_wind_offered_as_the_10_m_wind_is_refused(
+    tmp_path: Path, attributes: dict[str, object], said: str
+) -> None:
+    """By its number, or where a legacy file has none, by its long name."""
+
+    def offer(dataset: netCDF4.Dataset) -> None:
+        for name in [name for name in dataset["u10"].ncattrs() if name.startswith("GRIB_")]:
+            dataset["u10"].delncattr(name)
+        dataset["u10"].setncatts(attributes)
+
+    path = changed(write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["u10"])), offer)
+    problem = only_problem(path)
+    assert (problem.kind, problem.columns) == ("units", ("zonal_wind_10m",))
+    assert said in problem.text
+    assert "10m_u_component_of_wind" in problem.remedy
+
+
+def test_the_100_m_wind_under_its_own_name_is_another_variable(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["u10"]))
+
+    def rename(dataset: netCDF4.Dataset) -> None:
+        dataset["u10"].setncatts({"long_name": "100 metre U wind component"})
+        if "GRIB_paramId" in dataset["u10"].ncattrs():
+            dataset["u10"].setncattr("GRIB_paramId", 228246)
+        dataset.renameVariable("u10", "u100")
+
+    (field,) = look_into(changed(path, rename)).fields
+    assert field.column == "zonal_wind_100m"
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("mtpr", "mean_total_precipitation_rate"), ("ci", "sea_ice_cover"), ("SSTK", "sea_surface_temperature")],
+)
+def test_names_of_earlier_files_and_other_services_are_known(tmp_path: Path, name: str, column: str) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+
+    def rename(dataset: netCDF4.Dataset) -> None:
+        for attribute in dataset["t2m"].ncattrs():
+            if attribute.startswith("GRIB_") or attribute in ("long_name", "standard_name"):
+                dataset["t2m"].delncattr(attribute)
+        dataset["t2m"].setncattr("units", BY_COLUMN[column].file_units[0])
+        dataset.renameVariable("t2m", name)
+
+    (field,) = look_into(changed(path, rename)).fields
+    assert field.column == column
+
+
+@pytest.mark.parametrize("level", ["pressure_level", "isobaricInhPa", "level"])
+def test_a_variable_at_one_pressure_level_is_refused(tmp_path: Path, level: str) -> None:
+    """Geopotential has the same name, unit and number at the surface and at pressure levels."""
+
+    def lift(dataset: netCDF4.Dataset) -> None:
+        dataset["t2m"].setncatts({"units": "m**2 s**-2", "long_name": "Geopotential", "GRIB_paramId": 129})
+        dataset.renameVariable("t2m", "z")
+        dataset.createVariable(level, "f8", ())[...] = 500.0
+        coordinates = str(getattr(dataset["z"], "coordinates", ""))
+        dataset["z"].setncattr("coordinates", f"{coordinates} {level}".strip())
+
+    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), lift))
+    assert problem.kind == "dimensions"
+    assert f"z is at pressure levels ({level}): the table holds single levels" in problem.text
+
+
+def test_one_grid_off_025_degrees_is_one_problem_of_all_its_variables(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["t2m", "tp"], latitudes=[10.1, 9.85])
+    (problem,) = look_into(write_netcdf(tmp_path / "x.nc", of)).problems
+    assert problem.kind == "grid"
+    assert set(problem.columns) == {"temperature_2m", "total_precipitation"}
 
 
 def test_a_usable_variable_is_kept_when_another_is_not(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ _FORMULAE: dict[str, Callable[[Weather], Float32]] = {
     "lsp": lambda w: 400 * w.rain,
     "e": lambda w: -0.3 * w.sun * (1 - 0.5 * w.cloud),
     "pev": lambda w: -0.6 * w.sun * (1 - 0.5 * w.cloud),
+    "tco3": lambda w: 0.006 + 0.001 * w.cloud,
     "blh": lambda w: 150 + 1500 * w.sun * (1 - 0.5 * w.cloud),
     "cbh": lambda w: np.where(w.cloud > 0.05, 400 + 3000 * (1 - w.cloud), np.nan),
     "cin": lambda w: np.where(w.cloud > 0.3, 100 * (1 - w.cloud), np.nan),

@@ -31,6 +31,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.netcdf.cds_netcdf import Axes
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.arco.arco_source import ArcoSource
@@ -598,3 +599,38 @@ def test_a_store_with_several_chunks_an_hour_is_refused(tmp_path: Path) -> None:
     tiled.to_zarr(tmp_path / "store", zarr_format=2, consolidated=True, encoding=encoding)
     with pytest.raises(SourceError, match=r"total_precipitation has chunks of \(24, 103, 240\)"):
         source(tmp_path / "store", tmp_path / "raw", "total_precipitation").fetch(MONTH)
+
+
+def test_other_variables_come_with_their_missing_values(tmp_path: Path) -> None:
+    """Sea temperature is missing over land, at the same places each hour: the day is whole, and not read again."""
+    names = ("temperature_2m", "sea_surface_temperature", "wind_gust_10m", "mean_total_precipitation_rate")
+    store = ArcoStore(tmp_path / "store", names)
+    store.write(MONTH.start, 24)
+    store.announce("2020-02-01")
+    area = Area(-5, 106, -6, 107)
+    arco = source(store.folder, tmp_path / "arco", *names, area=area)
+    raw = arco.fetch(MONTH)
+    hours = np.arange(first_hour(MONTH), first_hour(MONTH) + 24)
+    axes = Axes.of(area)
+    expected_fields = SampleWeather(axes.latitudes, axes.longitudes).at(hours, in_table_order(names))
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        for variable in in_table_order(names):
+            got = np.ma.filled(dataset[variable.short_name][:], np.nan)
+            wanted = expected_fields[variable.column]
+            assert got.shape == wanted.shape
+            # The store's fields are packed as those of the globe.
+            np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-6, err_msg=variable.column)
+            assert np.isnan(got).any() == (variable.extent == "sea")
+    note = json.loads(next((tmp_path / "arco").glob("*.json")).read_text())
+    assert [day["whole"] for day in note["days"].values()] == [True]
+
+
+def test_an_hour_without_values_of_the_sea_is_lacking(tmp_path: Path) -> None:
+    store = ArcoStore(tmp_path / "store", ["sea_surface_temperature"])
+    store.write(MONTH.start, 23)  # the last hour of the day is still to come
+    store.announce("2020-02-01")
+    said: list[str] = []
+    area = Area(-5, 106, -6, 107)
+    arco = source(store.folder, tmp_path / "arco", "sea_surface_temperature", area=area, say=said.append)
+    arco.fetch(MONTH)
+    assert any("the store lacks values of sea_surface_temperature" in line for line in said)

@@ -23,7 +23,7 @@ from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.cds.note import read_note
@@ -639,3 +639,42 @@ def test_the_key_is_neither_written_nor_shown(cds: SourceUnderTest) -> None:
     written = b"".join(path.read_bytes() for path in cds.folder.rglob("*") if path.is_file())
     assert cds.server.key.encode() not in written
     assert cds.server.key not in "".join(cds.said) + repr(cds.source())
+
+
+MANY = tuple(variable.column for variable in VARIABLES[:30])
+
+
+def test_more_variables_than_a_request_may_have_are_several_requests(cds: SourceUnderTest, tmp_path: Path) -> None:
+    raw = cds.fetch(MONTH, *MANY)
+    asked = [submission["variable"] for submission in cds.server.submissions]
+    assert [len(names) for names in asked] == [15, 15]
+    assert [name for names in asked for name in names] == [variable.cds_name for variable in VARIABLES[:30]]
+    assert (len(raw.files), raw.variables) == (2, MANY)
+    held = inventory(raw, tmp_path)
+    assert set(held.columns) == set(MANY)
+    assert not any(held.missing_hours(variable).size for variable in in_table_order(held.columns))
+    # Neither is asked for again, nor after one was found to lack hours is the other.
+    assert cds.fetch(MONTH, *MANY) == raw == cds.source(*MANY).known(MONTH)
+    assert len(cds.server.submissions) == 2
+    raw.files[1].path.unlink()
+    again = cds.fetch(MONTH, *MANY)
+    assert again.files[0] == raw.files[0]
+    assert again.files[1].path.is_file()
+    assert [submission["variable"] for submission in cds.server.submissions[2:]] == [asked[1]]
+
+
+def test_an_incomplete_portion_makes_the_month_incomplete(cds: SourceUnderTest) -> None:
+    raw = cds.fetch(MONTH, *MANY)
+    source = cds.source(*MANY)
+    source.record_completeness(raw, is_complete=False)
+    assert source.known(MONTH) is None
+    source.record_completeness(raw, is_complete=True)
+    assert source.known(MONTH) == raw
+
+
+def test_a_failed_portion_leaves_the_other_to_the_next_run(cds: SourceUnderTest) -> None:
+    cds.server.faults.fail_jobs = 99
+    with pytest.raises(MonthFailedError):
+        cds.fetch(MONTH, *MANY)
+    cds.server.faults.fail_jobs = 0
+    assert len(cds.fetch(MONTH, *MANY).files) == 2

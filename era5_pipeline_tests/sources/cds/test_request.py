@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import VARIABLES, in_table_order
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
 from era5_pipeline.sources.cds.request import (
     MAX_FIELDS,
     digest_of_inputs,
     fields_of,
     fresh_time_order,
     month_inputs,
+    portions_of,
 )
 from era5_pipeline.sources.source import Request
 
@@ -57,8 +58,22 @@ def test_requested_variables_are_in_the_order_of_the_table() -> None:
     assert month_inputs(JANUARY, request)["variable"] == ["2m_temperature", "snowfall"]
 
 
-def test_a_month_of_all_variables_is_within_the_cost_limit() -> None:
-    assert fields_of(JANUARY, len(VARIABLES)) == 4464 <= MAX_FIELDS
+def test_a_month_of_the_default_variables_is_one_request() -> None:
+    assert fields_of(JANUARY, len(DEFAULT_VARIABLES)) == 4464 <= MAX_FIELDS
+    assert portions_of(Request()) == (Request(),)
+    assert portions_of(Request(VARIABLES[:22])) == (Request(VARIABLES[:22]),)
+
+
+@given(count=st.integers(1, len(VARIABLES)))
+def test_portions_are_as_few_as_the_cost_limit_allows_and_lose_no_variable(count: int) -> None:
+    request = Request(VARIABLES[:count], Area(1, 2, 0, 3))
+    portions = portions_of(request)
+    assert tuple(variable for portion in portions for variable in portion.wanted) == VARIABLES[:count]
+    assert all(fields_of(JANUARY, len(portion.wanted)) <= MAX_FIELDS for portion in portions)
+    assert (len(portions) - 1) * MAX_FIELDS < fields_of(JANUARY, count)
+    assert {portion.area for portion in portions} == {request.area}
+    digests = {digest_of_inputs(month_inputs(JANUARY, portion)) for portion in portions}
+    assert len(digests) == len(portions)
 
 
 def test_a_fresh_retrieval_requests_the_same_data_in_another_order() -> None:
