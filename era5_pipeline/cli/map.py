@@ -89,6 +89,6 @@ def map_(
     plot_map(snapshot, out, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
     typer.echo(
         f"wrote {out}: {variable.column} at {hour:%Y-%m-%d %H:%M} UTC, {values.size:,} locations, "
-        f"{values.min():.2f} to {values.max():.2f} {variable.unit} ({credit})"
+        f"{variable.rounded(values.min())} to {variable.rounded(values.max())} {variable.unit} ({credit})"
     )
     warn_of_gaps(lines, strict=strict)

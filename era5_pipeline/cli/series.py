@@ -331,8 +331,4 @@ def _table(rows: "Series", variables: tuple["Variable", ...], header: Callable[[
 
 
 def _cell(value: float, variable: "Variable") -> str:
-    """A value rounded for reading; -0.00 becomes 0.00."""
-    if isnan(value):
-        return "-"
-    digits = 3 if variable.unit == "mm" else 2
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+    return "-" if isnan(value) else variable.rounded(value)

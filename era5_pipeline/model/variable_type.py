@@ -68,6 +68,14 @@ class Variable:
         """
         return "max" if self.step_type == "min" else self.step_type
 
+    def rounded(self, value: float) -> str:
+        """A value as text, rounded for reading; -0.00 becomes 0.00. Small amounts, such as rates, have three digits."""
+        greatest = max(abs(self.minimum), abs(self.maximum))
+        if greatest < 1:
+            return f"{value:.3g}"
+        digits = 3 if self.unit in ("mm", "m3/m3") else 0 if greatest >= 1e5 else 2
+        return f"{round(float(value), digits) + 0.0:.{digits}f}"
+
     @property
     def names_in_files(self) -> tuple[str, ...]:
         """Every name that it may have in a file, the usual one first."""

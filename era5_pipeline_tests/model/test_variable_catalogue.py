@@ -68,6 +68,24 @@ def test_totals_and_rates_keep_their_convention() -> None:
     assert (by_name["mn2t"].step_type, by_name["mn2t"].file_step_type) == ("min", "max")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("t2m", -0.001, "0.00"),
+        ("t2m", 13.268, "13.27"),
+        ("tp", 0.0284, "0.028"),
+        ("avg_tprate", 1.2345e-5, "1.23e-05"),
+        ("tco3", 0.006543, "0.00654"),
+        ("ssrd", 1403971.38, "1403971"),
+        ("swvl1", 0.31415, "0.314"),
+        ("msl", 1013.25, "1013.25"),
+    ],
+)
+def test_values_are_rounded_for_reading_by_their_size(name: str, value: float, text: str) -> None:
+    variable = next(variable for variable in VARIABLES if variable.short_name == name)
+    assert variable.rounded(value) == text
+
+
 def test_every_quantity_is_used() -> None:
     lines = TABLE.read_text(encoding="utf-8").splitlines()[1:]
     assert {name for name in QUANTITIES if any(f",{name}," in line for line in lines)} == set(QUANTITIES)
