@@ -196,11 +196,16 @@ def _averages(flat: FlatMonth) -> Metadata:
     """
     return {
         _average_name(BY_COLUMN[facts.column]): dg.MetadataValue.float(
-            round(facts.area_mean * (24 if BY_COLUMN[facts.column].step_type == "accum" else 1), 4)
+            _to_six_digits(facts.area_mean * (24 if BY_COLUMN[facts.column].step_type == "accum" else 1))
         )
         for facts in flat.columns
         if facts.area_mean is not None
     }
+
+
+def _to_six_digits(value: float) -> float:
+    # Not decimals: mean rates are as small as 0.00001.
+    return float(f"{value:.6g}")
 
 
 def _average_name(variable: Variable) -> str:
