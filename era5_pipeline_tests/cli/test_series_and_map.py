@@ -162,7 +162,7 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*MAP, "--out", "a.png", "--vmin", "5", "--vmax", "5"), UsageError, r"--vmin 5 is not below --vmax 5"),
         ((*MAP, "--out", "a.png", "--vmin", "nan"), UsageError, "--vmin nan: a limit is a number"),
         ((*MAP, "--out", "a.png", "--vmin", "999"), UsageError, "--vmin 999 leaves no range: from the values, --vmax"),
-        ((*HERE, "--column", "humidity"), UsageError, "is not a variable"),
+        ((*HERE, "--column", "humidity"), UsageError, "is not in the catalogue of variables"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
         (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
         (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "names no hour"),

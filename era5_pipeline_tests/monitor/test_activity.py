@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 JULY = Month(2023, 7)
 HEADER_BYTES = 19
-# Bytes of a row with two variables in a binary COPY: the number of columns, ten lengths, a time, three numbers of the
+# Bytes of a row with two variables in a binary COPY: the number of columns, six lengths, a time, three numbers of the
 # location, and the values.
-ROW_BYTES = 2 + 10 * 4 + 8 + 3 * 4 + 2 * 4
+ROW_BYTES = 2 + 6 * 4 + 8 + 3 * 4 + 2 * 4
 # The server reports the rows of a COPY a thousand at a time, and its bytes a buffer at a time.
 UNREPORTED_ROWS = 1_000
 BUFFER_BYTES = 65_536
