@@ -113,7 +113,7 @@ def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) ->
         pytest.param(["--to", "2023-01"], "--to was given without --from", id="to alone"),
         pytest.param([], "the months to load are missing", id="nothing"),
         pytest.param(["--from", "2023-01", "--area", "1/2/3"], "'1/2/3' is not an area", id="area"),
-        pytest.param(["--from", "2023-01", "--variables", "t2m,foo"], "'foo' is not a variable", id="variable"),
+        pytest.param(["--from", "2023-01", "--variables", "t2m,foo"], "'foo' is not in the catalogue", id="variable"),
         pytest.param(["--files-dir", "nowhere"], "nowhere does not exist", id="no folder"),
         pytest.param(["--source", "files"], "needs a folder", id="files without a folder"),
         pytest.param(["--from", "2023-01", "--sample-hours", "1000"], "ERA5_SAMPLE_HOURS", id="hours"),
