@@ -130,14 +130,18 @@ def variable_names(columns: Iterable[str]) -> str:
 
 
 def _nearest(wanted: str) -> list[str]:
-    """Names of the catalogue that are like `wanted`, with the column of each: `d2m (dewpoint_2m)`."""
+    """Variables with a name like `wanted`, or with its words in name or description: `dewpoint_2m (d2m)`."""
     written = _written(wanted)
     close = difflib.get_close_matches(written, _BY_ANY_NAME, n=3 * _SHOWN_NAMES, cutoff=0.6)
-    # Words of a long name are near it, although most of its letters are missing.
     words = [word for word in written.split("_") if len(word) > 2]
-    within = [name for name in _BY_ANY_NAME if words and all(word in name for word in words)]
-    found = dict.fromkeys(_BY_ANY_NAME[name] for name in (*close, *within))
+    described = {variable: f"{' '.join(_names(variable))} {variable.description}".casefold() for variable in VARIABLES}
+    within = [variable for variable, text in described.items() if words and all(word in text for word in words)]
+    found = dict.fromkeys((*(_BY_ANY_NAME[name] for name in close), *within))
     return [f"{variable.column} ({variable.short_name})" for variable in found][:_SHOWN_NAMES]
+
+
+def _names(variable: Variable) -> tuple[str, ...]:
+    return (variable.column, variable.cds_name, variable.long_name, *variable.names_in_files)
 
 
 def why_unsupported(name: str) -> str | None:

@@ -214,7 +214,7 @@ def test_future_months_are_named(here: InProcess) -> None:
         (["--from", "2024-02", "--to", "2024-01"], "the range 2024-02 to 2024-01 is empty", "earlier month first"),
         (["--from", "1939-12"], "1939-12 is before ERA5 begins", "1940-01"),
         (["--from", "2024-13"], "2024-13 is not a month", "YYYY-MM"),
-        (["--from", "2024-01", "--variables", "rain"], "'rain' is not a variable", "total_precipitation"),
+        (["--from", "2024-01", "--variables", "rain"], "'rain' is not in the catalogue", "total_precipitation"),
         (["--from", "2024-01", "--area", "here"], "'here' is not an area", "NORTH/WEST/SOUTH/EAST"),
         ([], "the months to plan are missing", "--from YYYY-MM"),
     ],

@@ -42,6 +42,8 @@ def test_every_variable_is_found_by_each_of_its_names() -> None:
         ("sea_surface_temprature", "sea_surface_temperature (sst)"),
         ("100m wind", "zonal_wind_100m (u100)"),
         ("wind gust", "wind_gust_10m (fg10)"),
+        ("rain", "total_precipitation (tp)"),
+        ("evaporaton", "evaporation (e)"),
         ("soil temperature", "soil_temperature_level_1 (stl1)"),
     ],
 )
