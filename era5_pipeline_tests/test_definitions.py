@@ -15,7 +15,7 @@ from psycopg.sql import SQL
 
 from era5_pipeline.definitions import defs
 from era5_pipeline.defs.metadata import COLUMN_SCHEMA
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.warehouse.layouts.layout import weather_table
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
 
@@ -97,7 +97,7 @@ def test_column_schema_is_the_same_as_in_the_table() -> None:
     assert columns == wanted
     assert len(columns) == 10
     assert all(column.description for column in COLUMN_SCHEMA.columns)
-    for variable, column in zip(VARIABLES, COLUMN_SCHEMA.columns[4:], strict=True):
+    for variable, column in zip(DEFAULT_VARIABLES, COLUMN_SCHEMA.columns[4:], strict=True):
         assert column.name == variable.column
         assert f"[{variable.unit}]" in (column.description or "")
         assert column.constraints.other == [f"{variable.minimum:g} <= value <= {variable.maximum:g}"]
