@@ -80,6 +80,13 @@ def with_database(url: str, database: str) -> str:
     return f"postgresql://{credentials}{place}/{path}" + (f"?{query}" if query else "")
 
 
+def with_user(url: str, user: str) -> str:
+    """Return the URL for another user of the same database, without a password."""
+    parameters = url_parameters(url)
+    parameters.pop("password", None)
+    return with_database(conninfo.make_conninfo("", **parameters | {"user": user}), parameters.get("dbname", ""))
+
+
 def database_of(url: str) -> str:
     """Return the database that the URL names."""
     return url_parameters(url).get("dbname", "")
