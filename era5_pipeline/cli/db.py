@@ -97,7 +97,9 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Stop it even if c
 def init(
     *,
     roles: bool = typer.Option(
-        False, "--roles", help="Also create roles (groups) that own, load and read; prints the statements that come next."
+        False,
+        "--roles",
+        help="Also create roles (groups) that own, load and read; prints the statements that come next.",
     ),
     role_prefix: str | None = typer.Option(
         None,

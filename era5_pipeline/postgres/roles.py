@@ -6,6 +6,7 @@ that log in, or passwords: those are the administrator's. `sql/roles.sql` has th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -129,17 +130,21 @@ def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
 
 def next_statements(roles: Roles, database: str) -> tuple[str, ...]:
     """The statements, for psql, that make a role that loads and one that reads, and ask for their passwords."""
-    by_role = {role: identifier.as_string() for role, identifier in roles.identifiers.items()}
-    limits = [
-        _reader_setting("my_reader", database, name, value).as_string() + ";" for name, value in READER_SETTINGS.items()
-    ]
     return (
-        f"CREATE ROLE my_loader LOGIN IN ROLE {by_role['loader']};",
+        f"CREATE ROLE my_loader LOGIN IN ROLE {_quoted(roles.loader)};",
         r"\password my_loader",
-        f"CREATE ROLE my_reader LOGIN IN ROLE {by_role['reader']};",
-        *limits,
+        f"CREATE ROLE my_reader LOGIN IN ROLE {_quoted(roles.reader)};",
+        *(
+            f"ALTER ROLE my_reader IN DATABASE {_quoted(database)} SET {name} = '{value}';"
+            for name, value in READER_SETTINGS.items()
+        ),
         r"\password my_reader",
     )
+
+
+def _quoted(name: str) -> str:
+    """The name as a person would write it: in quotes only where these are needed."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.Identifier(name).as_string()
 
 
 def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
@@ -149,10 +154,9 @@ def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
 
 def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
     row = connection.execute(
-        "SELECT relnamespace::regnamespace::text, nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-        "WHERE c.oid = 'weather'::regclass"
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
     ).fetchone()
-    return str(row[1]) if row else "public"
+    return str(row[0]) if row else "public"
 
 
 def _grant_role(connection: psycopg.Connection[Any], role: str, member: str) -> None:
@@ -175,7 +179,7 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
     if _owner_of(connection, "SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'") != roles.owner:
         connection.execute(sql.SQL("ALTER SCHEMA era5 OWNER TO {}").format(owner))
     connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
-    # The new owner of a table must be allowed to create one there. Staging tables of a load that was killed are in era5.
+    # A table's new owner must be allowed to create one there. Loads that were killed left staging tables in era5.
     creates = sql.SQL("CREATE ON SCHEMA era5, {}").format(schema)
     connection.execute(sql.SQL("GRANT {} TO {}").format(creates, loader))
     _own(
@@ -241,10 +245,8 @@ def _limit_readers(connection: psycopg.Connection[Any], roles: Roles) -> None:
         has = {setting.partition("=")[0] for setting in settings or ()}
         for name, value in READER_SETTINGS.items():
             if name not in has:
-                connection.execute(_reader_setting(role, database, name, value))
-
-
-def _reader_setting(role: str, database: str, name: str, value: str) -> sql.Composed:
-    return sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
-        sql.Identifier(role), sql.Identifier(database), sql.Identifier(name), sql.Literal(value)
-    )
+                connection.execute(
+                    sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+                        sql.Identifier(role), sql.Identifier(database), sql.Identifier(name), sql.Literal(value)
+                    )
+                )
