@@ -17,7 +17,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements
 from era5_pipeline.postgres.urls import database_of, with_database, with_user
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask
 
@@ -149,6 +149,27 @@ def test_workers_of_a_loader_share_a_month(roled: RoledWarehouse) -> None:
     assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather") == 6696
 
 
+def test_months_that_a_superuser_loaded_are_the_loaders_too(
+    host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with server_without_our_roles(host_url), fresh_database(host_url) as url:
+        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made.here.set(ERA5_DATABASE_URL=url)
+        try:
+            made.here.run("load", "--from", "2023-01", "--to", "2023-02", *SMALL, "--workers", "2")
+            made.init()
+            run(url, *create_logins(ROLES))
+            assert "replaced 6,696 rows" in made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force").out
+            made.era5("bob", "drop", "--from", "2023-02", "--yes")
+            # A superuser loads on, and the month is still the loader's.
+            made.here.set(ERA5_DATABASE_URL=url)
+            made.here.run("load", "--from", "2023-01", *SMALL, "--force")
+            made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force")
+            assert ask(made.as_user("ann"), "SELECT count(*) FROM weather") == 6696
+        finally:
+            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+
+
 @pytest.fixture(scope="module")
 def quiet(host_url: str) -> Iterator[str]:
     """The URL of a database with roles and logins, that no test changes."""
@@ -240,18 +261,39 @@ def test_a_reader_has_functions_and_a_time_limit(quiet: str) -> None:
         run(quiet, f"ALTER ROLE {login('ann', SHARED)} IN DATABASE {database_of(quiet)} SET statement_timeout = '5min'")
 
 
-def test_the_next_statements_are_valid_and_hold_no_password() -> None:
-    printed = next_statements(Roles.named("Odd name"), "era5")
-    assert 'CREATE ROLE my_loader LOGIN IN ROLE "Odd name_loader";' in printed
-    assert r"\password my_reader" in printed
-    assert not any("PASSWORD" in line for line in printed)
+def test_the_next_statements_are_valid_and_those_of_the_documentation(server_url: str) -> None:
+    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("\n## Roles\n")[2]
+    assert tuple(documented.partition("```sql\n")[2].partition("```")[0].splitlines()) == next_statements(
+        Roles.named(), "era5"
+    )
+    odd = Roles.named(f"{PREFIX} Odd")
+    names = [f"{PREFIX}_my_loader", f"{PREFIX}_my_reader"]
+    try:
+        with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
+            ensure_schema(connection)
+            ensure_roles(connection, odd)
+            for statement in next_statements(odd, database_of(url)):
+                assert "PASSWORD" not in statement
+                if not statement.startswith("\\password "):
+                    connection.execute(statement.replace("my_", f"{PREFIX}_my_").encode())
+            before = catalogue(url)
+            ensure_roles(connection, odd)
+            assert catalogue(url) == before
+            with psycopg.connect(with_user(url, names[1])) as reader:
+                assert reader.execute("SHOW statement_timeout").fetchone() == ("5min",)
+                assert reader.execute("SELECT count(*) FROM weather").fetchone() == (0,)
+    finally:
+        for name in (*names, *odd.names):
+            run(server_url, f'DROP ROLE IF EXISTS "{name}"')
 
 
-def test_an_administrator_without_superuser_makes_the_roles_of_its_own_database(server_url: str) -> None:
+def test_an_administrator_without_superuser_makes_the_roles_of_its_own_database(host_url: str, host: Host) -> None:
     """As on a managed server: CREATEROLE, and the owner of the database."""
-    with server_without_our_roles(server_url), fresh_role(server_url, "CREATEROLE") as admin:
-        with fresh_database(server_url) as url:
+    with server_without_our_roles(host_url), fresh_role(host_url, "CREATEROLE") as admin:
+        with fresh_database(host_url) as url:
             run(url, f"ALTER DATABASE {database_of(url)} OWNER TO {admin}")
+            if host.timescaledb is not None:
+                run(url, "CREATE EXTENSION timescaledb")
             with Warehouse(with_user(url, admin)).connect() as connection:
                 ensure_schema(connection)
                 assert ensure_roles(connection, ROLES) == ROLES.names
@@ -259,7 +301,7 @@ def test_an_administrator_without_superuser_makes_the_roles_of_its_own_database(
                 assert ensure_roles(connection, ROLES) == ()
             assert catalogue(url) == before
             assert ask(url, "SELECT relowner::regrole::text FROM pg_class WHERE relname = 'weather'") == ROLES.loader
-        run(server_url, f"DROP ROLE {ROLES.owner}, {ROLES.loader}, {ROLES.reader}")
+        run(host_url, f"DROP ROLE {ROLES.owner}, {ROLES.loader}, {ROLES.reader}")
 
 
 def test_a_user_who_may_not_create_roles_changes_nothing(
