@@ -26,7 +26,7 @@ READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "
 _SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
 # The table's new owner needs a lock that readers wait for.
 _LOCK_MS = 5000
-_NOTHING_CHANGED = "No role was created and nothing was changed."
+_NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
 
 @dataclass(frozen=True)
