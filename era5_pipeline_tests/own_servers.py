@@ -228,7 +228,8 @@ class OwnServer:
         return self._process.pid
 
     def url(self, database: str = "postgres") -> str:
-        return f"postgresql://postgres@/{database}?host={quote(str(self._folder), safe='/')}&port=5432"
+        port = self._settings["port"]
+        return f"postgresql://postgres@/{database}?host={quote(str(self._folder), safe='/')}&port={port}"
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")

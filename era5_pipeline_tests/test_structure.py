@@ -49,6 +49,7 @@ TOPICS = {
     "bench": {"test_suites"},
     "cli": {"test_cli", "test_load_interrupted", "test_series_and_map", "test_web_ui"},
     "defs": {"test_cds"},
+    "postgres": {"test_tls"},
     "query": {"test_plots"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},

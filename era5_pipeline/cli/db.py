@@ -1,6 +1,12 @@
 """`era5 db`: manage the database."""
 
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.postgres.roles import Roles
 
 db = typer.Typer(
     no_args_is_help=True, help="The database: print its URL, create its tables, start and stop the embedded server."
@@ -88,21 +94,72 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Stop it even if c
 
 
 @db.command("init")
-def init() -> None:
+def init(
+    *,
+    roles: bool = typer.Option(
+        False,
+        "--roles",
+        help="Also create roles (groups) that own, load and read; prints the statements that come next.",
+    ),
+    role_prefix: str | None = typer.Option(
+        None,
+        "--role-prefix",
+        metavar="NAME",
+        help="Begin the roles' names with this: for a second warehouse on the server.",
+        show_default="era5",
+    ),
+) -> None:
     """Create the table, the ledger and Dagster's database if they are missing. A load does this by itself.
+
+    With --roles, also the roles era5_owner, era5_loader and era5_reader, to be granted to the roles that log in. No
+    password is set or printed. Running it again changes nothing, and gives new objects and readers what they lack.
 
     \b
     Examples:
       era5 db init
       ERA5_DATABASE_URL=postgresql://user:password@host:5432/era5 era5 db init
+      era5 db init --roles
     """  # noqa: D301
+    from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import dagster_url, open_warehouse
+    from era5_pipeline.postgres.roles import DEFAULT_PREFIX, Roles, require_may_create_roles
     from era5_pipeline.warehouse.schema import ensure_schema
 
+    if role_prefix is not None and not roles:
+        raise UsageError("--role-prefix names roles, and --roles is not given", remedy="Add --roles.")
     settings = read_settings()
+    named = Roles.named(role_prefix or DEFAULT_PREFIX)
     with open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
+            if roles:
+                require_may_create_roles(connection, named)
             schema = ensure_schema(connection)
-        dagster_url(warehouse, settings)
+        url = dagster_url(warehouse, settings)
         typer.echo(f"{warehouse.shown}: {schema.server}, layout: {schema.layout.name}")
+        if roles:
+            _init_roles(warehouse, named, None if settings.dagster_database_url is not None else url)
+
+
+def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
+    from era5_pipeline.defs.storage import WarehouseStorage
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
+    from era5_pipeline.postgres.urls import database_of, with_user
+
+    with warehouse.connect() as connection:
+        created = ensure_roles(connection, roles)
+    for name in roles.names:
+        typer.echo(f"{name}: {'created' if name in created else 'was there'}")
+    if dagster_url is None:
+        typer.echo("Dagster's database is that of ERA5_DAGSTER_DATABASE_URL, and is left as it is.")
+    else:
+        # Its tables belong to whoever creates them: they are created now, and given to the loader.
+        WarehouseStorage(postgres_url=dagster_url)
+        with Warehouse(dagster_url).connect() as connection:
+            give_database(connection, roles)
+    typer.echo("\nThe roles are groups, which nobody can log in as. Next, in psql, for each who loads or reads:")
+    for statement in next_statements(roles, database_of(warehouse.url)):
+        typer.echo(f"  {statement}")
+    typer.echo("Then:")
+    typer.echo(f"  ERA5_DATABASE_URL={with_user(warehouse.shown, 'my_loader')}")

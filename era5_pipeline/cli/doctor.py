@@ -1,6 +1,8 @@
 """`era5 doctor`: compare a server's settings with those advised for bulk loads; print a table, SQL or JSON."""
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,8 +47,9 @@ def doctor(
 ) -> None:
     """Compare the server's settings with those advised for bulk loads, and print the SQL that changes them.
 
-    The command changes nothing: run the statements yourself. Memory, cores and disk are measured if the server runs on
-    this machine.
+    Findings also name a superuser's URL, a TimescaleDB with known faults, and files with keys or passwords that every
+    user of this machine can read. The command changes nothing: run the statements yourself. Memory, cores and disk are
+    measured if the server runs on this machine.
 
     \b
     Examples:
@@ -59,12 +62,20 @@ def doctor(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.doctor.diagnosis import diagnose
     from era5_pipeline.postgres.doctor.machine import Machine
+    from era5_pipeline.postgres.doctor.security import file_findings
 
     if as_sql and as_json:
         raise UsageError("--sql and --json exclude each other", remedy="Choose one; the JSON includes the SQL.")
     given = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
-    with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:
-        diagnosis = diagnose(connection, profile, given)
+    settings = read_settings()
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        diagnosis = diagnose(
+            connection,
+            profile,
+            given,
+            is_embedded=settings.database_url is None,
+            more=file_findings([_key_file()], Path(".env").absolute()),
+        )
     if as_sql:
         typer.echo(diagnosis.file, nl=False)
     elif as_json:
@@ -75,6 +86,11 @@ def doctor(
         _show_rows(diagnosis.rows)
         _show_findings(diagnosis)
         _show_sql(diagnosis)
+
+
+def _key_file() -> Path:
+    """Where the client of the Climate Data Store looks for its key."""
+    return Path(os.environ.get("CDSAPI_RC") or "~/.cdsapirc").expanduser()
 
 
 def _machine_line(diagnosis: "Diagnosis") -> str:

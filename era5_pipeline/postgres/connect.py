@@ -21,7 +21,7 @@ from era5_pipeline.model.errors import (
     UsageError,
 )
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.server_errors import server_errors, translate_error
+from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
 from era5_pipeline.postgres.urls import database_of, normalized, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
@@ -133,11 +133,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
     if _ping(url) == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
-    return ServerUnreachableError(
-        what,
-        remedy="Check that the server is running and that ERA5_DATABASE_URL is right (user, password, database), or "
-        "unset it to use the embedded server.",
-    )
+    return ServerUnreachableError(what, remedy=remedy_of_refusal(message))
 
 
 def require_supported(version: int, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from era5_pipeline.model.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_LOG_IN = "CREATE ROLE name LOGIN IN ROLE era5_loader (or era5_reader); if these do not exist: era5 db init --roles."
 
 
 @contextmanager
@@ -50,7 +53,10 @@ def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:
         case pg.DiskFull():
             return WarehouseError, "Free space on the database server's disk, then run it again."
         case pg.InsufficientPrivilege():
-            return ServerUnsuitableError, "Connect as a user that owns the database, or grant the privilege."
+            return ServerUnsuitableError, (
+                "Connect as a user that owns the database, or grant the privilege: GRANT era5_loader (to read: "
+                "era5_reader) TO this user; era5 db init --roles makes these roles."
+            )
         case pg.ReadOnlySqlTransaction():
             return ServerUnsuitableError, "This server is read-only (a standby?): use the primary's URL."
         case pg.LockNotAvailable() | pg.DeadlockDetected():
@@ -70,3 +76,25 @@ def _is_lost(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return error.sqlstate.startswith(("08", "57P"))
+
+
+def remedy_of_refusal(message: str) -> str:
+    """The remedy for a connection that failed with this message, of the server or of libpq."""
+    if re.search(r'role ".*" does not exist|permission denied for database', message):
+        return f"Check the user in ERA5_DATABASE_URL, or let an administrator of the server run: {_LOG_IN}"
+    if "certificate" in message or "private key file" in message:
+        return (
+            "Check that sslrootcert in ERA5_DATABASE_URL is the file of the authority that signed the server's "
+            "certificate, that the host is the one it names, and, if the server wants one of you, sslcert and sslkey."
+        )
+    if "does not support SSL" in message:
+        return (
+            "Turn TLS on at the server (ssl = on); or, on a network where nobody can listen, set sslmode=prefer in "
+            "ERA5_DATABASE_URL."
+        )
+    if "no encryption" in message and "SSL encryption" not in message:
+        return "The server wants TLS: add sslmode=verify-full and sslrootcert to ERA5_DATABASE_URL."
+    return (
+        "Check that the server is running and that ERA5_DATABASE_URL is right (user, password, database), or unset it "
+        "to use the embedded server."
+    )

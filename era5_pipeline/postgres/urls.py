@@ -10,6 +10,12 @@ from psycopg import conninfo
 from era5_pipeline.model.errors import UsageError
 
 _REMEDY = "It looks like postgresql://user:password@host:5432/database."
+# Without those of TLS, a printed URL would lead to a connection that checks less. They name files, and hold no secret.
+_SHOWN = (
+    *("user", "host", "hostaddr", "port", "service"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"),
+    *("ssl_min_protocol_version", "channel_binding"),
+)
 _ESCAPES = "In a password, write / as %2F, @ as %40, # as %23, ? as %3F, % as %25."
 
 
@@ -35,9 +41,9 @@ def url_parameters(url: str) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """Return the URL with only user, host, port and database; psql and other clients take it as it is."""
+    """Return the URL with only user, host, port, database and how TLS is used; other clients take it as it is."""
     parameters = url_parameters(url)
-    shown = {name: parameters[name] for name in ("user", "host", "hostaddr", "port", "service") if name in parameters}
+    shown = {name: parameters[name] for name in _SHOWN if name in parameters}
     return with_database(conninfo.make_conninfo("", **shown), parameters.get("dbname", ""))
 
 
@@ -78,6 +84,13 @@ def with_database(url: str, database: str) -> str:
         path, rest = "", {"dbname": database} | rest
     query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
     return f"postgresql://{credentials}{place}/{path}" + (f"?{query}" if query else "")
+
+
+def with_user(url: str, user: str) -> str:
+    """Return the URL for another user of the same database, without a password."""
+    parameters = url_parameters(url)
+    parameters.pop("password", None)
+    return with_database(conninfo.make_conninfo("", **parameters | {"user": user}), parameters.get("dbname", ""))
 
 
 def database_of(url: str) -> str:

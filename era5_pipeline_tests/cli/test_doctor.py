@@ -6,17 +6,19 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from era5_pipeline.postgres.doctor.advice import PROFILES
-from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment, in_terminal
+from era5_pipeline_tests.commands import ERA5, Home, InProcess, assert_explained, environment, in_terminal, new_home
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.servers import Host
@@ -27,6 +29,12 @@ STATEMENT = re.compile(r"ALTER SYSTEM (SET [\w.]+ = '[^']*'|RESET [\w.]+);|SELEC
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
     return InProcess(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        yield home
 
 
 @pytest.fixture
@@ -163,6 +171,37 @@ def test_user_without_privileges_gets_a_diagnosis(here: InProcess, warehouse: Wa
         found = here.run("doctor", "--memory", "4000", "--json").json()
     assert {row["name"]: row["verdict"] for row in found["settings"]}["effective_cache_size"] == "change"
     assert any(f"the user {role} may not change" in finding["text"] for finding in found["findings"])
+
+
+def test_risks_are_warnings_in_text_and_json(
+    here: InProcess, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are private
+        folder = Path(name)
+        folder.chmod(0o755)
+        monkeypatch.chdir(folder)
+        for file, text in ((".cdsapirc", "key: 123\n"), (".env", f"ERA5_DATABASE_URL={database_url}&password=x\n")):
+            (folder / file).write_text(text, encoding="utf-8")
+            (folder / file).chmod(0o644)
+        here.set(CDSAPI_RC=str(folder / ".cdsapirc"))
+        printed = words(here.run("doctor").out)
+        for text in (
+            "warning: the user postgres of ERA5_DATABASE_URL is a superuser",
+            "Run era5 db init --roles once with this URL",
+            f"every user of this machine can read {folder}/.cdsapirc, which holds the key",
+            f"every user of this machine can read {folder}/.env, which holds secrets (ERA5_DATABASE_URL) "
+            f"Run: chmod go-rwx {folder}/.env",
+        ):
+            assert text in printed
+        found = here.run("doctor", "--json").json()["findings"]
+    assert [finding["severity"] for finding in found[:3]] == ["warning"] * 3
+    assert "superuser" in found[0]["text"]
+
+
+def test_the_embedded_server_gets_no_warning_about_its_user(home: Home) -> None:
+    home.run("db", "init")
+    texts = [finding["text"] for finding in home.run("doctor", "--json").json()["findings"]]
+    assert not any("superuser" in text for text in texts)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces")

@@ -16,8 +16,9 @@ from era5_pipeline.postgres.doctor.comparison import (
     compare,
     undo_statements,
 )
-from era5_pipeline.postgres.doctor.findings import Finding, list_findings
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings, warnings_first
 from era5_pipeline.postgres.doctor.machine import Machine, is_session_here, log_folder
+from era5_pipeline.postgres.doctor.security import security_findings
 from era5_pipeline.postgres.doctor.server_facts import read_server_facts
 
 if TYPE_CHECKING:
@@ -137,8 +138,17 @@ class Diagnosis:
         }
 
 
-def diagnose(connection: psycopg.Connection[Any], profile: Profile, given: Machine = _UNKNOWN) -> Diagnosis:
+def diagnose(
+    connection: psycopg.Connection[Any],
+    profile: Profile,
+    given: Machine = _UNKNOWN,
+    *,
+    is_embedded: bool = False,
+    more: Iterable[Finding] = (),
+) -> Diagnosis:
     """Diagnose the connected server for the profile; the `given` facts of its machine override measured ones.
+
+    The diagnosis includes the findings `more`, which are not the server's.
 
     Raises:
         TransientError, WarehouseError: if the server does not answer.
@@ -156,7 +166,9 @@ def diagnose(connection: psycopg.Connection[Any], profile: Profile, given: Machi
         machine=machine,
         origins=origins,
         rows=rows,
-        findings=list_findings(facts, every, profile),
+        findings=warnings_first(
+            [*security_findings(facts, is_embedded=is_embedded), *more, *list_findings(facts, every, profile)]
+        ),
         statements=change_statements(rows, connection),
         undo=undo_statements(rows, connection),
     )

@@ -48,6 +48,11 @@ def list_findings(facts: ServerFacts, rows: Sequence[ComparedSetting], profile: 
         *_timescaledb(facts),
         *_bulk_would_add(rows, profile),
     )
+    return warnings_first(found)
+
+
+def warnings_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings by severity, otherwise leaving their order."""
     return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
 
 

@@ -62,6 +62,7 @@ class OwnSession:
     user: str
     database: str
     client_port: int | None
+    is_superuser: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class ServerFacts:
 
     `settings` are the requested ones that exist; `pending_restart` are of all settings. `preloaded` are the libraries
     in shared_preload_libraries. `data_folder` and `preloaded` are None if hidden from this user.
+    `timescaledb_version` is that of the extension in this database or, without it, the one that would be created.
     """
 
     server: Server
@@ -85,6 +87,8 @@ class ServerFacts:
     replicas: int
     slots: tuple[str, ...]
     alter_system_allowed: bool
+    timescaledb_version: str | None = None
+    timescaledb_license: str | None = None
 
 
 def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
@@ -102,7 +106,9 @@ def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str
         row = _read_row(connection)
         return ServerFacts(
             server=server,
-            session=OwnSession(row["pid"], row["session_user"], row["database"], row["client_port"]),
+            session=OwnSession(
+                row["pid"], row["session_user"], row["database"], row["client_port"], row["is_superuser"]
+            ),
             settings=_settings(connection, names),
             pending_restart=tuple(row["pending"]),
             checkpoints=_checkpoints(connection, server),
@@ -114,6 +120,8 @@ def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str
             replicas=row["replicas"],
             slots=tuple(row["slots"]),
             alter_system_allowed=row["allowed"],
+            timescaledb_version=row["timescaledb_version"],
+            timescaledb_license=row["timescaledb_license"],
         )
 
 
@@ -124,12 +132,16 @@ def _read_row(connection: psycopg.Connection[Any]) -> dict[str, Any]:
             """
             SELECT pg_backend_pid() AS pid, session_user::text AS session_user, current_database()::text AS database,
                 CASE WHEN inet_server_addr() IS NOT NULL THEN inet_client_port() END AS client_port,
+                coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = session_user), false) AS is_superuser,
                 (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_folder,
                 (SELECT ARRAY(SELECT trim(both ' "' from part) FROM unnest(string_to_array(setting, ',')) part
                         WHERE trim(part) <> '')
                     FROM pg_settings WHERE name = 'shared_preload_libraries') AS preloaded,
                 EXISTS (SELECT FROM pg_available_extensions WHERE name = 'timescaledb') AS offered,
                 EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%') AS timescaledb,
+                (SELECT coalesce(installed_version, default_version) FROM pg_available_extensions
+                    WHERE name = 'timescaledb') AS timescaledb_version,
+                current_setting('timescaledb.license', true) AS timescaledb_license,
                 ARRAY(SELECT name FROM pg_settings WHERE pending_restart ORDER BY name) AS pending,
                 pg_is_in_recovery() AS standby,
                 (SELECT count(*) FROM pg_stat_replication) AS replicas,

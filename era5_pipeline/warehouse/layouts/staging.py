@@ -122,14 +122,29 @@ def _like_weather() -> sql.Composable:
 def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, span: LocationSpan) -> None:
     # In a transaction of its own: LIKE locks weather until the transaction ends. Replacing another month would wait for
     # that lock, and all readers behind it.
-    connection.execute(
-        sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
-            sql.Identifier(_SCHEMA, name),
-            _like_weather(),
-            sql.Identifier(f"{name}_{_BOUNDS}"),
-            sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
+    with connection.transaction():
+        connection.execute(
+            sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
+                sql.Identifier(_SCHEMA, name),
+                _like_weather(),
+                sql.Identifier(f"{name}_{_BOUNDS}"),
+                sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
+            )
         )
-    )
+        _give_to_owner_of_weather(connection, sql.Identifier(_SCHEMA, name))
+
+
+def _give_to_owner_of_weather(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+    """Give the table to the role that owns `weather`, of which this user is a member.
+
+    If it stayed this user's, no other member could replace or drop the month.
+    """
+    row = connection.execute(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class "
+        "WHERE oid = 'weather'::regclass AND pg_get_userbyid(relowner) <> current_user"
+    ).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(table, sql.Identifier(row[0])))
 
 
 def _span_where(span: LocationSpan) -> Iterable[sql.Composable]:
@@ -175,6 +190,7 @@ def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
         )
+        _give_to_owner_of_weather(connection, whole)
         create_location_index(connection, whole)
         for name, span in spans.items():
             _add_missing_columns(connection, sql.Identifier(_SCHEMA, name))

@@ -1,0 +1,252 @@
+"""Database roles for those who own, load and read the warehouse: groups, to be granted to the roles that log in.
+
+Here: creating the roles, giving them their objects and privileges, and the statements that come next. Not here: roles
+that log in, or passwords: those are the administrator's. `sql/roles.sql` has the privileges.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from psycopg import sql
+
+from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    import psycopg
+
+DEFAULT_PREFIX = "era5"
+# Of the roles that log in as readers. PostgreSQL takes such settings from these only, not from a group.
+READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "5min"}
+
+_SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
+# The table's new owner needs a lock that readers wait for.
+_LOCK_MS = 5000
+_NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The names of the three roles; they are those of the whole server, for all of its databases."""
+
+    owner: str
+    loader: str
+    reader: str
+
+    @classmethod
+    def named(cls, prefix: str = DEFAULT_PREFIX) -> Roles:
+        """The roles whose names begin with the prefix."""
+        return cls(f"{prefix}_owner", f"{prefix}_loader", f"{prefix}_reader")
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """All three."""
+        return self.owner, self.loader, self.reader
+
+    @property
+    def identifiers(self) -> dict[str, sql.Identifier]:
+        """For statements: the quoted names by role."""
+        return {name: sql.Identifier(getattr(self, name)) for name in ("owner", "loader", "reader")}
+
+
+def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) -> None:
+    """Raise, before anything is changed, if this user cannot create the roles that are missing, or must not use one.
+
+    Raises:
+        ServerUnsuitableError: if it may not create roles; or if a role of such a name has rights of an administrator.
+    """
+    with server_errors("looking at the server's roles"):
+        mighty = connection.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) "
+            "AND (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)",
+            (list(roles.names),),
+        ).fetchone()
+        user, may_create = connection.execute(
+            "SELECT current_user::text, rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+        ).fetchone() or ("?", False)
+    if mighty is not None:
+        raise ServerUnsuitableError(
+            f"the role {mighty[0]} exists, and is a superuser or may create roles, databases or replicas",
+            remedy=f"Choose other names: era5 db init --roles --role-prefix NAME. {_NOTHING_CHANGED}",
+        )
+    missing = [name for name in roles.names if name not in _existing(connection, roles)]
+    if missing and not may_create:
+        names = ", ".join(missing)
+        raise ServerUnsuitableError(
+            f"the user {user} may not create roles: {names}",
+            remedy="Run era5 db init --roles with the URL of an administrator, who has CREATEROLE and owns the tables. "
+            f"{_NOTHING_CHANGED}",
+        )
+
+
+def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str, ...]:
+    """Create the roles that are missing, and give each its objects and privileges; return those that were created.
+
+    The tables exist already. All is done in one transaction; a second call changes nothing.
+
+    Raises:
+        ServerUnsuitableError: if a privilege is missing: nothing was changed.
+        MonthLockedError: if another session uses the table.
+    """
+    require_may_create_roles(connection, roles)
+    with server_errors("creating roles", afterwards=_NOTHING_CHANGED), connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
+        created = tuple(name for name in roles.names if name not in _existing(connection, roles))
+        for name in created:
+            connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(name)))
+        _grant_role(connection, roles.loader, roles.owner)
+        _join(connection, roles.owner)
+        _own_tables(connection, roles)
+        connection.execute(
+            sql.SQL(read_sql("roles")).format(
+                database=sql.Identifier(connection.info.dbname),
+                schema=sql.Identifier(_schema_of_weather(connection)),
+                **roles.identifiers,
+            )
+        )
+        _limit_readers(connection, roles)
+    return created
+
+
+def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
+    """Give the loader all tables of the connected database: Dagster's own, where loads are recorded as runs.
+
+    Raises:
+        ServerUnsuitableError: if a privilege is missing: nothing was changed in this database.
+    """
+    with server_errors(f"giving {connection.info.dbname} to {roles.loader}"), connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
+        connection.execute(
+            sql.SQL("GRANT CONNECT ON DATABASE {} TO {}; GRANT USAGE, CREATE ON SCHEMA public TO {}").format(
+                sql.Identifier(connection.info.dbname), *[sql.Identifier(roles.loader)] * 2
+            )
+        )
+        _own(connection, roles.loader, "c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v')")
+
+
+def next_statements(roles: Roles, database: str) -> tuple[str, ...]:
+    """The statements, for psql, that make a role that loads and one that reads, and ask for their passwords."""
+    return (
+        f"CREATE ROLE my_loader LOGIN IN ROLE {_quoted(roles.loader)};",
+        r"\password my_loader",
+        f"CREATE ROLE my_reader LOGIN IN ROLE {_quoted(roles.reader)};",
+        *(
+            f"ALTER ROLE my_reader IN DATABASE {_quoted(database)} SET {name} = '{value}';"
+            for name, value in READER_SETTINGS.items()
+        ),
+        r"\password my_reader",
+    )
+
+
+def _quoted(name: str) -> str:
+    """The name as a person would write it: in quotes only where these are needed."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.Identifier(name).as_string()
+
+
+def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
+    rows = connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (list(roles.names),)).fetchall()
+    return {name for (name,) in rows}
+
+
+def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+    row = connection.execute(
+        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
+    ).fetchone()
+    return str(row[0]) if row else "public"
+
+
+def _grant_role(connection: psycopg.Connection[Any], role: str, member: str) -> None:
+    if connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (member, role)).fetchone() != (True,):
+        connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(member)))
+
+
+def _join(connection: psycopg.Connection[Any], role: str) -> None:
+    """Make this user a member of the role: only that may give objects to it. A superuser may anyway."""
+    right = "SET" if connection.info.server_version >= _SET_VERSION else "MEMBER"
+    if connection.execute("SELECT pg_has_role(%s, %s)", (role, right)).fetchone() != (True,):
+        connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))
+
+
+def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
+    schema = sql.Identifier(_schema_of_weather(connection))
+    owner, loader = sql.Identifier(roles.owner), sql.Identifier(roles.loader)
+    database = connection.info.dbname
+    connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(sql.Identifier(database), owner))
+    if _owner_of(connection, "SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'") != roles.owner:
+        connection.execute(sql.SQL("ALTER SCHEMA era5 OWNER TO {}").format(owner))
+    connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
+    # A table's new owner must be allowed to create one there. Loads that were killed left staging tables in era5.
+    creates = sql.SQL("CREATE ON SCHEMA era5, {}").format(schema)
+    connection.execute(sql.SQL("GRANT {} TO {}").format(creates, loader))
+    _own(
+        connection,
+        roles.loader,
+        "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather')) OR "
+        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname ~ '^weather_'",
+    )
+    _own(
+        connection,
+        roles.owner,
+        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^weather_'",
+    )
+    for (function,) in connection.execute(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'era5'::regnamespace AND proowner::regrole "
+        "<> to_regrole(quote_ident(%s))",
+        (roles.owner,),
+    ).fetchall():
+        connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
+    if not _is_partitioned(connection):
+        # A hypertable's chunks are created by TimescaleDB.
+        connection.execute(sql.SQL("REVOKE {} FROM {}").format(creates, loader))
+
+
+def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str | None:
+    row = connection.execute(sql.SQL("SELECT pg_get_userbyid(({}))").format(sql.SQL(query))).fetchone()
+    return None if row is None else row[0]
+
+
+def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralString) -> None:
+    """Give the relations for which the condition holds to the role, unless it owns them."""
+    # A hypertable gives its chunks to its new owner itself; their order does not matter then.
+    rows = connection.execute(
+        sql.SQL(
+            "SELECT n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE ({}) AND pg_get_userbyid(c.relowner) <> %s AND c.relkind IN ('r', 'p', 'v') ORDER BY c.oid"
+        ).format(sql.SQL(condition)),
+        (role,),
+    ).fetchall()
+    for schema, name, kind in rows:
+        what = sql.SQL("VIEW" if kind == "v" else "TABLE")
+        connection.execute(
+            sql.SQL("ALTER {} {} OWNER TO {}").format(what, sql.Identifier(schema, name), sql.Identifier(role))
+        )
+
+
+def _is_partitioned(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute("SELECT relkind FROM pg_class WHERE oid = 'weather'::regclass").fetchone()
+    return row == ("p",)
+
+
+def _limit_readers(connection: psycopg.Connection[Any], roles: Roles) -> None:
+    """Give the roles that log in as readers their settings for this database, where they have none of their own."""
+    database = connection.info.dbname
+    rows = connection.execute(
+        "SELECT m.rolname, s.setconfig FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member AND m.rolcanlogin "
+        "LEFT JOIN pg_db_role_setting s ON s.setrole = m.oid "
+        "AND s.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "WHERE a.roleid = to_regrole(quote_ident(%s)) AND m.rolname <> current_user AND NOT m.rolsuper",
+        (roles.reader,),
+    ).fetchall()
+    for role, settings in rows:
+        has = {setting.partition("=")[0] for setting in settings or ()}
+        for name, value in READER_SETTINGS.items():
+            if name not in has:
+                connection.execute(
+                    sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+                        sql.Identifier(role), sql.Identifier(database), sql.Identifier(name), sql.Literal(value)
+                    )
+                )

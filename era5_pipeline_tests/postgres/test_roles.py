@@ -1,0 +1,371 @@
+"""The roles of `era5 db init --roles`: what their members can do on each layout, and what they cannot."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from psycopg import sql
+
+from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements
+from era5_pipeline.postgres.urls import database_of, with_database, with_user
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
+from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.warehouse.loads import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.servers import Host
+
+PREFIX = f"e5t{os.getpid()}"
+ROLES = Roles.named(PREFIX)
+# Of the database that a whole module of tests shares: roles are the server's.
+SHARED = Roles.named(f"{PREFIX}_shared")
+LOGINS = {"alice": "loader", "bob": "loader", "ann": "reader"}
+SMALL = ("--source", "sample", "--area", "-6/106/-6.5/106.5")
+MEMBERS = sql.SQL("SELECT roleid::regrole::text, member::regrole::text FROM pg_auth_members ORDER BY 1, 2")
+
+
+def login(name: str, roles: Roles = ROLES) -> str:
+    return f"{roles.owner.removesuffix('_owner')}_{name}"
+
+
+def create_logins(roles: Roles) -> list[str]:
+    return [f"CREATE ROLE {login(name, roles)} LOGIN IN ROLE {getattr(roles, role)}" for name, role in LOGINS.items()]
+
+
+def run(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def server_without_our_roles(server_url: str, roles: Roles = ROLES) -> Iterator[None]:
+    """Drop the roles and their logins afterwards; the databases that they own something in are gone by then."""
+    try:
+        yield
+    finally:
+        for name in (*(login(name, roles) for name in LOGINS), *roles.names):
+            run(server_url, f"DROP ROLE IF EXISTS {name}")
+
+
+@dataclass(frozen=True)
+class RoledWarehouse:
+    """A warehouse whose roles were made by the command, with logins for them."""
+
+    url: str
+    here: InProcess
+
+    def as_user(self, name: str) -> str:
+        return with_user(self.url, login(name))
+
+    def era5(self, name: str, *arguments: str, code: int = 0) -> Any:
+        self.here.set(ERA5_DATABASE_URL=self.as_user(name))
+        return self.here.run(*arguments, code=code)
+
+    def init(self) -> str:
+        self.here.set(ERA5_DATABASE_URL=self.url)
+        return self.here.run("db", "init", "--roles", "--role-prefix", PREFIX).out
+
+
+@pytest.fixture
+def roled(
+    host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[RoledWarehouse]:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    with server_without_our_roles(host_url), fresh_database(host_url) as url:
+        made = RoledWarehouse(url, here)
+        try:
+            assert f"{ROLES.loader}: created\n" in made.init()
+            run(url, *create_logins(ROLES))
+            made.init()
+            yield made
+        finally:
+            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+
+
+def catalogue(url: str) -> list[Any]:
+    """What of a database the roles change: owners, privileges, members and settings."""
+    queries = (
+        "SELECT oid::regclass::text, relowner::regrole::text, relacl::text FROM pg_class WHERE relnamespace IN "
+        "(SELECT oid FROM pg_namespace WHERE nspname IN ('public', 'era5')) ORDER BY 1",
+        "SELECT nspname, nspowner::regrole::text, nspacl::text FROM pg_namespace ORDER BY 1",
+        "SELECT oid::regprocedure::text, proowner::regrole::text, proacl::text FROM pg_proc "
+        "WHERE pronamespace = to_regnamespace('era5') ORDER BY 1",
+        "SELECT datacl::text FROM pg_database WHERE datname = current_database()",
+        "SELECT setrole::regrole::text, setconfig FROM pg_db_role_setting "
+        "WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY 1",
+        "SELECT rolname, rolsuper, rolcanlogin, rolconfig FROM pg_roles ORDER BY 1",
+    )
+    with psycopg.connect(url) as connection:
+        found = [connection.execute(query.encode()).fetchall() for query in queries]
+        return [*found, connection.execute(MEMBERS).fetchall()]
+
+
+def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWarehouse) -> None:
+    loaded = roled.era5("alice", "load", "--from", "2023-01", "--to", "2023-02", *SMALL)
+    assert loaded.out.count(" loaded ") == 2
+    assert "2 months" in roled.era5("ann", "status").out
+    # Another loader: the whole month again, more places, and another variable, whose column is missing.
+    assert "replaced 6,696 rows" in roled.era5("bob", "load", "--from", "2023-01", *SMALL, "--force").out
+    more = roled.era5("bob", "load", "--from", "2023-01", "--source", "sample", "--area", "-7/106/-7.5/106.5")
+    assert "kept 9 other places" in more.out
+    roled.era5("alice", "load", "--from", "2023-02", *SMALL, "--variables", "default,d2m")
+    assert ask(roled.url, "SELECT count(dewpoint_2m) FROM weather") == 6048
+    assert {entry["month"]: entry["rows"] for entry in roled.era5("bob", "status", "--json").json()} == {
+        "2023-01": 13_392,
+        "2023-02": 6048,
+    }
+    # The new column and the month that was exchanged are the reader's, too.
+    assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m) FROM weather") == 6048
+    series = roled.era5("ann", "series", "--lat", "-6", "--lon", "106", "--from", "2023-01", "--to", "2023-02")
+    assert "2023-01" in series.out
+    for arguments in (("--area", "-7/106/-7.5/106.5"), ()):
+        roled.era5("bob", "drop", "--from", "2023-01", "--yes", *arguments)
+    assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather") == 6048
+    assert ask(roled.as_user("ann"), "SELECT string_agg(month::text, '') FROM era5.month") == "2023-02-01"
+    # Whatever login created them: all parts of the table are the group's.
+    owners = "SELECT string_agg(DISTINCT pg_get_userbyid(c.relowner), ' ') FROM pg_inherits JOIN pg_class c ON "
+    assert ask(roled.url, owners + "c.oid = inhrelid WHERE inhparent = 'weather'::regclass") == ROLES.loader
+    before = catalogue(roled.url)
+    assert f"{ROLES.loader}: was there\n" in roled.init()
+    assert catalogue(roled.url) == before
+
+
+def test_workers_of_a_loader_share_a_month(roled: RoledWarehouse) -> None:
+    for name in ("alice", "bob"):
+        roled.era5(name, "load", "--from", "2023-01", *SMALL, "--workers", "2", "--force")
+    assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather") == 6696
+
+
+def test_months_that_a_superuser_loaded_are_the_loaders_too(
+    host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with server_without_our_roles(host_url), fresh_database(host_url) as url:
+        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made.here.set(ERA5_DATABASE_URL=url)
+        try:
+            made.here.run("load", "--from", "2023-01", "--to", "2023-02", *SMALL, "--workers", "2")
+            made.init()
+            run(url, *create_logins(ROLES))
+            assert "replaced 6,696 rows" in made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force").out
+            made.era5("bob", "drop", "--from", "2023-02", "--yes")
+            # A superuser loads on, and the month is still the loader's.
+            made.here.set(ERA5_DATABASE_URL=url)
+            made.here.run("load", "--from", "2023-01", *SMALL, "--force")
+            made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force")
+            assert ask(made.as_user("ann"), "SELECT count(*) FROM weather") == 6696
+        finally:
+            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def quiet(host_url: str) -> Iterator[str]:
+    """The URL of a database with roles and logins, that no test changes."""
+    with server_without_our_roles(host_url, SHARED), fresh_database(host_url) as url:
+        with Warehouse(url).connect() as connection:
+            ensure_schema(connection)
+            ensure_roles(connection, SHARED)
+            connection.execute("; ".join(create_logins(SHARED)).encode())
+            ensure_roles(connection, SHARED)
+            connection.execute("CREATE SCHEMA private; CREATE TABLE private.salary (amount int)")
+        yield url
+
+
+@pytest.mark.parametrize("name", ["alice", "ann"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM private.salary",
+        "CREATE TABLE private.mine (i int)",
+        "CREATE DATABASE mine",
+        "CREATE ROLE mine",
+        "CREATE SCHEMA mine",
+        "COPY weather (time) FROM PROGRAM 'echo'",
+        "COPY weather (time) FROM '/etc/passwd'",
+        "ALTER SYSTEM SET fsync = off",
+        "SELECT * FROM pg_authid",
+        "SELECT pg_read_file('/etc/passwd')",
+        "DROP TABLE era5.ledger",
+        "TRUNCATE era5.ledger",
+        "ALTER TABLE era5.ledger ADD COLUMN mine int",
+        "DELETE FROM era5.load_attempt",
+        "CREATE OR REPLACE FUNCTION era5.at(double precision, double precision) RETURNS int LANGUAGE sql RETURN 1",
+        "DROP SCHEMA era5 CASCADE",
+        f"SET ROLE {SHARED.owner}",
+        f"GRANT {SHARED.owner} TO CURRENT_USER",
+    ],
+)
+def test_what_neither_loader_nor_reader_can_do(quiet: str, name: str, statement: str) -> None:
+    with psycopg.connect(with_user(quiet, login(name, SHARED)), autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        with pytest.raises((pg.InsufficientPrivilege, pg.DependentObjectsStillExist)):
+            connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO weather (time) VALUES (now())",
+        "DELETE FROM weather",
+        "TRUNCATE weather",
+        "DROP TABLE weather",
+        "ALTER TABLE weather ADD COLUMN mine int",
+        "UPDATE era5.ledger SET rows = 0",
+        "CREATE TABLE public.mine (i int)",
+        "CREATE TABLE era5.mine (i int)",
+    ],
+)
+def test_what_a_reader_cannot_do(quiet: str, statement: str) -> None:
+    with psycopg.connect(with_user(quiet, login("ann", SHARED))) as connection:
+        with pytest.raises(pg.ReadOnlySqlTransaction):
+            connection.execute("CREATE TABLE mine (i int)")
+        connection.rollback()
+        connection.execute("SET TRANSACTION READ WRITE")
+        with pytest.raises(pg.InsufficientPrivilege):
+            connection.execute(statement.encode())
+
+
+def test_only_loaders_of_partitions_create_tables(quiet: str, host: Host) -> None:
+    with psycopg.connect(with_user(quiet, login("alice", SHARED))) as connection:
+        row = connection.execute(
+            "SELECT has_schema_privilege('public', 'CREATE'), has_schema_privilege('era5', 'CREATE')"
+        ).fetchone()
+    assert row == ((True, True) if host.layout == "partitions" else (False, False))
+
+
+def test_a_reader_has_functions_and_a_time_limit(quiet: str) -> None:
+    with psycopg.connect(with_user(quiet, login("ann", SHARED))) as connection:
+        assert connection.execute("SELECT era5.at(-6, 106)").fetchone() == (484984,)
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("5min",)
+        connection.execute("SELECT count(*) FROM era5.month, era5.ledger, era5.load_attempt")
+    # The administrator's own choice stays.
+    run(quiet, f"ALTER ROLE {login('ann', SHARED)} IN DATABASE {database_of(quiet)} SET statement_timeout = '100ms'")
+    with Warehouse(quiet).connect() as connection:
+        ensure_roles(connection, SHARED)
+    try:
+        with psycopg.connect(with_user(quiet, login("ann", SHARED))) as connection, pytest.raises(pg.QueryCanceled):
+            connection.execute("SELECT pg_sleep(60)")
+    finally:
+        run(quiet, f"ALTER ROLE {login('ann', SHARED)} IN DATABASE {database_of(quiet)} SET statement_timeout = '5min'")
+
+
+def test_the_next_statements_are_valid_and_those_of_the_documentation(server_url: str) -> None:
+    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("\n## Roles\n")[2]
+    assert tuple(documented.partition("```sql\n")[2].partition("```")[0].splitlines()) == next_statements(
+        Roles.named(), "era5"
+    )
+    odd = Roles.named(f"{PREFIX} Odd")
+    names = [f"{PREFIX}_my_loader", f"{PREFIX}_my_reader"]
+    try:
+        with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
+            ensure_schema(connection)
+            ensure_roles(connection, odd)
+            for statement in next_statements(odd, database_of(url)):
+                assert "PASSWORD" not in statement
+                if not statement.startswith("\\password "):
+                    connection.execute(statement.replace("my_", f"{PREFIX}_my_").encode())
+            before = catalogue(url)
+            ensure_roles(connection, odd)
+            assert catalogue(url) == before
+            with psycopg.connect(with_user(url, names[1])) as reader:
+                assert reader.execute("SHOW statement_timeout").fetchone() == ("5min",)
+                assert reader.execute("SELECT count(*) FROM weather").fetchone() == (0,)
+    finally:
+        for name in (*names, *odd.names):
+            run(server_url, f'DROP ROLE IF EXISTS "{name}"')
+
+
+def test_an_administrator_without_superuser_makes_the_roles_of_its_own_database(host_url: str, host: Host) -> None:
+    """As on a managed server: CREATEROLE, and the owner of the database."""
+    with server_without_our_roles(host_url), fresh_role(host_url, "CREATEROLE") as admin:
+        with fresh_database(host_url) as url:
+            run(url, f"ALTER DATABASE {database_of(url)} OWNER TO {admin}")
+            if host.timescaledb is not None:
+                run(url, "CREATE EXTENSION timescaledb")
+            with Warehouse(with_user(url, admin)).connect() as connection:
+                ensure_schema(connection)
+                assert ensure_roles(connection, ROLES) == ROLES.names
+                before = catalogue(url)
+                assert ensure_roles(connection, ROLES) == ()
+            assert catalogue(url) == before
+            assert ask(url, "SELECT relowner::regrole::text FROM pg_class WHERE relname = 'weather'") == ROLES.loader
+        run(host_url, f"DROP ROLE {ROLES.owner}, {ROLES.loader}, {ROLES.reader}")
+
+
+def test_a_user_who_may_not_create_roles_changes_nothing(
+    server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    with fresh_role(server_url) as user, fresh_database(server_url) as url:
+        run(url, f"ALTER DATABASE {database_of(url)} OWNER TO {user}")
+        here.set(ERA5_DATABASE_URL=with_user(url, user))
+        before = catalogue(url)
+        printed = here.run("db", "init", "--roles", "--role-prefix", PREFIX, code=5)
+        assert_explained(printed, f"the user {user} may not create roles", "URL of an administrator")
+        assert printed.out == ""
+        assert catalogue(url) == before
+
+
+def test_tables_of_somebody_else_are_left_alone(server_url: str) -> None:
+    """CREATEROLE does not make one the owner of the tables: all of it is undone."""
+    with fresh_database(server_url) as url, fresh_role(url, "CREATEROLE") as admin:
+        with Warehouse(url).connect() as connection:
+            ensure_schema(connection)
+        before = catalogue(url)
+        with (
+            Warehouse(with_user(url, admin)).connect() as connection,
+            pytest.raises(ServerUnsuitableError, match=r"creating roles: .*\n.*No role was created"),
+        ):
+            ensure_roles(connection, ROLES)
+        assert catalogue(url) == before
+
+
+def test_a_role_that_may_do_more_is_not_used(server_url: str) -> None:
+    with (
+        fresh_database(server_url) as url,
+        fresh_role(server_url, "SUPERUSER", name=ROLES.reader),
+        Warehouse(url).connect() as connection,
+        pytest.raises(ServerUnsuitableError, match=f"{ROLES.reader} exists, and is a superuser") as refused,
+    ):
+        ensure_roles(connection, ROLES)
+    assert "--role-prefix" in refused.value.remedy
+
+
+def test_a_table_in_use_changes_nothing(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("era5_pipeline.postgres.roles._LOCK_MS", 50)
+    with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
+        ensure_schema(connection)
+        before = catalogue(url)
+        with psycopg.connect(url) as reader:
+            reader.execute("SELECT count(*) FROM weather")
+            with pytest.raises(MonthLockedError, match=r"creating roles"):
+                ensure_roles(connection, ROLES)
+        assert catalogue(url) == before
+
+
+def test_a_user_without_the_roles_is_told(
+    server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    with fresh_database(server_url) as url, fresh_role(server_url) as user:
+        with Warehouse(url).connect() as connection:
+            ensure_schema(connection)
+        here.set(ERA5_DATABASE_URL=with_user(url, "e5_nobody"))
+        printed = here.run("status", code=5)
+        assert_explained(printed, 'role "e5_nobody" does not exist', "era5 db init --roles")
+        here.set(ERA5_DATABASE_URL=with_user(url, user))
+        assert_explained(here.run("status", code=5), "permission denied", "era5 db init --roles makes these roles")
+        other = with_database(url, "postgres")
+        assert ask(other, "SELECT count(*) FROM pg_roles WHERE rolname = 'e5_nobody'") == 0

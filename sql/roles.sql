@@ -1,0 +1,16 @@
+-- What the roles of `era5 db init --roles` may do, besides what owning gives them; every statement can run again.
+-- {owner} owns the schema era5, {loader} the table weather: PostgreSQL lets only a table's owner attach and drop
+-- partitions, add columns, vacuum and compress.
+
+GRANT CONNECT ON DATABASE {database} TO {owner}, {loader}, {reader};
+
+GRANT USAGE ON SCHEMA era5, {schema} TO {loader}, {reader};
+
+-- The rows of a load are written with its row of the ledger.
+GRANT SELECT, INSERT, UPDATE, DELETE ON era5.ledger TO {loader};
+GRANT SELECT, INSERT, UPDATE ON era5.load_attempt TO {loader};
+GRANT SELECT ON era5.month TO {loader};
+
+-- Partitions and chunks are read through the table: new ones need no grant.
+GRANT SELECT ON weather, era5.ledger, era5.load_attempt, era5.month TO {reader};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA era5 TO {loader}, {reader};
