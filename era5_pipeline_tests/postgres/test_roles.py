@@ -203,15 +203,16 @@ def quiet(host_url: str) -> Iterator[str]:
         "DELETE FROM era5.load_attempt",
         "CREATE OR REPLACE FUNCTION era5.at(double precision, double precision) RETURNS int LANGUAGE sql RETURN 1",
         "DROP SCHEMA era5 CASCADE",
-        f"SET ROLE {SHARED.owner}",
-        f"GRANT {SHARED.owner} TO CURRENT_USER",
+        # Named below: a name with the process's number would be another one in each worker of the test run.
+        "SET ROLE {owner}",
+        "GRANT {owner} TO CURRENT_USER",
     ],
 )
 def test_what_neither_loader_nor_reader_can_do(quiet: str, name: str, statement: str) -> None:
     with psycopg.connect(with_user(quiet, login(name, SHARED)), autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
         with pytest.raises((pg.InsufficientPrivilege, pg.DependentObjectsStillExist)):
-            connection.execute(statement.encode())
+            connection.execute(statement.replace("{owner}", SHARED.owner).encode())
 
 
 @pytest.mark.parametrize(
