@@ -108,7 +108,7 @@ def take_a_month(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
     def run(url: str, flat_format: str = "parquet", doing: str = "all") -> dict[str, Any]:
         command = [sys.executable, str(script), str(tmp_path / "home"), url, flat_format, doing, str(copied)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found

@@ -26,7 +26,7 @@ PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder))
-    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True, timeout=300)
+    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True, timeout=600)
     (built,) = folder.glob("era5_pipeline-*.whl")
     return built
 
@@ -35,14 +35,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of a new environment with the wheel; the project's folder is not on its path."""
     folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=400)
     places = {"base": str(folder), "platbase": str(folder)}
     # Lines of a .pth file are not searched for .pth files of their own, such as that of the editable install.
     (Path(sysconfig.get_path("purelib", "venv", places)) / "dependencies.pth").write_text(
         sysconfig.get_path("purelib") + "\n"
     )
     options = ("--no-deps", "--no-index", str(wheel))
-    subprocess.run([*PIP, "--python", str(folder), "install", *options], check=True, timeout=120)
+    subprocess.run([*PIP, "--python", str(folder), "install", *options], check=True, timeout=400)
     return folder / "bin"
 
 
@@ -51,7 +51,7 @@ def run(home: Home, *command: str | Path) -> str:
     kept = environment(home.path / ".era5")
     kept.pop("PYTHONPATH", None)
     done = subprocess.run(
-        list(map(str, command)), cwd=home.path, env=kept, capture_output=True, text=True, timeout=240, check=False
+        list(map(str, command)), cwd=home.path, env=kept, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done
     return done.stdout
