@@ -194,10 +194,12 @@ def test_a_process_that_exits_before_it_is_ready_is_an_error(playground: Playgro
 
 
 def test_a_process_that_exits_later_is_an_error(playground: Playground) -> None:
-    ready: list[bool] = []
+    # Not after a time: on a busy machine the others may take longer to start.
+    told = playground.events_file.with_suffix(".told")
+    dies_when_told = DIES_LATER.replace("time.sleep(0.3)", f"while not os.path.exists({str(told)!r}): time.sleep(0.02)")
     with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
-        playground.run(GOOD, DIES_LATER, GOOD, on_ready=lambda: ready.append(True))
-    assert ready == [True]
+        playground.run(GOOD, dies_when_told, GOOD, on_ready=told.touch)
+    assert told.exists()
     assert "bye" in failed.value.message
     assert sorted(playground.names("ends")) == ["a", "c"]
 
