@@ -33,7 +33,7 @@ psutil: Any = _psutil  # it comes without types
 BIN = Path(sys.executable).parent
 ERA5 = str(BIN / "era5")
 ROOT = Path(__file__).parents[1]
-_SECONDS = 120.0
+_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
