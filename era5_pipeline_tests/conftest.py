@@ -25,6 +25,10 @@ SLOW_MODULES = frozenset(
         "flat/test_tiles.py",  # tilings of the globe
         "netcdf/test_point_csv.py",  # a file for each example
         "postgres/embedded/test_embedded_server.py",  # data folders are created
+        "postgres/test_tls.py",  # a server with a certificate of its own
+        "query/plots/test_coverage_plots.py",  # pictures
+        "query/plots/test_map_plots.py",  # pictures
+        "query/plots/test_series_plots.py",  # pictures
         "query/test_plots.py",  # pictures of the globe
         "runtime/test_supervisor.py",  # processes that are started and killed
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
