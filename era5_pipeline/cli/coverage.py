@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.series import require_picture
+from era5_pipeline.cli.picture_options import require_picture
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.series import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.picture_options import require_limits, require_picture, warn_of_gaps
 
 
 def map_(

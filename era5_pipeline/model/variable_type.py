@@ -1,4 +1,4 @@
-"""What the catalogue says of a variable: names, number, units in files and in the table, step type, bounds.
+"""An entry of the catalogue of variables: names, number, units in files and in the table, step type, bounds.
 
 Here: the form of an entry, and the quantities that entries share. Not here: the entries (`variable_catalogue`).
 """

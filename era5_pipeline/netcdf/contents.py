@@ -56,7 +56,7 @@ class Problem:
     columns: tuple[str, ...] = ()
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
-        """Whether it stands in the way of these columns of the month: others' problems are not."""
+        """Whether the problem affects the month and at least one of these columns."""
         return (not self.months or str(month) in self.months) and (
             not self.columns or not set(self.columns).isdisjoint(columns)
         )

@@ -76,7 +76,10 @@ def find_gaps(
 
 
 def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable) -> npt.NDArray[np.bool_]:
-    """Whether each hour (n,) has its value: of what is there only sometimes, every row of a month that has any."""
+    """Whether each hour (n,) counts as held: it has a value.
+
+    For a variable that ERA5 has only sometimes, all rows of a month with at least one value count.
+    """
     there = np.isfinite(values)
     if variable.extent != "sometimes":
         return there

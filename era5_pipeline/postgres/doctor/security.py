@@ -36,7 +36,10 @@ _URLS_IN_ENV = ("ERA5_DATABASE_URL", "ERA5_DAGSTER_DATABASE_URL")
 
 
 def security_findings(facts: ServerFacts, *, is_embedded: bool) -> Iterator[Finding]:
-    """What the server's facts say. The embedded server has one user, its administrator: that is no finding."""
+    """Findings about the connecting user and the version of TimescaleDB.
+
+    The embedded server has a single user, its administrator, and is not reported.
+    """
     if facts.session.is_superuser and not is_embedded:
         yield Finding(
             "warning",
@@ -93,7 +96,7 @@ def _readable(path: Path, what: str) -> Finding:
 
 
 def _all_may_read(path: Path) -> bool:
-    """Whether the file, and every folder above it, lets users in who are neither its owner nor of its group."""
+    """Whether every user of the machine can read the file: by its own permissions and those of all folders above."""
     try:
         whole = path.resolve(strict=True)
         return (

@@ -108,7 +108,7 @@ def _of_range(style: VariableStyle, low: float, high: float) -> Colormap:
 
 
 def _around_zero(colours: str | tuple[str, ...], low: float, high: float) -> Colormap:
-    """Of colours that differ by sign those from `low` to `high`, both as strong as their distance from zero."""
+    """The part of a diverging colour map, centred at zero, that the values from `low` to `high` use."""
     limit = max(abs(low), abs(high))
     part = 0.5 + 0.5 * np.linspace(low, high, 256) / limit
     return ListedColormap(_colormap(colours)(part))

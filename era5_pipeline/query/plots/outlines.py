@@ -146,7 +146,7 @@ def _one_side(ring: FloatArray, axis: int, limit: float, sign: int) -> FloatArra
 
 
 def _along_a_cut(vertices: FloatArray) -> BoolArray:
-    """Whether the line from each vertex to the next, (v,), runs along a cut or the pole."""
+    """Mark edges, (v,), from each vertex to the next, where polygons are cut: on meridians 0 and 180, at the pole."""
     longitude, latitude = vertices[:, 0], vertices[:, 1]
     # Exact comparison: polygons are cut at these values, and no real shore has two successive vertices on them.
     on_meridian = (np.abs(longitude) == 180.0) | (longitude == 0.0)

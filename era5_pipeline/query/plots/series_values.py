@@ -97,7 +97,7 @@ def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Var
 
 
 def _kind(variable: Variable) -> tuple[str, str, bool]:
-    """What variables that share axes have in common."""
+    """The key by which variables are grouped onto shared axes."""
     return variable.unit, variable.step_type, is_signed(variable)
 
 
