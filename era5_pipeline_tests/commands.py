@@ -154,7 +154,12 @@ def as_nobody() -> Iterator[None]:
         yield
         return
     # Commands import these when they run; the interpreter may be in a folder that only root can read.
-    for name in ("sqlite3", "era5_pipeline.defs.runner", "era5_pipeline.defs.instance", "era5_pipeline.stages"):
+    for name in (
+        "sqlite3",
+        "era5_pipeline.defs.running.runner",
+        "era5_pipeline.defs.running.instance",
+        "era5_pipeline.stages",
+    ):
         import_module(name)
     os.seteuid(65534)
     try:

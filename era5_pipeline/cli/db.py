@@ -142,7 +142,7 @@ def init(
 
 
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
-    from era5_pipeline.defs.storage import WarehouseStorage
+    from era5_pipeline.defs.running.storage import WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
     from era5_pipeline.postgres.urls import database_of, with_user

@@ -1,6 +1,6 @@
 """Run months one after another in this process, and print a row or a JSON object for each, and its errors.
 
-Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.runner`).
+Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.running.runner`).
 """
 
 import json
@@ -16,7 +16,7 @@ from era5_pipeline.model.variables import named_columns
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from era5_pipeline.defs.runner import MonthRun
+    from era5_pipeline.defs.running.runner import MonthRun
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.stages import LoadResult
@@ -65,8 +65,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.defs.instance import open_instance
-    from era5_pipeline.defs.runner import run_month
+    from era5_pipeline.defs.running.instance import open_instance
+    from era5_pipeline.defs.running.runner import run_month
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.stages import request_ahead, unchanged_months

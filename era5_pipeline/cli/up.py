@@ -19,8 +19,8 @@ def up(
     import os
     import socket
 
-    from era5_pipeline.defs.instance import dagster_home, open_instance
-    from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
+    from era5_pipeline.defs.running.instance import dagster_home, open_instance
+    from era5_pipeline.defs.running.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse

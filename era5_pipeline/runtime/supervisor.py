@@ -1,6 +1,6 @@
 """Supervise child processes: start them in order, watch them, and stop them together.
 
-Here: the processes and their log files. Not here: which processes (`defs.services`), or the embedded PostgreSQL
+Here: the processes and their log files. Not here: which processes (`defs.running.services`), or the embedded PostgreSQL
 server, which outlives the process that starts it.
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.defs.runner import MonthRun
+    from era5_pipeline.defs.running.runner import MonthRun
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AREA = "-6/106/-6.5/106.5"

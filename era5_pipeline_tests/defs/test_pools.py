@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.defs import pools
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.running.instance import open_instance
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
@@ -23,8 +23,8 @@ MONTHS = ("2020-01", "2020-02", "2020-03")
 # Loads are slow enough to overlap.
 PROGRAM = """
 import sys, time
-from era5_pipeline.defs.instance import open_instance
-from era5_pipeline.defs.runner import run_month
+from era5_pipeline.defs.running.instance import open_instance
+from era5_pipeline.defs.running.runner import run_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.model.settings import read_settings

@@ -17,8 +17,8 @@ from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepo
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
-from era5_pipeline.defs.instance import OWN_PROCESS
-from era5_pipeline.defs.services import LOCATION, socket_path
+from era5_pipeline.defs.running.instance import OWN_PROCESS
+from era5_pipeline.defs.running.services import LOCATION, socket_path
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
 

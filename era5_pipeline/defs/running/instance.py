@@ -16,7 +16,7 @@ from dagster_postgres.utils import DagsterPostgresException, create_pg_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from era5_pipeline.defs.pools import ensure_pools
-from era5_pipeline.defs.services import socket_path
+from era5_pipeline.defs.running.services import socket_path
 from era5_pipeline.model.errors import Era5Error, TransientError, WarehouseError
 from era5_pipeline.runtime.files import replacing
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 psutil: Any = _psutil  # it has no type annotations
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 # In a wheel the file is inside the package, in a checkout beside it.
 _CONFIGURATION = (_PACKAGE / "dagster.yaml", _PACKAGE.parent / "dagster.yaml")
 

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.defs import dagster_failures as failures
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.running.instance import open_instance
 from era5_pipeline.defs.stage_results import StageResults, current_results
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.urls import database_of, with_database

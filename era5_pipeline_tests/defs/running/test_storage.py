@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from dagster_postgres import PostgresEventLogStorage, PostgresRunStorage, PostgresScheduleStorage
 
-from era5_pipeline.defs.instance import dagster_home, open_instance
+from era5_pipeline.defs.running.instance import dagster_home, open_instance
 from era5_pipeline.model.errors import ServerUnreachableError
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.pipelines import dagster_dropped, settings_of

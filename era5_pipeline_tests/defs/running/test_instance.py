@@ -13,7 +13,7 @@ import pytest
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from sqlalchemy import text
 
-from era5_pipeline.defs.instance import dagster_home, open_instance
+from era5_pipeline.defs.running.instance import dagster_home, open_instance
 from era5_pipeline.model.errors import TransientError, WarehouseError
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.pipelines import Pipeline, dagster_dropped, new_pipeline, settings_of
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Stays in the middle of a run until it is killed.
 PROGRAM = """
 import sys, time
-from era5_pipeline.defs.instance import open_instance
-from era5_pipeline.defs.runner import run_month
+from era5_pipeline.defs.running.instance import open_instance
+from era5_pipeline.defs.running.runner import run_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.model.settings import read_settings
