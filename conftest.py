@@ -8,4 +8,5 @@ pytest_plugins = (
     "era5_pipeline_tests.flat_months",
     "era5_pipeline_tests.samples",
     "era5_pipeline_tests.weather_table",
+    "era5_pipeline_tests.stores",
 )

@@ -7,23 +7,26 @@ pipeline's home, so that any of them can be run again alone.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
-from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file, read_flat_month
+from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.kept_inventory import InventoryKeeper
-from era5_pipeline.model.errors import BadFileError, InputError, RefusedError
+from era5_pipeline.flat.storage.removal import Removal
+from era5_pipeline.flat.storage.stored_month import StoredMonth
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
-from era5_pipeline.runtime.files import read_json, sha256_of, write_json
+from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.sources.source import FolderSource, QueuedSource, RawMonth, Request, Source
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, load_month
@@ -79,6 +82,8 @@ def _no_op(_: str) -> None:
     """No-op callback."""
 
 
+# Of a store, whose answers take longer than reading them.
+_READ_AT_ONCE = 16
 # Saves unpacking ZIPs twice where flat follows raw in one process, as in a Dagster run or `era5 load`.
 _inventories = InventoryKeeper()
 
@@ -107,9 +112,16 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_o
 
     Raises:
         UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `flat.inventory`.
+        StoreError: see `flat.storage`.
     """
-    started = time.monotonic()
     month.require_begun(datetime.now(tz=UTC))
+    stored = StoredMonth.of(settings, month)
+    with Removal(stored, settings.keep).in_use():
+        return _run_raw(settings, stored, say)
+
+
+def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]) -> RawResult:
+    started, month = time.monotonic(), stored.month
     source = source_of(settings, say)
     raw = source.fetch(month)
     with _invalidating_damaged(source, raw):
@@ -118,13 +130,13 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_o
     source.record_completeness(raw, is_complete=is_complete(inventory))
     seconds = time.monotonic() - started
     # Files that are here already keep the seconds of their download: later loads are planned by them.
-    before = read_json(_manifest(settings, month))
+    before = stored.read_manifest()
     is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
     took = max(seconds, before["seconds"]) if is_same else seconds
     refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
     if refused is not None:
         _inventories.discard()  # no flat stage follows
-    write_json(_manifest(settings, month), {"raw": raw.to_json(), "seconds": took, "refused": refused})
+    stored.write_manifest(raw, {"seconds": took, "refused": refused})
     return RawResult(
         raw=raw,
         rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
@@ -144,13 +156,16 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
         RefusedError: if a check refused the raw files.
         InputError: if there are no raw files, or they are of another request; and see `flatten`.
         LocalDiskError: see `flatten`.
+        StoreError, TransientError: see `flat.storage`.
     """
     with closing(_inventories.claim()) as kept:
-        return _run_flat(settings, month, kept)
+        stored = StoredMonth.of(settings, month)
+        with Removal(stored, settings.keep).in_use():
+            return _run_flat(settings, stored, kept)
 
 
-def _run_flat(settings: Settings, month: Month, kept: KeptInventory) -> FlatResult:
-    manifest = read_json(_manifest(settings, month))
+def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> FlatResult:
+    month, manifest = stored.month, stored.read_manifest()
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
@@ -159,10 +174,11 @@ def _run_flat(settings: Settings, month: Month, kept: KeptInventory) -> FlatResu
     if refused is not None and not settings.allow_incomplete:
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
     source = source_of(settings) if raw.source == settings.source_name else None
-    folder = _flat_folder(settings)
-    flat = None if settings.force else _same_flat(folder, raw, settings)
+    folder = stored.folder
+    flat = None if settings.force else stored.same_flat(raw, settings.format)
     reused = flat is not None
     if flat is None:
+        stored.obtain_raw(raw)
         with _invalidating_damaged(source, raw):
             flat = flatten_month(
                 raw,
@@ -173,6 +189,7 @@ def _run_flat(settings: Settings, month: Month, kept: KeptInventory) -> FlatResu
                 inventory=kept.of(raw),
                 draw=_preview,
             )
+    stored.share_flat(flat)
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
         source.invalidate(raw)
     elif source is not None and any(facts.missing for facts in flat.columns):
@@ -191,30 +208,36 @@ def _preview(middle: MiddleHour) -> bytes:
     return preview_map(snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values))
 
 
-def _same_flat(folder: Path, raw: RawMonth, settings: Settings) -> FlatMonth | None:
-    flat = read_flat_month(folder, raw.month)
-    if (
-        flat is None
-        or flat.fingerprint != month_fingerprint(raw)
-        or flat.format != settings.format
-        or sha256_of(flat.path) != flat.sha256
-    ):
-        return None
-    return flat
-
-
 def run_load(
     settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _no_op
 ) -> LoadResult:
     """Load the flat month into the table, and verify the table against it.
 
+    Once the two are equal, files are removed that ERA5_KEEP does not keep, and local copies of what a store has.
+
     Raises:
         InputError: if there is no flat month.
         RefusedError, WarehouseError, TransientError: see `warehouse.load`.
+        StoreError: see `flat.storage`.
     """
-    flat = read_flat_month(_flat_folder(settings), month)
-    if flat is None:
-        raise InputError(f"{month} has no flat file", remedy="Materialize era5/flat of this month first.")
+    stored = StoredMonth.of(settings, month)
+    removal = Removal(stored, settings.keep)
+    with removal.in_use():
+        result = _run_load(settings, stored, warehouse, on_wait)
+    if not all(outcome.passed for outcome in result.outcomes):
+        return result
+    try:
+        removal.remove(result.flat)
+    except Era5Error as error:  # the month is loaded all the same
+        note = f"{month}: loaded, but its files could not be removed: {error.message}"
+        return replace(result, loaded=replace(result.loaded, notes=(*result.loaded.notes, note)))
+    return result
+
+
+def _run_load(
+    settings: Settings, stored: StoredMonth, warehouse: Warehouse, on_wait: Callable[[str], None]
+) -> LoadResult:
+    flat = _flat_to_load(settings, stored, warehouse)
     loaded = load_month(
         warehouse,
         flat,
@@ -229,6 +252,31 @@ def run_load(
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started)
 
 
+def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse) -> FlatMonth:
+    """The flat month with its file here; without the file, where it was removed after the table got its rows."""
+    flat = stored.stored_flat()
+    for _ in range(2):  # another executor may have replaced it since its facts were read
+        if flat is not None and stored.obtain_flat(flat):
+            return flat
+        flat = stored.stored_flat()
+    if flat is not None and not settings.force and _is_in_table(warehouse, flat):
+        return flat
+    raise InputError(
+        f"{stored.month} has no flat file{stored.nowhere}", remedy="Materialize era5/flat of this month first."
+    )
+
+
+def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
+    """Whether a part of the month in the table was loaded from this flat month, as the ledger has it."""
+    with warehouse.connect() as connection:
+        held = (contents for contents in read_ledger(connection) if contents.month == flat.month)
+        return any(
+            part.fingerprint == flat.fingerprint and part.location_ids == flat.location_ids and not part.is_cut
+            for contents in held
+            for part in contents.parts
+        )
+
+
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
     """The months of which the table holds exactly what the source has now.
 
@@ -240,7 +288,18 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     if settings.force:
         return frozenset()
     source = source_of(settings)
-    return frozenset(month for month in months if _is_unchanged(settings, source, month, held.get(month, ())))
+
+    def is_unchanged(month: Month) -> bool:
+        return _is_unchanged(settings, source, month, held.get(month, ()))
+
+    depot = Depot.of(settings)
+    if not depot.is_shared:
+        return frozenset(month for month in months if is_unchanged(month))
+    depot.require()
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        return frozenset(
+            month for month, is_same in zip(months, threads.map(is_unchanged, months), strict=True) if is_same
+        )
 
 
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
@@ -284,7 +343,7 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
 
 def _require_same_request(settings: Settings, raw: RawMonth) -> None:
     """Refuse raw files of another request (of a parallel command); settings that are not set match any request."""
-    source = None if settings.source is None and not settings.files_dirs else settings.source_name
+    source = None if settings.source is None and not settings.files_dir else settings.source_name
     variables = settings.wanted_variables
     wanted = (
         source or raw.source,
@@ -298,11 +357,3 @@ def _require_same_request(settings: Settings, raw: RawMonth) -> None:
             f"{raw.month}: its raw files are of another request ({request})",
             remedy="Materialize era5/raw of this month first, with these settings.",
         )
-
-
-def _manifest(settings: Settings, month: Month) -> Path:
-    return settings.home / "raw" / f"{month}.json"
-
-
-def _flat_folder(settings: Settings) -> Path:
-    return settings.home / "flat"

@@ -62,7 +62,7 @@ def demo(
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
         say(f"era5 load {options} --allow-incomplete")
         try:
-            load(files_dir=folders, allow_incomplete=True)
+            load(files_dir=[str(folder) for folder in folders], allow_incomplete=True)
         except typer.Exit as ended:
             if ended.exit_code:
                 raise

@@ -3,7 +3,6 @@
 Here: options, and which months. Not here: running them and the output (`era5_pipeline.cli.run_months`).
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -30,8 +29,12 @@ def load(
         typer.Option("--source", help="Where months come from.", show_default="files with --files-dir, else cds"),
     ] = None,
     files_dir: Annotated[
-        list[Path] | None,
-        typer.Option("--files-dir", metavar="DIR", help="A folder of ERA5 files; can be given several times."),
+        list[str] | None,
+        typer.Option(
+            "--files-dir",
+            metavar="DIR",
+            help="A folder of ERA5 files, or s3://bucket/prefix; can be given several times.",
+        ),
     ] = None,
     variables: Annotated[
         str | None,
@@ -102,7 +105,7 @@ def load(
 
     overrides: dict[str, Any] = {
         "source": source or (SOURCE_OF_FOLDERS if files_dir else None),
-        "files_dir": os.pathsep.join(str(path.expanduser().absolute()) for path in files_dir) if files_dir else None,
+        "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
         "variables": variables,
         "area": area,
         "format": format_,
@@ -117,6 +120,15 @@ def load(
     settings = read_settings(**overrides)
     months = _months(settings, from_, to)
     raise typer.Exit(run_months(settings, [(month, overrides) for month in months], as_json=as_json))
+
+
+def _place(text: str) -> str:
+    """A folder as an absolute path, an address of S3 as it is: runs may have another current folder."""
+    from pathlib import Path
+
+    from era5_pipeline.model.store_url import is_s3
+
+    return text if is_s3(text) else str(Path(text).expanduser().absolute())
 
 
 def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":

@@ -96,8 +96,7 @@ def raw_metadata(result: RawResult) -> Metadata:
         "source": dg.MetadataValue.text(raw.source),
         "files": dg.MetadataValue.table(
             records=[
-                dg.TableRecord({"path": str(file.path), "bytes": file.bytes, "sha256": file.sha256})
-                for file in raw.files
+                dg.TableRecord({"path": file.shown, "bytes": file.bytes, "sha256": file.sha256}) for file in raw.files
             ],
             schema=dg.TableSchema(
                 columns=[dg.TableColumn("path"), dg.TableColumn("bytes", "int"), dg.TableColumn("sha256")]
@@ -112,7 +111,7 @@ def raw_metadata(result: RawResult) -> Metadata:
         **_technical(
             rows=result.rows,
             hours_expected=raw.month.hours,
-            sha256={str(file.path): file.sha256 for file in raw.files},
+            sha256={file.shown: file.sha256 for file in raw.files},
             expver=result.expver,
             preliminary_hours=result.preliminary_hours,
             rows_per_second=per_second(result.rows, result.seconds),

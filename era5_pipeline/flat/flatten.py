@@ -15,7 +15,7 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,16 +139,25 @@ def preview_file(folder: Path, month: Month) -> Path:
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     """Read the flat month in `folder`; None if there is none, or its file is missing or of another size."""
-    try:
-        flat = FlatMonth.from_json(read_json(facts_file(folder, month)))
-    except (TypeError, KeyError, AttributeError, ValueError, UsageError):
-        return None  # missing, or written in another form
-    if not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
+    flat = read_facts(read_json(facts_file(folder, month)))
+    if flat is None or not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
         return None
+    return flat if has_own_columns(flat) else None
+
+
+def read_facts(value: Any) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
+    """The flat month that the facts describe, whether or not its file exists; None if they have another form."""
+    try:
+        return FlatMonth.from_json(value)
+    except (TypeError, KeyError, AttributeError, ValueError, UsageError):
+        return None
+
+
+def has_own_columns(flat: FlatMonth) -> bool:
+    """Whether the file has the columns of the facts; an earlier version wrote columns that have no values."""
     with suppress(pa.ArrowException):  # damaged: that is found by its digest
-        if columns_in(flat.path, flat.format) != (*KEYS, *flat.column_names):
-            return None  # written by an earlier version, with columns that have no values
-    return flat
+        return columns_in(flat.path, flat.format) == (*KEYS, *flat.column_names)
+    return True
 
 
 @dataclass

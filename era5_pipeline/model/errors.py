@@ -13,6 +13,7 @@
     |   |-- ServerUnsuitableError            too old, read-only, or a privilege is missing
     |   `-- MonthLockedError                 another load has locked the month
     |-- LocalDiskError                   6   this machine's disk is full, or a permission is missing
+    |-- StoreError                      10   the store of files refuses, or is full (ERA5_STORE)
     `-- SourceError                      8   the service refuses (key, licence, limits)
         `-- MonthFailedError             9       only for this month
 
@@ -114,6 +115,12 @@ class LocalDiskError(Era5Error):
     exit_code = 6
 
 
+class StoreError(Era5Error):
+    """The store of files (ERA5_STORE) is missing, refuses, or is full. A retry would be refused too."""
+
+    exit_code = 10
+
+
 class SourceError(Era5Error):
     """The service refuses, because of the key, a licence or a limit. A retry would be refused too."""
 
@@ -157,14 +164,16 @@ def disk_errors(doing: str, path: Path) -> Iterator[None]:
         raise LocalDiskError(f"{doing}: {error.strerror} ({place})", remedy=remedy) from error
 
 
-def disk_remedy(error: OSError, instead: str = "set ERA5_HOME to a folder of your own") -> str | None:
+def disk_remedy(
+    error: OSError, instead: str = "set ERA5_HOME to a folder of your own", *, name: str = "ERA5_HOME"
+) -> str | None:
     """Return what to do about a full disk, a missing permission or a read-only disk; None for any other error.
 
-    `instead` is what to do where the permission cannot be had.
+    `instead` is what to do where the permission cannot be had, `name` the setting that names the place.
     """
     if error.errno in _FULL:
         return (
-            "Free space there, or set ERA5_HOME to a folder on a larger disk that you may write to. "
+            f"Free space there, or set {name} to a folder on a larger disk that you may write to. "
             "Nothing was left half-written; run the month again."
         )
     if error.errno in _FORBIDDEN:
@@ -173,7 +182,7 @@ def disk_remedy(error: OSError, instead: str = "set ERA5_HOME to a folder of you
             f"chmod), or {instead}."
         )
     if error.errno == errno.EROFS:
-        return "It is mounted read-only: mount it writable, or set ERA5_HOME to a folder on another disk."
+        return f"It is mounted read-only: mount it writable, or set {name} to a folder on another disk."
     return None
 
 

@@ -18,10 +18,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.source_kinds import DEFAULT_SOURCE, SOURCE_KINDS, SOURCE_OF_FOLDERS, names_of
+from era5_pipeline.model.store_url import addresses_in, is_s3, require_folder_or_s3
 from era5_pipeline.model.variables import Variable, find_variables
 
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
+Keep = Literal["all", "flat", "none"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 # Similarity from which a name counts as misspelt: ERA5_AERA and ERA5_SOURC do, a user's own ERA5_DATA and ERA5_URL do
@@ -53,6 +55,11 @@ class Settings(BaseSettings):
     home: Annotated[Path, AfterValidator(_absolute)] = Field(
         default=Path(".era5"), validate_default=True, description="Folder of files and of the embedded server"
     )
+    store: str | None = Field(
+        default=None,
+        description="Folder or s3://bucket/prefix of raw and flat files that every executor sees; unset: ERA5_HOME",
+    )
+    keep: Keep = Field(default="all", description="Files of a loaded month that are kept: all, flat (no raw) or none")
     database_url: SecretStr | None = Field(
         default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
     )
@@ -63,7 +70,8 @@ class Settings(BaseSettings):
         default=None, description="Where months come from; unset: files where a folder is set, else cds"
     )
     files_dir: str | None = Field(
-        default=None, description=f"Folder of ERA5 files; several with {os.pathsep!r} between them"
+        default=None,
+        description=f"Folder or s3://bucket/prefix of ERA5 files; several with {os.pathsep!r} between them",
     )
     variables: str | None = Field(
         default=None,
@@ -121,7 +129,24 @@ class Settings(BaseSettings):
     @property
     def files_dirs(self) -> tuple[Path, ...]:
         """The folders of the source `files`, absolute."""
-        return tuple(_absolute(Path(part)) for part in (self.files_dir or "").split(os.pathsep) if part)
+        return tuple(_absolute(Path(part)) for part in addresses_in(self.files_dir or "") if not is_s3(part))
+
+    @property
+    def files_buckets(self) -> tuple[str, ...]:
+        """The addresses of S3 of the source `files`."""
+        return tuple(part for part in addresses_in(self.files_dir or "") if is_s3(part))
+
+    @property
+    def store_address(self) -> str | None:
+        """The folder, absolute, or the address of S3 of the store of files; None: there is none.
+
+        Raises:
+            UsageError: if it is neither.
+        """
+        if self.store is None:
+            return None
+        require_folder_or_s3(self.store)
+        return self.store if is_s3(self.store) else str(_absolute(Path(self.store)))
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:

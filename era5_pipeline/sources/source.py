@@ -19,11 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file on disk (netCDF, or a ZIP of netCDF)."""
+    """One file on disk (netCDF, or a ZIP of netCDF); `origin` is the address of which it is a copy, if it is one."""
 
     path: Path
     sha256: str
     bytes: int
+    origin: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What the user calls it: the path, or the address."""
+        return self.origin or str(self.path)
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to a JSON value."""
+        value = {**asdict(self), "path": str(self.path)}
+        return value if self.origin is not None else {name: of for name, of in value.items() if name != "origin"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class RawMonth:
         """Convert to a JSON value; `from_json` is the inverse."""
         value = asdict(self)
         value["month"] = self.month.key
-        value["files"] = [{**asdict(file), "path": str(file.path)} for file in self.files]
+        value["files"] = [file.to_json() for file in self.files]
         return value
 
     @classmethod
@@ -77,7 +88,7 @@ class RawMonth:
         return cls(
             month=Month.parse(value["month"]),
             source=value["source"],
-            files=tuple(RawFile(Path(f["path"]), f["sha256"], f["bytes"]) for f in value["files"]),
+            files=tuple(RawFile(Path(f["path"]), f["sha256"], f["bytes"], f.get("origin")) for f in value["files"]),
             variables=None if value["variables"] is None else tuple(value["variables"]),
             area=value["area"],
             warnings=tuple(value["warnings"]),

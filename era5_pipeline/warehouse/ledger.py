@@ -149,7 +149,7 @@ def write_entry(
         "area": flat.raw.area,
         "expver": Jsonb(flat.expver),
         "columns": Jsonb([asdict(facts) for facts in flat.columns]),
-        "files": Jsonb([asdict(LedgerFile(_storable(str(f.path)), f.bytes, f.sha256)) for f in flat.raw.files]),
+        "files": Jsonb([asdict(LedgerFile(_storable(f.shown), f.bytes, f.sha256)) for f in flat.raw.files]),
         "warnings": [_storable(text) for text in flat.raw.warnings],
         "raw_bytes": flat.raw.bytes,
         "flat_bytes": flat.bytes,

@@ -20,13 +20,14 @@ from era5_pipeline.model.hours import hour_of
 from era5_pipeline.netcdf.cds_layout import write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
+from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.arco.zarr_store import ZarrStore, open_store, without_password
 from era5_pipeline.sources.month_lock import locked_month
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -72,7 +73,10 @@ class _MonthRecord:
 
 @dataclass(frozen=True)
 class ArcoSource:
-    """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed."""
+    """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed.
+
+    `depot` has durable copies of finished days, if there is a store: another machine goes on with the first that lacks.
+    """
 
     url: str
     folder: Path
@@ -80,6 +84,7 @@ class ArcoSource:
     refetch: bool = False
     say: Callable[[str], None] = lambda _: None
     sleep: Callable[[float], None] = time.sleep
+    depot: Depot = LOCAL
     name: str = "arco"
 
     def fetch(self, month: Month) -> RawMonth:
@@ -95,6 +100,7 @@ class ArcoSource:
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
             known = self._read(month)
             if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
+                self.depot.share_record(self._note(month), self._files(month, known))
                 return self._raw_month(month, known)
             store = open_store(self.url, month, self.say, self.sleep)
             self._require_extent(month, store)
@@ -135,9 +141,8 @@ class ArcoSource:
         return known
 
     def _can_keep(self, month: Month, day: Day, hours: int) -> bool:
-        path = self._days(month) / day.name
-        here = path.is_file() and path.stat().st_size == day.bytes
-        return here and day.whole and day.hours == hours and (day.final or not self.refetch)
+        is_good = day.whole and day.hours == hours and (day.final or not self.refetch)
+        return is_good and self.depot.obtain(self._file(month, day))
 
     def _fetch_day(self, month: Month, known: _MonthRecord, key: str, hours: range, store: ZarrStore) -> _MonthRecord:
         axes = Axes.of(self.request.area or Area.parse("global"))
@@ -165,7 +170,7 @@ class ArcoSource:
             available_until=f"{store.extent.last:%Y-%m-%d}",
         )
         known = replace(known, days={**known.days, key: day})
-        self._write(month, known)
+        self._write(month, known, [self._file(month, day)])
         return known
 
     def _blocks(self, axes: Axes, hours: range, store: ZarrStore, lacking: list[str]) -> Iterator[Block]:
@@ -199,21 +204,25 @@ class ArcoSource:
         return not known.short and sum(day.hours for day in known.days.values()) == month.hours
 
     def _files_are_here(self, month: Month, known: _MonthRecord) -> bool:
-        paths = ((self._days(month) / day.name, day.bytes) for day in known.days.values())
-        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
+        return all(self.depot.obtain(file) for file in self._files(month, known))
 
     def _raw_month(self, month: Month, known: _MonthRecord) -> RawMonth:
-        days = [known.days[key] for key in sorted(known.days)]
         return RawMonth(
             month=month,
             source=self.name,
-            files=tuple(RawFile(self._days(month) / day.name, day.sha256, day.bytes) for day in days),
+            files=self._files(month, known),
             variables=tuple(variable.column for variable in self._variables),
             area=self.request.area_text,
         )
 
+    def _files(self, month: Month, known: _MonthRecord) -> tuple[RawFile, ...]:
+        return tuple(self._file(month, known.days[key]) for key in sorted(known.days))
+
+    def _file(self, month: Month, day: Day) -> RawFile:
+        return RawFile(self._days(month) / day.name, day.sha256, day.bytes)
+
     def _read(self, month: Month) -> _MonthRecord:
-        value: Any = read_json(self._note(month))
+        value: Any = self.depot.read_record(self._note(month))
         try:
             if value["form"] != _FORM:
                 return _MonthRecord({})
@@ -221,9 +230,10 @@ class ArcoSource:
         except (TypeError, KeyError):
             return _MonthRecord({})
 
-    def _write(self, month: Month, known: _MonthRecord) -> None:
+    def _write(self, month: Month, known: _MonthRecord, files: Iterable[RawFile] = ()) -> None:
         days = {key: day.__dict__ for key, day in known.days.items()}
-        write_json(self._note(month), {"form": _FORM, **self._request_json, "days": days, "short": known.short})
+        value = {"form": _FORM, **self._request_json, "days": days, "short": known.short}
+        self.depot.write_record(self._note(month), value, files)
 
     def _note(self, month: Month) -> Path:
         return self.folder / f"{self._stem(month)}.json"
@@ -246,7 +256,8 @@ class ArcoSource:
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ArcoSource:
     """Open the source as the settings describe it."""
     folder = settings.home / "raw" / ArcoSource.name
-    return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say)
+    depot = Depot.of(settings)
+    return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say, depot=depot)
 
 
 def _has_gaps(values: np.ndarray, variable: Variable) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings, spoken
 from era5_pipeline.sources.cds.month_files import MonthFiles
 from era5_pipeline.sources.cds.month_request import MonthRequest
@@ -32,7 +33,8 @@ class CdsSource:
     """Months of the Climate Data Store, kept in `folder`.
 
     The user's key is needed only when there is something to ask. `refetch`: fetch months again that are in the folder.
-    `say` is told of every wait, with its reason.
+    `say` is told of every wait, with its reason. The store of `depot`, if there is one, has the month's note and file
+    too: a run on another machine takes up the request, and does not download again.
     """
 
     folder: Path
@@ -40,6 +42,7 @@ class CdsSource:
     refetch: bool = False
     retry_settings: RetrySettings = field(default_factory=RetrySettings)
     say: Callable[[str], None] = lambda _: None
+    depot: Depot = LOCAL
     name: str = "cds"
 
     def fetch(self, month: Month) -> RawMonth:
@@ -59,8 +62,10 @@ class CdsSource:
         lasts = f"up to {patience} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
         with locked_month(files.month, files.lock, self.say, lasts):
             note = files.read_note()
-            if note.fetched is not None and self._is_usable(files, note.fetched) and not self.refetch:
-                return note.fetched
+            fetched = note.fetched
+            if fetched is not None and not fetched.short and not self.refetch and files.obtain(fetched):
+                files.share(note)
+                return fetched
             return self._month_request(files, note).run()
 
     def ask(self, month: Month) -> None:
@@ -74,7 +79,7 @@ class CdsSource:
             if not is_locked:
                 return
             note = files.read_note()
-            is_here = note.fetched is not None and self._is_usable(files, note.fetched)
+            is_here = note.fetched is not None and not note.fetched.short and files.has(note.fetched)
             if note.job is None and (self.refetch or not is_here):
                 self._month_request(files, note).send()
 
@@ -96,10 +101,6 @@ class CdsSource:
         """See `Source`."""
         self.record_completeness(raw, is_complete=False)
 
-    @staticmethod
-    def _is_usable(files: MonthFiles, fetched: Fetched) -> bool:
-        return not fetched.short and files.has(fetched)
-
     def _month_request(self, files: MonthFiles, note: Note) -> MonthRequest:
         return MonthRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
 
@@ -114,11 +115,13 @@ class CdsSource:
 
     def _portions(self, month: Month) -> tuple[MonthFiles, ...]:
         """The files of each of the month's requests: one, unless there are more variables than one may have."""
-        return tuple(MonthFiles(self.folder, month, portion) for portion in portions_of(self.request))
+        return tuple(MonthFiles(self.folder, month, portion, self.depot) for portion in portions_of(self.request))
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
     """Open the source as the settings describe it."""
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     folder = settings.home / "raw" / CdsSource.name
-    return CdsSource(folder, request, refetch=settings.refetch, retry_settings=retries, say=say)
+    return CdsSource(
+        folder, request, refetch=settings.refetch, retry_settings=retries, say=say, depot=Depot.of(settings)
+    )

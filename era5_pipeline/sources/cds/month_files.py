@@ -8,24 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.runtime.files import sync_folder
+from era5_pipeline.runtime.store.depot import LOCAL
 from era5_pipeline.sources.cds.note import read_note, write_note
 from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs
+from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.runtime.store.depot import Depot
     from era5_pipeline.sources.cds.note import Fetched, Note
     from era5_pipeline.sources.source import Request
 
 
 @dataclass(frozen=True)
 class MonthFiles:
-    """The files of `month`; their names begin with the month and a digest of the request."""
+    """The files of `month`; their names begin with the month and a digest of the request.
+
+    `depot` has their durable copies, if there is a store.
+    """
 
     folder: Path
     month: Month
     request: Request
+    depot: Depot = LOCAL
 
     @property
     def lock(self) -> Path:
@@ -38,11 +45,26 @@ class MonthFiles:
 
     def read_note(self) -> Note:
         """Read the note; an empty one if there is none."""
-        return read_note(self._note)
+        note = read_note(self._note, self.depot)
+        if self.depot.is_shared and note.job is not None:
+            own = read_note(self._note)
+            if own.fetched is not None and own.fetched.job == note.job:
+                return own  # the answer came, and the store could not be told
+        return note
 
     def write_note(self, note: Note) -> None:
-        """Write the note."""
-        write_note(self._note, note, self.inputs(time_order=note.time_order))
+        """Write the note; with a store, after the file that it names."""
+        files = () if note.fetched is None else (self.file_of(note.fetched),)
+        write_note(self._note, note, self.inputs(time_order=note.time_order), self.depot, files)
+
+    def share(self, note: Note) -> None:
+        """Write the note to the store, if that has another one; no-op without a store."""
+        if self.depot.is_shared:
+            self.write_note(note)
+
+    def file_of(self, fetched: Fetched) -> RawFile:
+        """The data file, whether or not it is on local disk."""
+        return RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes)
 
     def keep(self, note: Note) -> None:
         """Write the note, and remove files of the month that it does not name."""
@@ -71,9 +93,16 @@ class MonthFiles:
         return name
 
     def has(self, fetched: Fetched) -> bool:
-        """Whether the file is on disk with its full size."""
-        path = self.folder / fetched.name
-        return path.is_file() and path.stat().st_size == fetched.bytes
+        """Whether the file is on disk or in the store, with its full size."""
+        return self.depot.has(self.file_of(fetched))
+
+    def obtain(self, fetched: Fetched) -> bool:
+        """Have the file on disk, from the store if need be; False if it is in neither."""
+        return self.depot.obtain(self.file_of(fetched))
+
+    def discard(self, fetched: Fetched) -> None:
+        """Remove a file that a newer one has replaced."""
+        self.depot.discard(self.file_of(fetched))
 
     @property
     def _note(self) -> Path:

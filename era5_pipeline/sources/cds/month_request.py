@@ -109,6 +109,8 @@ class MonthRequest:
             raise
         fetched = replace(fetched, seconds=round(time.monotonic() - started, 3))
         self._keep(self._note.received(fetched))
+        if before.fetched is not None and before.fetched.sha256 != fetched.sha256:
+            self._files.discard(before.fetched)
         return fetched
 
     def _attempt(self) -> Fetched:

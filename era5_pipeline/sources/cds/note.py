@@ -11,10 +11,13 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
-from era5_pipeline.runtime.files import read_json, write_json
+from era5_pipeline.runtime.store.depot import LOCAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from era5_pipeline.runtime.store.depot import DataFile, Depot
 
 _FORM = 1
 
@@ -102,9 +105,9 @@ class Note:
         return replace(self, sending_at=None, job=None, fetched=fetched)
 
 
-def read_note(path: Path) -> Note:
+def read_note(path: Path, depot: Depot = LOCAL) -> Note:
     """Read the note at `path`; an empty note if there is no readable one."""
-    value: Any = read_json(path)
+    value: Any = depot.read_record(path)
     try:
         if value["form"] != _FORM:
             return Note()
@@ -123,6 +126,8 @@ def read_note(path: Path) -> Note:
     return note
 
 
-def write_note(path: Path, note: Note, inputs: dict[str, Any]) -> None:
-    """Write the note, with the inputs of the request for a human reader."""
-    write_json(path, {"form": _FORM, **asdict(note), "inputs": inputs})
+def write_note(
+    path: Path, note: Note, inputs: dict[str, Any], depot: Depot = LOCAL, files: Iterable[DataFile] = ()
+) -> None:
+    """Write the note, with the inputs of the request for a human reader; `files` are those that it names."""
+    depot.write_record(path, {"form": _FORM, **asdict(note), "inputs": inputs}, files)

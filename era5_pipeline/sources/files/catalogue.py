@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model.errors import BadFileError
@@ -17,13 +17,22 @@ from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem, inspect
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
 from era5_pipeline.runtime.files import digest_of, read_json, sha256_of, write_json
+from era5_pipeline.runtime.store.depot import LOCAL
+from era5_pipeline.sources.files.bucket_files import download, local_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from era5_pipeline.runtime.store.depot import Depot
+    from era5_pipeline.sources.files.bucket_files import BucketFile
+
 # Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
 # the table of variables invalidates entries too.
 _FORM = [4, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+
+
+# Of a problem, those that may name the file.
+_TEXTS = ("file", "text", "remedy")
 
 
 @dataclass(frozen=True)
@@ -71,10 +80,11 @@ def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is a
 
 
 class Catalogue:
-    """The entries, kept below `home`."""
+    """The entries, kept below `home`; those of objects also in the store of `depot`, if there is one."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, depot: Depot = LOCAL) -> None:
         self._home = home
+        self._depot = depot
 
     def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
         """The entry of a file, made if there is no valid one; None if the file does not claim to be data.
@@ -82,7 +92,7 @@ class Catalogue:
         Raises:
             OSError: if the file cannot be read at all.
         """
-        kept = self._home / "catalogue" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+        kept = self._kept(os.fsencode(path))
         stat = path.stat()
         entry = _entry_of(read_json(kept))
         if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
@@ -95,6 +105,40 @@ class Catalogue:
             entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
             write_json(kept, entry.to_json())
         return entry
+
+    def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
+        """The entry of an object, with its digest; None if there is no valid one."""
+        entry = _entry_of(self._depot.read_record(self._kept(found.address.encode())))
+        is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
+            *(found.address, found.bytes, found.modified_ns),
+            False,
+        )
+        return entry if is_valid else None
+
+    def entry_by_copy(self, found: BucketFile) -> CatalogueEntry:
+        """The entry of an object, made from a copy that is removed afterwards; without columns if it is no data.
+
+        Raises:
+            BadFileError: if it is gone.
+            LocalDiskError, StoreError, TransientError: see `bucket_files`.
+        """
+        copy = local_copy(self._home, found.address)
+        digest = download(found.address, copy, found.bytes)
+        try:
+            is_data = kind_of(copy) != "other" or claims_to_be_data(copy)
+            columns, problems = self._inspect(copy) if is_data else ({}, ())
+        finally:
+            copy.unlink(missing_ok=True)
+        named = tuple(
+            replace(problem, **{name: getattr(problem, name).replace(str(copy), found.address) for name in _TEXTS})
+            for problem in problems
+        )
+        entry = CatalogueEntry(found.address, found.bytes, found.modified_ns, columns, named, digest)
+        self._depot.write_record(self._kept(found.address.encode()), entry.to_json())
+        return entry
+
+    def _kept(self, name: bytes) -> Path:
+        return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
     def _inspect(self, path: Path) -> tuple[dict[str, tuple[str, ...]], tuple[Problem, ...]]:
         if kind_of(path) == "other":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.store_url import is_s3
 from era5_pipeline.model.variables import in_table_order, named_columns, variable_names
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.runtime import progress
+from era5_pipeline.runtime.store.depot import LOCAL, Depot
+from era5_pipeline.sources.files.bucket_files import fetch_object, files_in, local_copy
 from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
@@ -20,22 +24,28 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import Settings
 
+# Of a bucket, whose answers take longer than reading them.
+_READ_AT_ONCE = 16
+
 
 @dataclass(frozen=True)
 class FilesSource:
     """ERA5 files below `folders`, which may also be single files. Files are read in place, not copied.
 
-    The catalogue of the files is kept in `home`. The folders are listed once, on first use: a source object serves one
-    command.
+    Of objects below `buckets` (addresses of S3), those of a month are copied while it is loaded. The catalogue of the
+    files is kept in `home`, and that of objects in the store of `depot` too, if there is one. The folders are listed
+    once, on first use: a source object serves one command.
     """
 
     folders: tuple[Path, ...]
     home: Path
     request: Request = field(default_factory=Request)
+    buckets: tuple[str, ...] = ()
+    depot: Depot = LOCAL
     name: str = "files"
 
     def __post_init__(self) -> None:
-        if not self.folders:
+        if not self.folders and not self.buckets:
             raise UsageError(
                 "the source `files` needs a folder",
                 remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
@@ -45,7 +55,7 @@ class FilesSource:
                 raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
 
     def fetch(self, month: Month) -> RawMonth:
-        """Find the month's files.
+        """Find the month's files; objects are copied to local disk.
 
         A file that cannot be read may belong to any month: it is left out with a warning if other files have data of
         the month.
@@ -53,7 +63,15 @@ class FilesSource:
         Raises:
             BadFileError: if a file of this month cannot be used.
             NoDataError: if no file has data of the month.
+            LocalDiskError, StoreError, TransientError: if an object cannot be copied.
         """
+        raw = self._find(month)
+        for file in raw.files:
+            if file.origin is not None:
+                fetch_object(month, file)
+        return raw
+
+    def _find(self, month: Month) -> RawMonth:
         entries = [entry for entry in self._entries if str(month) in entry.months]
         unreadable = [problem for problem in self.problems() if not problem.months]
         wanted = {variable.column for variable in self.request.wanted}
@@ -82,9 +100,9 @@ class FilesSource:
         )
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: the same as `fetch`, because the files are local."""
+        """See `Source`: the same as `fetch`, but objects are known by the catalogue, and not copied."""
         try:
-            return self.fetch(month)
+            return self._find(month)
         except InputError:
             return None
 
@@ -95,6 +113,8 @@ class FilesSource:
         """See `Source`: no-op, because the user's files cannot be fetched again."""
 
     def _raw_file(self, entry: CatalogueEntry) -> RawFile:
+        if is_s3(entry.path):
+            return RawFile(local_copy(self.home, entry.path), entry.sha256 or "", entry.bytes, entry.path)
         try:
             now = self._catalogue.entry(Path(entry.path), with_digest=True)
         except OSError as error:
@@ -132,7 +152,7 @@ class FilesSource:
 
     def no_months(self) -> InputError:
         """See `FolderSource`."""
-        where = ", ".join(str(folder) for folder in self.folders)
+        where = ", ".join([*map(str, self.folders), *self.buckets])
         if others := self._columns_besides():
             return self._other_variables(where, others)
         for problem in self.problems():
@@ -155,7 +175,7 @@ class FilesSource:
 
     @property
     def _catalogue(self) -> Catalogue:
-        return Catalogue(self.home)
+        return Catalogue(self.home, self.depot)
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
@@ -175,6 +195,17 @@ class FilesSource:
                 entry = CatalogueEntry(str(path), 0, 0, {}, (problem,))
             if entry is not None:
                 yield entry
+        yield from self._entries_of_objects()
+
+    def _entries_of_objects(self) -> Iterator[CatalogueEntry]:
+        objects = [found for bucket in self.buckets for found in files_in(bucket)]
+        with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+            kept = list(threads.map(self._catalogue.kept_entry, objects))
+        for done, (found, entry) in enumerate(zip(objects, kept, strict=True)):
+            if entry is None:
+                # One at a time: the library for netCDF is not made for threads.
+                progress.report("raw", done, len(objects), "files")
+            yield entry or self._catalogue.entry_by_copy(found)
 
     def _paths(self) -> Iterator[Path]:
         seen = set()
@@ -194,7 +225,7 @@ class FilesSource:
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
     def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
-        where = ", ".join(str(folder) for folder in self.folders)
+        where = ", ".join([*map(str, self.folders), *self.buckets])
         if unreadable:
             first, *others = unreadable
             more = f" (and {len(others)} more files that cannot be used)" if others else ""
@@ -209,4 +240,4 @@ class FilesSource:
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
     """Open the source as the settings describe it."""
-    return FilesSource(settings.files_dirs, settings.home, request)
+    return FilesSource(settings.files_dirs, settings.home, request, settings.files_buckets, Depot.of(settings))

@@ -7,7 +7,7 @@ Here: the file of a month. Not here: the formulae (`weather`) or the layout of t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
 from era5_pipeline.runtime.progress import report
+from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.sample.weather import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
@@ -44,16 +45,30 @@ _ATTRIBUTES = {
 
 
 @dataclass(frozen=True)
+class _Making:
+    """What a month is made of, and where its file is."""
+
+    path: Path
+    parts: tuple[CdsFilePart, ...]
+    variables: tuple[Variable, ...]
+    area: Area
+    hours: range
+
+
+@dataclass(frozen=True)
 class SampleSource:
     """Generates months into `folder`; the same parameters give the same bytes, with the same libraries.
 
     Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only this
-    many first hours of each month; None: all of them.
+    many first hours of each month; None: all of them. `remembers`: each month leaves a record of its file, by which it
+    is known after the file was removed; `depot` has durable copies of both, if there is a store.
     """
 
     folder: Path
     request: Request = field(default_factory=Request)
     hours: int | None = None
+    depot: Depot = LOCAL
+    remembers: bool = False
 
     name = "sample"
 
@@ -64,7 +79,32 @@ class SampleSource:
             NoDataError: if ERA5 has none of the variables in these hours (accumulations before
                 1940-01-01T07:00).
             LocalDiskError: if the disk is full or not writable.
+            StoreError, TransientError: if there is a store, and it refuses or cannot be reached.
         """
+        making = self._making(month)
+        path, wanted = making.path, making.hours
+        recorded = self._recorded(path)
+        if path.is_file() or (recorded is not None and self.depot.obtain(recorded)):
+            report("raw", len(wanted), len(wanted), "hours")
+        else:
+            axes = Axes.of(making.area)
+            with replacing(path) as temporary:
+                write_cds(temporary, making.parts, axes, _ATTRIBUTES, _blocks(axes, wanted, making.variables))
+        file = RawFile(path, sha256_of(path), path.stat().st_size)
+        if self.remembers:
+            self.depot.write_record(_record(path), {"bytes": file.bytes, "sha256": file.sha256}, (file,))
+        return self._raw_month(month, making, file)
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: the same as `fetch`, because generated months never change; by its record, if there is one."""
+        try:
+            making = self._making(month)
+        except NoDataError:
+            return None
+        recorded = None if making.path.is_file() else self._recorded(making.path)
+        return self.fetch(month) if recorded is None else self._raw_month(month, making, recorded)
+
+    def _making(self, month: Month) -> _Making:
         variables = in_table_order(variable.column for variable in self.request.wanted)
         area = self.request.area or DEFAULT_AREA
         wanted = hours_of_month(month)[: self.hours]
@@ -75,36 +115,32 @@ class SampleSource:
                 f"{month}: the first {len(wanted)} hours have no {names}",
                 remedy=f"ERA5 has it from {variables[0].first_valid:%Y-%m-%d %H:%M} UTC: ask for more hours.",
             )
-        generated = in_table_order(variable.column for part in parts for variable in part.variables)
-        columns = tuple(variable.column for variable in generated)
         parameters = {
             "formulae": FORMULAE_VERSION,
             "month": month.key,
             "hours": len(wanted),
-            "variables": columns,
+            "variables": _columns(parts),
             "area": str(area),
         }
         path = self.folder / f"{month}-{digest_of(parameters)[:12]}{suffix_of(parts)}"
-        if path.is_file():
-            report("raw", len(wanted), len(wanted), "hours")
-        else:
-            axes = Axes.of(area)
-            with replacing(path) as temporary:
-                write_cds(temporary, parts, axes, _ATTRIBUTES, _blocks(axes, wanted, variables))
+        return _Making(path, parts, variables, area, wanted)
+
+    def _recorded(self, path: Path) -> RawFile | None:
+        """The file as its record has it; None if there is no readable record."""
+        value: Any = self.depot.read_record(_record(path)) if self.remembers else None
+        try:
+            return RawFile(path, value["sha256"], value["bytes"])
+        except (TypeError, KeyError):
+            return None
+
+    def _raw_month(self, month: Month, making: _Making, file: RawFile) -> RawMonth:
         return RawMonth(
             month=month,
             source=self.name,
-            files=(RawFile(path, sha256_of(path), path.stat().st_size),),
-            variables=columns,
+            files=(file,),
+            variables=_columns(making.parts),
             area=self.request.area_text,
         )
-
-    def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: the same as `fetch`, because generated months never change."""
-        try:
-            return self.fetch(month)
-        except NoDataError:
-            return None
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
         """See `Source`: no-op, because generated months never change."""
@@ -115,7 +151,18 @@ class SampleSource:
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
     """Open the source as the settings describe it."""
-    return SampleSource(settings.home / "raw" / SampleSource.name, request, settings.sample_hours)
+    folder, depot = settings.home / "raw" / SampleSource.name, Depot.of(settings)
+    remembers = depot.is_shared or settings.keep != "all"
+    return SampleSource(folder, request, settings.sample_hours, depot, remembers)
+
+
+def _record(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _columns(parts: tuple[CdsFilePart, ...]) -> tuple[str, ...]:
+    generated = in_table_order(variable.column for part in parts for variable in part.variables)
+    return tuple(variable.column for variable in generated)
 
 
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:

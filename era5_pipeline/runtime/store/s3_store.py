@@ -1,0 +1,149 @@
+"""A store in a bucket of S3, or of a server that speaks S3, by `pyarrow.fs`.
+
+An exception while a stream to S3 is open publishes what was written so far: pyarrow cannot abort an upload. So nothing
+of ours runs while one is open. Files are finished before they are uploaded, pyarrow itself copies them, and the size is
+verified afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from pyarrow import fs
+
+from era5_pipeline.model.errors import TransientError
+from era5_pipeline.runtime.store.s3_errors import s3_errors
+from era5_pipeline.runtime.store.stored_object import StoredObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from era5_pipeline.model.store_url import S3Address
+
+# A server that refuses connections is given up after a few seconds; one that accepts them and is silent, after 40.
+_ATTEMPTS = 3
+_CONNECT_SECONDS = 5
+_SILENT_SECONDS = 10
+_BLOCK_BYTES = 8 << 20
+# Of servers of one's own, which have no regions.
+_ANY_REGION = "us-east-1"
+
+
+class S3Store:
+    """See `ObjectStore`; `endpoint` is the URL of a server that is not Amazon's."""
+
+    def __init__(
+        self, address: S3Address, *, endpoint: str | None = None, region: str | None = None, ca_file: str | None = None
+    ) -> None:
+        self._address = address
+        self._where = f" at {endpoint}" if endpoint else ""
+        with s3_errors(f"the store {self.shown}", self._where):
+            self._s3 = fs.S3FileSystem(
+                endpoint_override=endpoint,
+                region=region or (_ANY_REGION if endpoint else None),
+                tls_ca_file_path=ca_file,
+                connect_timeout=_CONNECT_SECONDS,
+                request_timeout=_SILENT_SECONDS,
+                retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+                # A small object is then one request instead of three.
+                allow_delayed_open=True,
+            )
+
+    @property
+    def shown(self) -> str:
+        """See `ObjectStore`."""
+        return str(self._address)
+
+    def require(self) -> None:
+        """See `ObjectStore`. A missing bucket would otherwise look like one without objects."""
+        with s3_errors(f"the store {self.shown}", self._where):
+            try:
+                self._s3.get_file_info(fs.FileSelector(self._address.path(), recursive=False))
+            except FileNotFoundError:  # nothing is below the prefix yet
+                return
+
+    def size_of(self, key: str) -> int | None:
+        """See `ObjectStore`."""
+        with self._errors(f"looking for {key}"):
+            info = self._s3.get_file_info(self._address.path(key))
+        return info.size if info.type is fs.FileType.File else None
+
+    def read(self, key: str) -> bytes | None:
+        """See `ObjectStore`."""
+        with self._errors(f"reading {key}"):
+            try:
+                with self._s3.open_input_stream(self._address.path(key)) as stream:
+                    content: bytes = stream.read()
+            except FileNotFoundError:
+                return None
+        return content
+
+    def write(self, key: str, content: bytes) -> None:
+        """See `ObjectStore`."""
+        with self._errors(f"writing {key}"):
+            stream = self._s3.open_output_stream(self._address.path(key))
+            stream.write(content)
+            stream.close()
+
+    def upload(self, path: Path, key: str) -> None:
+        """See `ObjectStore`."""
+        with self._errors(f"writing {key}"):
+            fs.copy_files(
+                str(path),
+                self._address.path(key),
+                source_filesystem=fs.LocalFileSystem(),
+                destination_filesystem=self._s3,
+                chunk_size=_BLOCK_BYTES,
+            )
+        size, stored = path.stat().st_size, self.size_of(key)
+        if stored != size:
+            self.remove(key)
+            raise TransientError(
+                f"the store {self.shown}: {key} has {stored} bytes there, and {size} here",
+                remedy="It was removed there: run the month again.",
+            )
+
+    def download(self, key: str, path: Path) -> str | None:
+        """See `ObjectStore`."""
+        digest = hashlib.sha256()
+        with self._errors(f"reading {key}"):
+            try:
+                stream = self._s3.open_input_stream(self._address.path(key))
+            except FileNotFoundError:
+                return None
+        with stream, path.open("wb") as target:
+            while True:
+                with self._errors(f"reading {key}"):
+                    block = stream.read(_BLOCK_BYTES)
+                if not block:
+                    return digest.hexdigest()
+                digest.update(block)
+                target.write(block)
+
+    def remove(self, key: str) -> None:
+        """See `ObjectStore`."""
+        with self._errors(f"removing {key}"):
+            try:
+                self._s3.delete_file(self._address.path(key))
+            except FileNotFoundError:
+                return
+
+    def objects(self) -> Iterator[StoredObject]:
+        """See `ObjectStore`. A single object, if the address is its own."""
+        root = self._address.path()
+        with self._errors("listing it"):
+            self.require()
+            own = self._s3.get_file_info(root) if self._address.prefix else None
+            if own is not None and own.type is fs.FileType.File:
+                yield StoredObject("", own.size, own.mtime_ns)
+                return
+            found = self._s3.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+        for info in sorted(found, key=lambda info: info.path):
+            if info.type is fs.FileType.File:
+                yield StoredObject(info.path[len(root) + 1 :], info.size, info.mtime_ns)
+
+    def _errors(self, doing: str) -> AbstractContextManager[None]:
+        return s3_errors(f"the store {self.shown}: {doing}", self._where)
