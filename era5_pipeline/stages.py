@@ -24,6 +24,7 @@ from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, Refu
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.planning.room import require_room, require_room_to_flatten
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.store.depot import Depot
@@ -122,6 +123,7 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_o
 
 def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]) -> RawResult:
     started, month = time.monotonic(), stored.month
+    require_room(settings, month)
     source = source_of(settings, say)
     raw = source.fetch(month)
     with _invalidating_damaged(source, raw):
@@ -136,10 +138,12 @@ def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]
     refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
     if refused is not None:
         _inventories.discard()  # no flat stage follows
-    stored.write_manifest(raw, {"seconds": took, "refused": refused})
+    rows = int(inventory.coverage.sum()) * int(inventory.hours.size)
+    counts = {"rows": rows, "columns": inventory.columns}
+    stored.write_manifest(raw, {"seconds": took, "refused": refused, **counts})
     return RawResult(
         raw=raw,
-        rows=int(inventory.coverage.sum()) * int(inventory.hours.size),
+        rows=rows,
         hours=int(inventory.hours.size),
         columns=inventory.columns,
         expver=inventory.expver,
@@ -178,6 +182,8 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> F
     flat = None if settings.force else stored.same_flat(raw, settings.format)
     reused = flat is not None
     if flat is None:
+        # A manifest of an earlier version has no counts.
+        require_room_to_flatten(settings, raw, manifest.get("rows", 0), manifest.get("columns", ()))
         stored.obtain_raw(raw)
         with _invalidating_damaged(source, raw):
             flat = flatten_month(

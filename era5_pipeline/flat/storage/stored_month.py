@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat, Settings
-    from era5_pipeline.sources.source import RawMonth
+    from era5_pipeline.sources.source import RawFile, RawMonth
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,15 @@ class StoredMonth:
         for file in raw.files:
             if file.origin is not None:
                 fetch_object(self.month, file)
-            elif not self.depot.obtain(file) and (self.depot.is_shared or not file.path.is_file()):
+            elif not self.depot.obtain(file) and (not file.path.is_file() or self._is_shared(file)):
                 raise InputError(
                     f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
                     remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
                     "(ERA5_KEEP), and the user's own files must be where every executor finds them.",
                 )
+
+    def _is_shared(self, file: RawFile) -> bool:
+        return self.depot.is_shared and self.depot.is_own(file)
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 

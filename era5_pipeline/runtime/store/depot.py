@@ -119,6 +119,10 @@ class Depot:
 
     # --- data files ---------------------------------------------------------------------------------------------------
 
+    def is_own(self, file: DataFile) -> bool:
+        """Whether it is below the home; a file of the user's own is not, and is left where it is."""
+        return file.path.is_relative_to(self.home)
+
     def has(self, file: DataFile) -> bool:
         """Whether the file is here or in the store, by its size alone."""
         return _size(file.path) == file.bytes or self._is_stored(file)
@@ -134,7 +138,7 @@ class Depot:
             StoreError, TransientError: see `ObjectStore`.
         """
         is_here = _size(file.path) == file.bytes
-        if self.store is None or not self._is_own(file):
+        if self.store is None or not self.is_own(file):
             return is_here
         if is_here and sha256_of(file.path) == file.sha256:
             return True
@@ -152,7 +156,7 @@ class Depot:
     def discard(self, file: DataFile) -> None:
         """Remove the file here and in the store."""
         file.path.unlink(missing_ok=True)
-        if self.store is not None and self._is_own(file):
+        if self.store is not None and self.is_own(file):
             self.store.remove(self._data_key(file))
 
     def release(self, file: DataFile) -> None:
@@ -175,7 +179,7 @@ class Depot:
 
     def _share(self, store: ObjectStore, path: Path, value: Any, files: Iterable[DataFile]) -> None:  # noqa: ANN401
         for file in files:
-            if self._is_own(file) and not self._is_stored(file) and _size(file.path) == file.bytes:
+            if self.is_own(file) and not self._is_stored(file) and _size(file.path) == file.bytes:
                 store.upload(file.path, self._data_key(file))
         key = self._key(path)
         content = (json.dumps(_with_paths(value, self._stored_path), indent=1, sort_keys=True) + "\n").encode()
@@ -183,15 +187,11 @@ class Depot:
             store.write(key, content)
 
     def _is_stored(self, file: DataFile) -> bool:
-        if self.store is None or not self._is_own(file):
+        if self.store is None or not self.is_own(file):
             return False
         return self.store.size_of(self._data_key(file)) == file.bytes
 
     # --- names --------------------------------------------------------------------------------------------------------
-
-    def _is_own(self, file: DataFile) -> bool:
-        """Whether it is below the home; a file of the user's own is not, and is left where it is."""
-        return file.path.is_relative_to(self.home)
 
     def _key(self, path: Path) -> str:
         return path.relative_to(self.home).as_posix()

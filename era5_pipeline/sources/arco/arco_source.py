@@ -75,7 +75,7 @@ class _MonthRecord:
 class ArcoSource:
     """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed.
 
-    `depot` has durable copies of finished days, if there is a store: another machine goes on with the first that lacks.
+    `depot` has durable copies of finished days, if there is a store: another machine goes on after them.
     """
 
     url: str

@@ -1,0 +1,134 @@
+"""Whether this machine's disks can hold a month, before it is begun.
+
+The figures are those of plans: documented bytes a value, the most that was seen. What other months in work will need is
+not counted; a disk that fills up in the middle of a month is a `LocalDiskError` too, and leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
+
+from era5_pipeline.model.errors import LocalDiskError
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.planning.current_contents import read_disk_space
+from era5_pipeline.planning.estimates import estimate_bytes
+from era5_pipeline.planning.extent import Load, Size
+from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import FlatFormat, Settings
+    from era5_pipeline.planning.estimates import Bytes
+    from era5_pipeline.sources.source import RawMonth
+
+# A row of CSV: time, location_id, latitude, longitude; then each value with its comma.
+_CSV_KEY_BYTES = 45
+_CSV_VALUE_BYTES = 9
+_REMEDY = (
+    "Free space there, or set ERA5_HOME to a folder on a larger disk. ERA5_KEEP=flat or none removes files of loaded "
+    "months; with ERA5_STORE they are elsewhere. Or take a smaller --area, or fewer --variables. Then run the month "
+    "again."
+)
+
+
+@dataclass(frozen=True)
+class MonthRoom:
+    """Bytes that one month takes on this machine's disk while it is in work; `table` where that is on the same disk."""
+
+    raw: float
+    unpacked: float
+    flat: float
+    table: float = 0.0
+
+    @classmethod
+    def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthRoom:
+        """The room of a month of that size, whose bytes are estimated."""
+        raw = estimated.raw.value or 0.0
+        # Files of several step types come as one ZIP, whose members are unpacked for flattening.
+        is_zip = size.files > 1 and not load.kind.has_daily_files
+        row = _CSV_KEY_BYTES + _CSV_VALUE_BYTES * len(load.variables)
+        flat = float(row * size.rows) if flat_format == "csv" else estimated.parquet.value or 0.0
+        return cls(raw, raw if is_zip else 0.0, flat)
+
+    @property
+    def bytes(self) -> float:
+        """All of it together."""
+        return self.raw + self.unpacked + self.flat + self.table
+
+    def __str__(self) -> str:
+        names = {
+            "raw files": self.raw,
+            "unpacked": self.unpacked,
+            "flat file": self.flat,
+            "rows in the table": self.table,
+        }
+        return ", ".join(f"{name} {decimal(round(size))}" for name, size in names.items() if size)
+
+
+def require_room(settings: Settings, month: Month) -> None:
+    """Refuse to begin a month that the disks of this machine cannot hold: its files, and its rows where they are here.
+
+    Months of the user's own files are not counted: their size is not known before the files are read.
+
+    Raises:
+        LocalDiskError: saying what the month needs, and what is free.
+    """
+    load = Load.of(settings, (month,))
+    if load.kind.has_own_files:
+        return
+    size = load.size_of(month)
+    layout = None if settings.database_url is not None else MonthPartitions.name
+    estimated = estimate_bytes(load, size, (), layout, None)
+    room = MonthRoom.of(load, size, estimated, settings.format)
+    disks, table = read_disk_space(settings), estimated.table.value or 0.0
+    if disks.is_one:
+        room = replace(room, table=table)
+    held = (settings.home / "raw" / load.source, settings.home / "flat")
+    _require(room, month, settings, disks.home_free_bytes, (size for folder in held for size in _sizes(folder, month)))
+    if not disks.is_one and disks.table_free_bytes is not None and table > disks.table_free_bytes:
+        raise LocalDiskError(
+            f"{month} is not begun: its rows take about {decimal(round(table))} in the table, and "
+            f"{decimal(disks.table_free_bytes)} are free where the embedded server keeps it",
+            remedy="Free space there, or use another server (ERA5_DATABASE_URL); then run the month again.",
+        )
+
+
+def require_room_to_flatten(settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str]) -> None:
+    """Refuse to flatten a month of so many rows that this machine's disk cannot hold.
+
+    Raises:
+        LocalDiskError: saying what the month needs, and what is free.
+    """
+    load = replace(Load.of(settings, (raw.month,)), variables=tuple(BY_COLUMN[column] for column in columns))
+    size = Size(rows=rows, instant_values=rows * len(columns))
+    flat = MonthRoom.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
+    missing = sum(file.bytes for file in raw.files if not file.path.is_file())
+    zipped = sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
+    room = MonthRoom(float(missing), float(zipped), flat)
+    held = _sizes(settings.home / "flat", raw.month)
+    _require(room, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
+
+
+def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: Iterable[int]) -> None:
+    """Raise if the room is more than what is free, without the sizes of what the month has there already."""
+    if free is None or room.bytes <= free or room.bytes - sum(held) <= free:
+        return
+    raise LocalDiskError(
+        f"{month} is not begun: it takes about {decimal(round(room.bytes))} ({room}), and {decimal(free)} are free in "
+        f"{settings.home}",
+        remedy=_REMEDY,
+    )
+
+
+def _sizes(folder: Path, month: Month) -> Iterator[int]:
+    """The sizes of the month's files in a folder of raw or flat files."""
+    for path in folder.glob(f"{month}-*"):
+        for file in (path, *path.rglob("*")):
+            if file.is_file():
+                yield file.stat().st_size
