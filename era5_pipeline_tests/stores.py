@@ -1,7 +1,7 @@
 """Stores that tests use, as a pytest plugin: a folder, and S3 servers on this machine.
 
-The S3 server of every test is moto's, which takes any key. Tests of keys take versitygw, if it is on the PATH or go can
-build it (ERA5_TEST_VERSITYGW names the program otherwise); else they are skipped.
+The S3 server of every test is moto's, which takes any key. Tests of keys take versitygw, if it is on the PATH, or named
+by ERA5_TEST_VERSITYGW; else they are skipped.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 KEY, SECRET = "test-key", "test-secret"
 _READY_SECONDS = 120.0
+# Read now: fixtures remove such variables from the environment.
+_STRICT_SERVER = os.environ.get("ERA5_TEST_VERSITYGW") or shutil.which("versitygw")
 
 
 def free_port() -> int:
@@ -113,7 +115,7 @@ def s3_server() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def strict_s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """An S3 server that checks keys."""
-    program = os.environ.get("ERA5_TEST_VERSITYGW") or shutil.which("versitygw")
+    program = _STRICT_SERVER
     if program is None:
         pytest.skip("no S3 server that checks keys: put versitygw on the PATH, or name it by ERA5_TEST_VERSITYGW")
     port, folder = free_port(), tmp_path_factory.mktemp("versitygw")

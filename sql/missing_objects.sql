@@ -1,4 +1,4 @@
--- What a database from an earlier version lacks: comments of the ledger's tables and columns, the functions, and the
+-- What a database from an earlier version lacks: columns and comments of the ledger's tables, the functions, and the
 -- columns of the table weather without a comment (an empty list if that has none, too).
 WITH relation AS (
     SELECT oid, name
@@ -13,6 +13,7 @@ WITH relation AS (
     UNION ALL
     SELECT name, '' FROM relation WHERE obj_description(oid, 'pg_class') IS NULL
 )
-SELECT EXISTS (SELECT FROM uncommented WHERE name <> 'weather'),
+SELECT EXISTS (SELECT FROM uncommented WHERE name <> 'weather')
+           OR NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger') AND attname = 'flat_file'),
        to_regprocedure('era5.at(double precision, double precision)') IS NULL,
        ARRAY(SELECT "column" FROM uncommented WHERE name = 'weather')

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     warnings          text[] NOT NULL,
     raw_bytes         bigint NOT NULL,
     flat_bytes        bigint NOT NULL,
+    flat_file         jsonb,
     seconds           jsonb NOT NULL,
     versions          jsonb NOT NULL,
     fingerprint       text NOT NULL,
@@ -38,6 +39,9 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     dropped_at        timestamptz CHECK ((dropped_at IS NULL) = (state <> 'dropped')),
     PRIMARY KEY (month, part)
 );
+
+-- Ledgers of earlier versions lack it.
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS flat_file jsonb;
 
 COMMENT ON TABLE era5.ledger IS
     'One row per part of a month in weather: what it was made of, written by the load itself. Dropped parts stay here';
@@ -64,6 +68,8 @@ COMMENT ON COLUMN era5.ledger.files IS 'The files that the rows were made from: 
 COMMENT ON COLUMN era5.ledger.warnings IS 'What was odd about the files, in words';
 COMMENT ON COLUMN era5.ledger.raw_bytes IS 'Size of those files, in bytes';
 COMMENT ON COLUMN era5.ledger.flat_bytes IS 'Size of the flat file of rows, in bytes';
+COMMENT ON COLUMN era5.ledger.flat_file IS
+    'The flat file of rows, which may have been removed since: path, bytes and SHA-256; NULL: loaded by an earlier version';
 COMMENT ON COLUMN era5.ledger.seconds IS 'Seconds that each stage took: raw, flat, load';
 COMMENT ON COLUMN era5.ledger.versions IS 'Versions of the software that made and loaded the rows';
 COMMENT ON COLUMN era5.ledger.fingerprint IS 'The same for the same files and request: if it is equal, nothing changed';

@@ -153,6 +153,7 @@ def write_entry(
         "warnings": [_storable(text) for text in flat.raw.warnings],
         "raw_bytes": flat.raw.bytes,
         "flat_bytes": flat.bytes,
+        "flat_file": Jsonb(asdict(LedgerFile(_storable(str(flat.path)), flat.bytes, flat.sha256))),
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
         "versions": Jsonb(_software_versions(server)),
         "fingerprint": flat.fingerprint,
@@ -163,6 +164,9 @@ def write_entry(
         "revised_at": revised_at,
         "revision": None if revision is None else Jsonb(asdict(revision)),
     }
+    # Without the owner's privileges, a load cannot add a column that the ledger of an earlier version lacks.
+    held = set(_columns_of_ledger(connection))
+    values = {name: value for name, value in values.items() if name in held}
     connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
     connection.execute(
         sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
@@ -314,6 +318,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "software_versions": row["versions"],
         "preliminary_hours": {column: tuple(runs) for column, runs in row["preliminary_hours"].items()},
         "revision": None if row["revision"] is None else Revision.from_json(row["revision"]),
+        "flat_file": LedgerFile(**row["flat_file"]) if row.get("flat_file") else None,
     }
     return LedgerEntry(**read)
 

@@ -40,7 +40,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class LedgerFile:
-    """A raw file that the month was made of. Bytes of `path` that are no Unicode are written as escapes."""
+    """A raw file that the month was made of, or the flat file of its rows.
+
+    Bytes of `path` that are no Unicode are written as escapes.
+    """
 
     path: str
     bytes: int
@@ -77,7 +80,8 @@ class LedgerEntry:
     If `is_cut`, some were taken out: `columns`, `expver` and the sizes are then those of the part as it was loaded.
     `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
     have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
-    stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files.
+    stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files. `flat_file` is the file of rows, which may
+    have been removed since; None: an earlier version loaded the part.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
     the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
@@ -109,6 +113,7 @@ class LedgerEntry:
     checked_at: datetime | None = None
     revised_at: datetime | None = None
     revision: Revision | None = None
+    flat_file: LedgerFile | None = None
 
     @property
     def locations(self) -> int:

@@ -27,6 +27,10 @@ _KEYS = {
     *("MISSING_AUTHENTICATION_TOKEN", "ExpiredToken", "InvalidToken", "XAdminUserNotFound", "XAdminNoSuchUser"),
 }
 _FULL = {"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge", "InsufficientCapacity"}
+UNREACHABLE = (
+    "The store cannot be reached. Look at ERA5_STORE, AWS_ENDPOINT_URL and the server; then run it again: it goes on "
+    "where it stopped."
+)
 _SERVER_FAULTS = range(500, 600)
 _NO_SPACE = 507
 
@@ -60,8 +64,7 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
     if names & _TEMPORARY or status in _SERVER_FAULTS:
         return TransientError(
             message,
-            remedy="The store cannot be reached. Look at ERA5_STORE, AWS_ENDPOINT_URL and the server; then run it "
-            "again: it goes on where it stopped.",
+            remedy=UNREACHABLE,
         )
     if name == "NO_SUCH_BUCKET":
         return StoreError(message, remedy="Create the bucket, or correct ERA5_STORE: none is created.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from era5_pipeline.model.errors import TransientError
-from era5_pipeline.runtime.store.s3_errors import s3_errors
+from era5_pipeline.runtime.store.s3_errors import UNREACHABLE, s3_errors
 from era5_pipeline.runtime.store.stored_object import StoredObject
 
 if TYPE_CHECKING:
@@ -98,12 +98,13 @@ class S3Store:
                 destination_filesystem=self._s3,
                 chunk_size=_BLOCK_BYTES,
             )
+        # pyarrow does not report every connection that is lost at the end of an upload.
         size, stored = path.stat().st_size, self.size_of(key)
         if stored != size:
             self.remove(key)
             raise TransientError(
-                f"the store {self.shown}: {key} has {stored} bytes there, and {size} here",
-                remedy="It was removed there: run the month again.",
+                f"the store {self.shown}: {key} did not arrive whole: {stored or 0:,} of {size:,} bytes{self._where}",
+                remedy=UNREACHABLE,
             )
 
     def download(self, key: str, path: Path) -> str | None:
