@@ -66,6 +66,7 @@ def plan(
     from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
     from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.make_plan import make_plan
+    from era5_pipeline.planning.storage import StoragePolicy
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:
@@ -79,6 +80,7 @@ def plan(
         read_disk_space(settings),
         now=datetime.now(tz=UTC),
         available_after_days=settings.available_after_days,
+        policy=StoragePolicy.of(settings),
     )
     if as_json:
         typer.echo(json.dumps(planned.to_json(), indent=1))
@@ -226,10 +228,16 @@ def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
     from rich.filesize import decimal
 
     disks, table = planned.disks, decimal(round(planned.bytes.table.value or 0.0))
-    files = f"{decimal(round(planned.bytes.home))} of raw and Parquet files"
+    storage = planned.storage
+    files = f"{decimal(round(storage.home_bytes))} of raw and Parquet files"
+    if not storage.keeps_all_here:
+        files += f" at one time, {storage.months_at_once} months in work"
     if disks.home_free_bytes is not None:
         both = f" and the table's {table}" if disks.is_one else ""
         yield "free disk", decimal(disks.home_free_bytes), f"for {files}{both} (ERA5_HOME)"
+    if storage.store_bytes is not None:
+        kept = f"{decimal(round(storage.kept_bytes))} are kept" if storage.kept_bytes else "nothing is kept"
+        yield "store", decimal(round(storage.store_bytes)), f"at most at one time; {kept} ({storage.policy.store})"
     if not disks.is_one and disks.table_free_bytes is not None:
         yield "", decimal(disks.table_free_bytes), f"for the table's {table} (the embedded server)"
     if not is_embedded:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.estimates import Bytes, Seconds
     from era5_pipeline.planning.extent import Load, Size
+    from era5_pipeline.planning.storage import Storage
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
 # variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
@@ -33,7 +34,8 @@ _MEGABYTES_PER_SECOND = (10, 50, 200)
 class Plan:
     """The state of each month of a load, and the size, bytes and seconds of those that are to be loaded.
 
-    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME. `preliminary` are loaded
+    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME; `storage` is what all of
+    them take of it at one time. `preliminary` are loaded
     months with hours that ECMWF will replace; `complete_from` says when a month can be complete; `warnings` are
     those of `plan_warnings`.
     """
@@ -49,6 +51,7 @@ class Plan:
     largest_home_bytes: float
     bytes: Bytes
     seconds: Seconds
+    storage: Storage
     warnings: tuple[str, ...] = ()
 
     def months(self, *states: State) -> tuple[Month, ...]:
@@ -152,8 +155,12 @@ class Plan:
 
     def _disk_space(self) -> dict[str, Any]:
         return {
-            "home_needed_bytes": _rounded(self.bytes.home),
+            "keep": self.storage.policy.keep,
+            "store": self.storage.policy.store,
+            "months_at_once": self.storage.months_at_once,
+            "home_needed_bytes": _rounded(self.storage.home_bytes),
             "home_free_bytes": self.disks.home_free_bytes,
+            "store_needed_bytes": _rounded(self.storage.store_bytes),
             "table_free_bytes": self.disks.table_free_bytes,
             "warnings": list(self.warnings),
         }

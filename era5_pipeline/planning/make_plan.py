@@ -15,6 +15,8 @@ from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.planning.load_plan import TO_LOAD, Plan
 from era5_pipeline.planning.plan_warnings import plan_warnings
+from era5_pipeline.planning.room import MonthRoom
+from era5_pipeline.planning.storage import StoragePolicy, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +33,18 @@ _COMPARABLE = 0.1
 
 
 def make_plan(
-    load: Load, contents: CurrentContents, disks: DiskSpace, *, now: datetime, available_after_days: int
+    load: Load,
+    contents: CurrentContents,
+    disks: DiskSpace,
+    *,
+    now: datetime,
+    available_after_days: int,
+    policy: StoragePolicy | None = None,
 ) -> Plan:
     """Plan the load into that warehouse, at the time `now` (aware).
 
-    A month counts as complete `available_after_days` after its end; a generated month, always.
+    A month counts as complete `available_after_days` after its end; a generated month, always. `policy`: None keeps all
+    files below ERA5_HOME.
     """
     after = timedelta(days=available_after_days)
     parts = {held.month: held.parts for held in contents.months or ()}
@@ -46,6 +55,10 @@ def make_plan(
     size = sum(sizes, Size())
     largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
     comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
+    largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)
+    all_bytes = estimate_bytes(load, size, comparable, contents.layout, contents.space)
+    policy = policy or StoragePolicy()
+    room = MonthRoom.of(load, largest, largest_bytes, policy.flat_format)
     plan = Plan(
         load=load,
         contents=contents,
@@ -59,9 +72,10 @@ def make_plan(
         complete_from=complete_from,
         size=size,
         largest=largest,
-        largest_home_bytes=estimate_bytes(load, largest, comparable, contents.layout, contents.space).home,
-        bytes=estimate_bytes(load, size, comparable, contents.layout, contents.space),
+        largest_home_bytes=largest_bytes.home,
+        bytes=all_bytes,
         seconds=estimate_seconds(load, size, len(sizes), comparable, contents.layout),
+        storage=storage_of(policy, len(sizes), all_bytes, room),
     )
     return replace(plan, warnings=plan_warnings(plan))
 

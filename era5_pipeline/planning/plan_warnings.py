@@ -44,14 +44,15 @@ def _it(months: Sequence[Month]) -> str:
 def _of_disks(plan: Plan) -> Iterator[str]:
     disks, table = plan.disks, plan.bytes.table.value or 0.0
     in_table = table if disks.is_one else 0.0
-    needed = plan.bytes.home + in_table
+    needed = plan.storage.home_bytes + in_table
     smaller = "a smaller --area, fewer --variables, or fewer months at a time"
     if disks.home_free_bytes is not None and needed > disks.home_free_bytes:
         what = "raw and Parquet files and the table take" if in_table else "raw and Parquet files take"
+        one_month = f"those of one month take {decimal(round(plan.largest_home_bytes))}"
+        less = f"; or remove the files of loaded months (ERA5_KEEP), or keep them elsewhere (ERA5_STORE): {one_month}"
         yield (
             f"the disk of ERA5_HOME has {decimal(disks.home_free_bytes)} free, and {what} {decimal(round(needed))}: "
-            f"set ERA5_HOME to another disk, or take {smaller}; or remove the files of months that are loaded "
-            f'(docs/operations.md, "Disk"): those of one month take {decimal(round(plan.largest_home_bytes))}'
+            f"set ERA5_HOME to another disk, or take {smaller}{less if plan.storage.keeps_all_here else ''}"
         )
     if disks.table_free_bytes is not None and table > disks.table_free_bytes:
         columnstore = f"; TimescaleDB's columnstore would take {decimal(round(plan.bytes.columnstore))}"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.model.errors import InputError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.stages import run_flat, run_load, run_raw, unchanged_months
+from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.flat_months import assert_holds
 
 if TYPE_CHECKING:
@@ -54,12 +58,6 @@ def data_files(home: Path) -> list[str]:
     return sorted(path.name for path in home.rglob("*") if path.suffix in suffixes)
 
 
-def load(settings: Settings, warehouse: Warehouse, month: Month = JULY) -> None:
-    run_raw(settings, month)
-    run_flat(settings, month)
-    run_load(settings, warehouse, month)
-
-
 def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse: Warehouse) -> None:
     raw = run_raw(machine("first"), JULY)
     assert not (machine("second").home / "raw").exists()
@@ -78,3 +76,92 @@ def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse:
     assert unchanged_months(machine("fourth"), warehouse, (JULY, Month(2023, 8))) == {JULY}
     assert run_flat(machine("fourth"), JULY).reused
     assert not run_load(machine("fourth"), warehouse, JULY).loaded.changed
+
+
+def test_a_stage_again_on_another_machine_uses_what_is_there(machine: Making) -> None:
+    first, second = machine("first"), machine("second")
+    raw = run_raw(first, JULY)
+    made = run_flat(first, JULY)
+    before = objects(first)
+    assert run_raw(second, JULY).raw.fingerprint == raw.raw.fingerprint
+    again = run_flat(second, JULY)
+    assert again.reused
+    assert again.flat.sha256 == made.flat.sha256
+    assert again.preview.read_bytes() == made.preview.read_bytes()
+    assert objects(first).keys() == before.keys()
+
+
+@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
+def test_a_harmed_flat_file_in_the_store_is_never_loaded(machine: Making, warehouse: Warehouse, harm: str) -> None:
+    first = machine("first")
+    run_raw(first, JULY)
+    made = run_flat(first, JULY).flat
+    store = Depot.of(first).store
+    assert store is not None
+    (key,) = [key for key in objects(first) if key.endswith(".parquet")]
+    content = made.path.read_bytes()
+    if harm == "gone":
+        store.remove(key)
+    else:
+        store.write(key, content[:-1] if harm == "cut" else content[:1000] + bytes(100) + content[1100:])
+    with pytest.raises(InputError, match="2023-07 has no flat file, and not in the store") as caught:
+        run_load(machine("second"), warehouse, JULY)
+    assert "Materialize era5/flat" in caught.value.remedy
+    assert not run_flat(machine("second"), JULY).reused
+    assert run_load(machine("third"), warehouse, JULY).loaded.changed
+    assert_holds(warehouse, made)
+
+
+def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
+    raw = run_raw(machine("first"), JULY).raw
+    Depot.of(machine("first")).discard(raw.files[0])
+    with pytest.raises(InputError, match=r"its raw file .*second.*\.zip is gone, and not in the store") as caught:
+        run_flat(machine("second"), JULY)
+    assert "Materialize era5/raw" in caught.value.remedy
+
+
+def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Making) -> None:
+    run_raw(machine("first"), JULY)
+    run_flat(machine("first"), JULY)
+    other = {"area": "11/20/10/21"}
+    run_raw(machine("second", **other), JULY)
+    flat = run_flat(machine("second", **other), JULY).flat
+    held = [key for key in objects(machine("first")) if key.endswith(".parquet")]
+    assert len(held) == 1
+    assert flat.sha256[:16] in held[0]
+
+
+def test_two_processes_on_one_month_do_not_harm_each_other(machine: Making, warehouse: Warehouse) -> None:
+    """Two executors take all stages of the same months at once; each month is in the table once, and right."""
+    program = (
+        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
+        "from era5_pipeline.postgres.connect import Warehouse\n"
+        "from era5_pipeline.stages import run_flat, run_load, run_raw\n"
+        "settings = Settings.model_validate_json(sys.argv[1])\n"
+        "for month in (Month(2023, 6), Month(2023, 7)):\n"
+        "    run_raw(settings, month); run_flat(settings, month)\n"
+        "    run_load(settings, Warehouse(sys.argv[2]), month)"
+    )
+    homes = [machine(name) for name in ("first", "second")]
+    commands = [[sys.executable, "-c", program, settings.model_dump_json(), warehouse.url] for settings in homes]
+    running = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for command in commands]
+    for process in running:
+        assert process.communicate(timeout=300)[1] == ""
+        assert process.returncode == 0
+    assert unchanged_months(machine("third"), warehouse, (Month(2023, 6), JULY)) == {Month(2023, 6), JULY}
+    flat = run_flat(machine("third"), JULY)
+    assert flat.reused
+    assert_holds(warehouse, flat.flat)
+
+
+def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
+    machine: Making, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    chosen = machine("first", store=str(tmp_path / "not mounted"))
+    for stage in (lambda: run_raw(chosen, JULY), lambda: run_flat(chosen, JULY)):
+        with pytest.raises(StoreError, match="does not exist"):
+            stage()
+    with pytest.raises(StoreError, match="does not exist"):
+        run_load(chosen, warehouse, JULY)
+    assert not chosen.home.exists()
+    assert not (tmp_path / "not mounted").exists()

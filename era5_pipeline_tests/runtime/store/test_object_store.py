@@ -22,7 +22,7 @@ from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, moto_command, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyarrow import fs
 
@@ -207,7 +207,8 @@ def test_a_server_that_stops_in_mid_way_is_a_temporary_error(file: Path) -> None
         store.write("a", b"1")
         server.stop()
         calls: list[Callable[[], object]] = [store.require, lambda: store.read("a"), lambda: store.upload(file, "b")]
-        for call in (*calls, lambda: store.remove("a")):
+        calls.append(lambda: store.remove("a"))
+        for call in calls:
             with pytest.raises(TransientError, match=rf"s3://{bucket}.*127\.0\.0\.1:{port}"):
                 call()
         server.start()
