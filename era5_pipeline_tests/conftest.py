@@ -30,8 +30,12 @@ SLOW_MODULES = frozenset(
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures
         "query/test_plots.py",  # pictures of the globe
+        "runtime/store/test_object_store.py",  # S3 servers that are stopped, connections that are cut
         "runtime/test_supervisor.py",  # processes that are started and killed
+        "runtime/store/test_depot.py",  # an S3 server
+        "sources/files/test_bucket_files.py",  # an S3 server
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
+        "sources/cds/test_month_files.py",  # an S3 server
         "sources/cds/test_cds_source.py",  # waits for a server between requests
         "test_wheel.py",  # an environment is made
     }

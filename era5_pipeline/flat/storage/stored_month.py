@@ -109,7 +109,7 @@ class StoredMonth:
             self.depot.obtain_picture(preview)
         self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), (flat,))
         if earlier is not None and (earlier.path, earlier.sha256) != (flat.path, flat.sha256):
-            self.depot.discard(earlier)
+            self.depot.supersede(earlier)
 
     def stored_flat(self) -> FlatMonth | None:
         """The flat month as its facts have it, whether or not its file is anywhere."""

@@ -156,6 +156,10 @@ class Depot:
     def discard(self, file: DataFile) -> None:
         """Remove the file here and in the store."""
         file.path.unlink(missing_ok=True)
+        self.supersede(file)
+
+    def supersede(self, file: DataFile) -> None:
+        """Remove a file from the store whose record names another now; what is under its path here stays."""
         if self.store is not None and self.is_own(file):
             self.store.remove(self._data_key(file))
 

@@ -151,6 +151,7 @@ class ArcoSource:
         part = CdsFilePart("instant", self._variables, hours, versions)
         path = self._days(month) / f"{key}.nc"
         lacking: list[str] = []
+        before = known.days.get(key)
         with replacing(path) as temporary:
             write_cds(temporary, (part,), axes, _ATTRIBUTES, self._blocks(axes, hours, store, lacking))
             if key in known.days:
@@ -171,6 +172,8 @@ class ArcoSource:
         )
         known = replace(known, days={**known.days, key: day})
         self._write(month, known, [self._file(month, day)])
+        if before is not None and before.sha256 != day.sha256:
+            self.depot.supersede(self._file(month, before))
         return known
 
     def _blocks(self, axes: Axes, hours: range, store: ZarrStore, lacking: list[str]) -> Iterator[Block]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,13 +74,19 @@ def durable(settings: Settings) -> Path:
 @pytest.mark.parametrize(
     ("keep", "kept"), [("all", {".zip", ".parquet"}), ("flat", {".parquet"}), ("none", set[str]())]
 )
-def test_what_is_kept_of_a_loaded_month(settings: Making, warehouse: Warehouse, keep: str, kept: set[str]) -> None:
+def test_what_is_kept_of_a_loaded_month(
+    settings: Making, warehouse: Warehouse, tmp_path: Path, keep: str, kept: set[str]
+) -> None:
     chosen = settings(keep=keep)
-    result = load(chosen, warehouse)
+    run_raw(chosen, JULY)
+    made = run_flat(chosen, JULY).flat
+    copy = replace(made, path=tmp_path / f"copy{made.path.suffix}")
+    shutil.copyfile(made.path, copy.path)
+    result = run_load(chosen, warehouse, JULY)
     assert kinds(durable(chosen)) == kept
     if chosen.store is not None:
         assert kinds(chosen.home) == set()
-    assert_holds(warehouse, result.flat)
+    assert_holds(warehouse, copy)
     # The ledger knows what they were.
     with warehouse.connect() as connection:
         (part,) = read_ledger(connection)[0].parts

@@ -166,6 +166,15 @@ def test_local_copies_go_only_if_the_store_has_them(homes: Homes) -> None:
     assert other.path.exists()
 
 
+def test_a_superseded_file_goes_from_the_store_and_the_new_one_under_its_path_stays(homes: Homes) -> None:
+    a = homes("a")
+    old = publish(a, b"old")
+    new = publish(a, b"new")
+    a.supersede(old)
+    assert new.path.read_bytes() == b"new"
+    assert data_key(a).endswith(f"{new.sha256[:16]}.nc")
+
+
 def test_files_of_the_user_are_neither_published_nor_removed(homes: Homes, tmp_path: Path) -> None:
     a = homes("a")
     own = tmp_path / "own.nc"

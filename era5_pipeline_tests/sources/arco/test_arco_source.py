@@ -34,6 +34,8 @@ from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.cds_netcdf import Axes
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
+from era5_pipeline.runtime.store.depot import Depot
+from era5_pipeline.runtime.store.object_store import open_store
 from era5_pipeline.sources.arco.arco_source import ArcoSource
 from era5_pipeline.sources.sample.weather import SampleWeather
 from era5_pipeline.sources.source import RawMonth, Request, Source
@@ -208,6 +210,30 @@ def test_an_interrupted_run_goes_on_with_the_next_day(store: ArcoStore, tmp_path
         assert len(raw.files) == DAYS
         assert len(requested_chunks(web)) == 24
     assert not list(tmp_path.rglob(".unfinished-*"))
+
+
+def test_another_machine_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+
+    with served(store.folder) as web:
+
+        def on_machine(name: str) -> ArcoSource:
+            depot = Depot(tmp_path / name, open_store(str(tmp_path / "share")))
+            return source(web.url, tmp_path / name / "raw" / "arco", "temperature_2m", depot=depot)
+
+        with listening(lambda *_: web.fail("refuse")), pytest.raises(TransientError, match="status 503"):
+            on_machine("first").fetch(MONTH)
+        web.fail("refuse", 0)
+        web.requested.clear()
+        raw = on_machine("second").fetch(MONTH)
+        assert len(raw.files) == DAYS
+        assert len(requested_chunks(web)) == 24
+        # A third reads nothing: a month with missing hours is asked for again, its days are not.
+        web.requested.clear()
+        again = on_machine("third").fetch(MONTH)
+        assert requested_chunks(web) == set()
+    assert again.fingerprint == raw.fingerprint
+    assert all(sha256_of(file.path) == file.sha256 for file in again.files)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,10 +108,12 @@ def test_each_stage_copies_what_it_needs_on_its_machine(
     run_raw(machines[0], JULY)
     flat = run_flat(machines[1], JULY).flat
     assert len(copies(machines[1])) == 1
+    copy = replace(flat, path=tmp_path / "copy.parquet")
+    shutil.copyfile(flat.path, copy.path)
     loaded = run_load(machines[1], Warehouse(database_url), JULY)
     assert loaded.loaded.changed
     assert copies(machines[1]) == []
-    assert_holds(Warehouse(database_url), flat)
+    assert_holds(Warehouse(database_url), copy)
     # The catalogue is in the store too: a third machine opens nothing.
     known = source_of(machines[2]).known(JULY)
     assert known is not None
