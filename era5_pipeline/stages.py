@@ -117,7 +117,7 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_o
     """
     month.require_begun(datetime.now(tz=UTC))
     stored = StoredMonth.of(settings, month)
-    with Removal(stored, settings.keep).in_use():
+    with _removal(settings, stored).in_use():
         return _run_raw(settings, stored, say)
 
 
@@ -164,7 +164,7 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     """
     with closing(_inventories.claim()) as kept:
         stored = StoredMonth.of(settings, month)
-        with Removal(stored, settings.keep).in_use():
+        with _removal(settings, stored).in_use():
             return _run_flat(settings, stored, kept)
 
 
@@ -227,7 +227,7 @@ def run_load(
         StoreError: see `flat.storage`.
     """
     stored = StoredMonth.of(settings, month)
-    removal = Removal(stored, settings.keep)
+    removal = _removal(settings, stored)
     with removal.in_use():
         result = _run_load(settings, stored, warehouse, on_wait)
     if not all(outcome.passed for outcome in result.outcomes):
@@ -283,6 +283,10 @@ def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
         )
 
 
+def _removal(settings: Settings, stored: StoredMonth) -> Removal:
+    return Removal(stored, settings.keep, has_copies=bool(settings.files_buckets))
+
+
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
     """The months of which the table holds exactly what the source has now.
 
@@ -299,9 +303,10 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         return _is_unchanged(settings, source, month, held.get(month, ()))
 
     depot = Depot.of(settings)
-    if not depot.is_shared:
-        return frozenset(month for month in months if is_unchanged(month))
     depot.require()
+    if not depot.is_shared or not source_kind(source.name).is_service:
+        # Other sources may open netCDF, whose library is not made for threads.
+        return frozenset(month for month in months if is_unchanged(month))
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         return frozenset(
             month for month, is_same in zip(months, threads.map(is_unchanged, months), strict=True) if is_same

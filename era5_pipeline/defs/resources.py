@@ -16,7 +16,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     """
 
     source: str | None = Field(default=None, description=f"Source of the months: {names_of()}")
-    files_dir: str | None = Field(default=None, description="Source files: folders of ERA5 files, separated by a colon")
+    files_dir: str | None = Field(default=None, description="Source files: folders or s3://bucket/prefix, with colons")
     variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
     area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
     format: str | None = Field(default=None, description="Format of flat files: parquet or csv")

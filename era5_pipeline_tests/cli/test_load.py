@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from era5_pipeline.runtime.store.object_store import open_store
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,3 +221,49 @@ def test_deleted_folder_is_a_usage_error(on_server: InProcess, tmp_path: Path) -
     on_server.run("load", "--files-dir", "files")
     shutil.rmtree(folder)
     assert_explained(on_server.run("load", "--files-dir", "files", code=2), "does not exist")
+
+
+# --- a store, and what is kept ----------------------------------------------------------------------------------------
+
+
+def test_months_with_a_store_are_skipped_by_a_machine_with_an_empty_home(
+    on_server: InProcess, store_address: str, tmp_path: Path
+) -> None:
+    on_server.set(ERA5_STORE=store_address, ERA5_KEEP="flat")
+    asked = ("load", "--from", "2023-07", "--to", "2023-08", *SMALL_SAMPLE)
+    assert [words[0] for words in table_of(on_server.run(*asked).out).values()] == ["loaded", "loaded"]
+    on_server.set(ERA5_HOME=str(tmp_path / "another"))
+    assert [words[0] for words in table_of(on_server.run(*asked).out).values()] == ["unchanged", "unchanged"]
+    assert not list((tmp_path / "another").rglob("*.zip"))
+    forced = table_of(on_server.run(*asked, "--force").out)
+    assert [words[0] for words in forced.values()] == ["loaded", "loaded"]
+
+
+def test_a_store_that_cannot_be_used_is_explained_before_a_month_is_begun(
+    on_server: InProcess, tmp_path: Path, s3_address: str
+) -> None:
+    asked = ("load", "--from", "2023-07", *SMALL_SAMPLE)
+    for store, code, what, remedy in (
+        (str(tmp_path / "share"), 10, "share does not exist", "Mount it"),
+        ("s3://no-such-bucket/x", 10, "NO_SUCH_BUCKET", "Create the bucket"),
+        ("gs://bucket/x", 2, "neither a folder nor an address of S3", "s3://bucket/prefix"),
+    ):
+        on_server.set(ERA5_STORE=store)
+        assert_explained(on_server.run(*asked, code=code), what, remedy)
+    on_server.set(ERA5_STORE=s3_address, AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")
+    assert_explained(on_server.run(*asked, code=7), "Could not connect to server", "AWS_ENDPOINT_URL")
+    assert not (tmp_path / "raw").exists()
+    assert not (tmp_path / "share").exists()
+
+
+def test_files_in_a_bucket_are_loaded_without_naming_months(
+    on_server: InProcess, s3_address: str, tmp_path: Path
+) -> None:
+    weather = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744), names=("t2m",))
+    era5_files.write(tmp_path / "made", weather)
+    for file in (tmp_path / "made").iterdir():
+        open_store(s3_address).upload(file, file.name)
+    loaded = table_of(on_server.run("load", "--files-dir", s3_address).out)
+    assert {month: words[0] for month, words in loaded.items()} == {"2023-07": "loaded"}
+    again = table_of(on_server.run("load", "--files-dir", s3_address).out)
+    assert {month: words[0] for month, words in again.items()} == {"2023-07": "unchanged"}

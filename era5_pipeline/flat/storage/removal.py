@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Removal:
-    """What is removed of a loaded month."""
+    """What is removed of a loaded month; `has_copies`: it may have copies of objects of the user's."""
 
     stored: StoredMonth
     keep: Keep
+    has_copies: bool = False
 
     @property
     def removes(self) -> bool:
         """Whether anything is removed at all."""
-        return self.keep != "all" or self.stored.depot.is_shared
+        return self.keep != "all" or self.stored.depot.is_shared or self.has_copies
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -53,9 +54,9 @@ class Removal:
             LocalDiskError: if a file cannot be removed.
             StoreError, TransientError: see `ObjectStore`.
         """
-        if not self.removes:
-            return
         depot, raw = self.stored.depot, flat.raw
+        if not self.removes and not any(file.origin for file in raw.files):
+            return
         with disk_errors(f"{flat.month}: removing files", depot.home), self._lock() as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ verified afterwards.
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyarrow import fs
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.store_url import S3Address
 
-# A server that refuses connections is given up after a few seconds; one that accepts them and is silent, after 40.
+# A server that refuses connections is given up after a few seconds; one that accepts them and is silent, after 20 where
+# it is asked for something, which every stage begins with. While files are transferred it may think longer: some
+# servers copy the parts of a large upload together at its end.
 _ATTEMPTS = 3
 _CONNECT_SECONDS = 5
-_SILENT_SECONDS = 10
+_SILENT_SECONDS = 5
+_SILENT_TRANSFER_SECONDS = 60
 _BLOCK_BYTES = 8 << 20
 # Of servers of one's own, which have no regions.
 _ANY_REGION = "us-east-1"
@@ -41,16 +45,18 @@ class S3Store:
         self._address = address
         self._where = f" at {endpoint}" if endpoint else ""
         with s3_errors(f"the store {self.shown}", self._where):
-            self._s3 = fs.S3FileSystem(
+            connect = partial(
+                fs.S3FileSystem,
                 endpoint_override=endpoint,
                 region=region or (_ANY_REGION if endpoint else None),
                 tls_ca_file_path=ca_file,
                 connect_timeout=_CONNECT_SECONDS,
-                request_timeout=_SILENT_SECONDS,
                 retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
                 # A small object is then one request instead of three.
                 allow_delayed_open=True,
             )
+            self._s3 = connect(request_timeout=_SILENT_SECONDS)
+            self._transfers = connect(request_timeout=_SILENT_TRANSFER_SECONDS)
 
     @property
     def shown(self) -> str:
@@ -95,7 +101,7 @@ class S3Store:
                 str(path),
                 self._address.path(key),
                 source_filesystem=fs.LocalFileSystem(),
-                destination_filesystem=self._s3,
+                destination_filesystem=self._transfers,
                 chunk_size=_BLOCK_BYTES,
             )
         # pyarrow does not report every connection that is lost at the end of an upload.
@@ -112,7 +118,7 @@ class S3Store:
         digest = hashlib.sha256()
         with self._errors(f"reading {key}"):
             try:
-                stream = self._s3.open_input_stream(self._address.path(key))
+                stream = self._transfers.open_input_stream(self._address.path(key))
             except FileNotFoundError:
                 return None
         with stream, path.open("wb") as target:
@@ -136,12 +142,14 @@ class S3Store:
         """See `ObjectStore`. A single object, if the address is its own."""
         root = self._address.path()
         with self._errors("listing it"):
-            self.require()
             own = self._s3.get_file_info(root) if self._address.prefix else None
             if own is not None and own.type is fs.FileType.File:
                 yield StoredObject("", own.size, own.mtime_ns)
                 return
-            found = self._s3.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+            try:
+                found = self._s3.get_file_info(fs.FileSelector(root, recursive=True))
+            except FileNotFoundError:
+                return
         for info in sorted(found, key=lambda info: info.path):
             if info.type is fs.FileType.File:
                 yield StoredObject(info.path[len(root) + 1 :], info.size, info.mtime_ns)

@@ -43,10 +43,10 @@ def files_in(bucket: str) -> Iterator[BucketFile]:
             yield BucketFile(address, found.bytes, found.modified_ns)
 
 
-def local_copy(home: Path, address: str) -> Path:
-    """Where the copy of an object is, or would be; its suffix is that of the object."""
+def local_copy(home: Path, month: Month, address: str) -> Path:
+    """Where the month's copy of an object is, or would be: each month has its own, and removes it when it is loaded."""
     name = address.rpartition("/")[2]
-    return home / "raw" / "files" / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{name}"
+    return home / "raw" / "files" / str(month) / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{name}"
 
 
 def download(address: str, path: Path, expected_bytes: int) -> str:

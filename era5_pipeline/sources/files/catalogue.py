@@ -18,7 +18,7 @@ from era5_pipeline.netcdf.contents import Problem, inspect
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
 from era5_pipeline.runtime.files import digest_of, read_json, sha256_of, write_json
 from era5_pipeline.runtime.store.depot import LOCAL
-from era5_pipeline.sources.files.bucket_files import download, local_copy
+from era5_pipeline.sources.files.bucket_files import download
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,13 +122,11 @@ class Catalogue:
             BadFileError: if it is gone.
             LocalDiskError, StoreError, TransientError: see `bucket_files`.
         """
-        copy = local_copy(self._home, found.address)
-        digest = download(found.address, copy, found.bytes)
-        try:
+        with scratch_folder(self._home) as scratch:
+            copy = scratch / found.address.rpartition("/")[2]
+            digest = download(found.address, copy, found.bytes)
             is_data = kind_of(copy) != "other" or claims_to_be_data(copy)
             columns, problems = self._inspect(copy) if is_data else ({}, ())
-        finally:
-            copy.unlink(missing_ok=True)
         named = tuple(
             replace(problem, **{name: getattr(problem, name).replace(str(copy), found.address) for name in _TEXTS})
             for problem in problems

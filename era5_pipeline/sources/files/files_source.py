@@ -88,7 +88,7 @@ class FilesSource:
         files = []
         for done, entry in enumerate(serving):
             progress.report("raw", done, len(serving), "files")
-            files.append(self._raw_file(entry))
+            files.append(self._raw_file(entry, month))
         progress.report("raw", len(serving), len(serving), "files")
         return RawMonth(
             month=month,
@@ -112,9 +112,9 @@ class FilesSource:
     def invalidate(self, raw: RawMonth) -> None:
         """See `Source`: no-op, because the user's files cannot be fetched again."""
 
-    def _raw_file(self, entry: CatalogueEntry) -> RawFile:
+    def _raw_file(self, entry: CatalogueEntry, month: Month) -> RawFile:
         if is_s3(entry.path):
-            return RawFile(local_copy(self.home, entry.path), entry.sha256 or "", entry.bytes, entry.path)
+            return RawFile(local_copy(self.home, month, entry.path), entry.sha256 or "", entry.bytes, entry.path)
         try:
             now = self._catalogue.entry(Path(entry.path), with_digest=True)
         except OSError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -164,3 +166,27 @@ def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
         run_load(chosen, warehouse, JULY)
     assert not chosen.home.exists()
     assert not (tmp_path / "not mounted").exists()
+
+
+def test_a_machine_that_is_killed_leaves_a_month_that_another_finishes(machine: Making, warehouse: Warehouse) -> None:
+    """Killed at several moments of raw and flat, each time on a new machine; then the next one goes through."""
+    program = (
+        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
+        "from era5_pipeline.stages import run_flat, run_raw\n"
+        "settings = Settings.model_validate_json(sys.argv[1]); print('begins', flush=True)\n"
+        "run_raw(settings, Month(2023, 7)); print('raw', flush=True); run_flat(settings, Month(2023, 7))"
+    )
+    for number, (line, seconds) in enumerate([("begins\n", 0.1), ("begins\n", 0.6), ("raw\n", 0.0), ("raw\n", 0.3)]):
+        command = [sys.executable, "-c", program, machine(f"killed-{number}").model_dump_json()]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            assert process.stdout is not None
+            while process.stdout.readline() != line:
+                assert process.poll() is None
+            time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+    run_raw(machine("last"), JULY)
+    flat = run_flat(machine("last"), JULY).flat
+    assert run_load(machine("loading"), warehouse, JULY).loaded.changed
+    if flat.path.exists():
+        assert_holds(warehouse, flat)
+    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("last"))) == 2

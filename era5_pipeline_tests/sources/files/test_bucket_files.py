@@ -73,6 +73,7 @@ def test_months_of_a_bucket_are_loaded(settings: Making, s3_address: str, tmp_pa
     flat = run_flat(settings(), JULY).flat
     run_load(settings(), warehouse, JULY)
     assert_holds(warehouse, flat)
+    assert copies(settings()) == []
     with warehouse.connect() as connection:
         (part,) = read_ledger(connection)[0].parts
     assert [file.path for file in part.files] == [july]
