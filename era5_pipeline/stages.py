@@ -182,9 +182,12 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> F
     flat = None if settings.force else stored.same_flat(raw, settings.format)
     reused = flat is not None
     if flat is None:
+        inventory = kept.of(raw)
         # A manifest of an earlier version has no counts.
-        require_room_to_flatten(settings, raw, manifest.get("rows", 0), manifest.get("columns", ()))
-        stored.obtain_raw(raw)
+        counts = (manifest.get("rows", 0), manifest.get("columns", ()))
+        require_room_to_flatten(settings, raw, *counts, is_unpacked=inventory is not None)
+        if inventory is None:
+            stored.obtain_raw(raw)
         with _invalidating_damaged(source, raw):
             flat = flatten_month(
                 raw,
@@ -192,7 +195,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> F
                 home=settings.home,
                 flat_format=settings.format,
                 raw_seconds=manifest["seconds"],
-                inventory=kept.of(raw),
+                inventory=inventory,
                 draw=_preview,
             )
     stored.share_flat(flat)

@@ -19,7 +19,7 @@ from era5_pipeline.planning.extent import Load, Size
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -74,7 +74,8 @@ class MonthRoom:
 def require_room(settings: Settings, month: Month) -> None:
     """Refuse to begin a month that the disks of this machine cannot hold: its files, and its rows where they are here.
 
-    Months of the user's own files are not counted: their size is not known before the files are read.
+    Months of the user's own files are not counted: their size is not known before the files are read. Of a month that
+    was begun before, only what its files still lack is counted.
 
     Raises:
         LocalDiskError: saying what the month needs, and what is free.
@@ -87,20 +88,26 @@ def require_room(settings: Settings, month: Month) -> None:
     estimated = estimate_bytes(load, size, (), layout, None)
     room = MonthRoom.of(load, size, estimated, settings.format)
     disks, table = read_disk_space(settings), estimated.table.value or 0.0
-    if disks.is_one:
-        room = replace(room, table=table)
-    held = (settings.home / "raw" / load.source, settings.home / "flat")
-    _require(room, month, settings, disks.home_free_bytes, (size for folder in held for size in _sizes(folder, month)))
-    if not disks.is_one and disks.table_free_bytes is not None and table > disks.table_free_bytes:
+    free, table_free = disks.home_free_bytes, None if disks.is_one else disks.table_free_bytes
+    in_table = table if disks.is_one else 0.0
+    table_fits = table_free is None or table <= table_free
+    if table_fits and (free is None or room.bytes + in_table <= free):
+        return
+    folders = (settings.home / "raw" / load.source, settings.home / "flat")
+    held = sum(size for folder in folders for size in _sizes(folder, month))
+    _require(room if held else replace(room, table=in_table), month, settings, free, held)
+    if not held and table_free is not None and not table_fits:
         raise LocalDiskError(
             f"{month} is not begun: its rows take about {decimal(round(table))} in the table, and "
-            f"{decimal(disks.table_free_bytes)} are free where the embedded server keeps it",
+            f"{decimal(table_free)} are free where the embedded server keeps it",
             remedy="Free space there, or use another server (ERA5_DATABASE_URL); then run the month again.",
         )
 
 
-def require_room_to_flatten(settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str]) -> None:
-    """Refuse to flatten a month of so many rows that this machine's disk cannot hold.
+def require_room_to_flatten(
+    settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str], *, is_unpacked: bool
+) -> None:
+    """Refuse to flatten a month of so many rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
 
     Raises:
         LocalDiskError: saying what the month needs, and what is free.
@@ -109,15 +116,15 @@ def require_room_to_flatten(settings: Settings, raw: RawMonth, rows: int, column
     size = Size(rows=rows, instant_values=rows * len(columns))
     flat = MonthRoom.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
     missing = sum(file.bytes for file in raw.files if not file.path.is_file())
-    zipped = sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
+    zipped = 0 if is_unpacked else sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
     room = MonthRoom(float(missing), float(zipped), flat)
-    held = _sizes(settings.home / "flat", raw.month)
+    held = sum(_sizes(settings.home / "flat", raw.month))
     _require(room, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
 
 
-def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: Iterable[int]) -> None:
-    """Raise if the room is more than what is free, without the sizes of what the month has there already."""
-    if free is None or room.bytes <= free or room.bytes - sum(held) <= free:
+def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: int) -> None:
+    """Raise if the room is more than what is free; `held` bytes of the month are there already."""
+    if free is None or room.bytes - held <= free:
         return
     raise LocalDiskError(
         f"{month} is not begun: it takes about {decimal(round(room.bytes))} ({room}), and {decimal(free)} are free in "
