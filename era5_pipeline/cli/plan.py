@@ -231,7 +231,7 @@ def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
     storage = planned.storage
     files = f"{decimal(round(storage.home_bytes))} of raw and Parquet files"
     if not storage.keeps_all_here:
-        files += f" at one time, {storage.months_at_once} months in work"
+        files += f" at one time (months in work: {storage.months_at_once})"
     if disks.home_free_bytes is not None:
         both = f" and the table's {table}" if disks.is_one else ""
         yield "free disk", decimal(disks.home_free_bytes), f"for {files}{both} (ERA5_HOME)"

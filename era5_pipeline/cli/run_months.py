@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from era5_pipeline.cli.output import grouped_problems, print_line
-from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, TransientError
+from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, StoreError, TransientError
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import named_columns
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
+# Of a service or a store of files that would refuse the other months too.
+_REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
 # After the service failed for this many months in a row, the others are not tried.
 _FAILED_IN_A_ROW = 3
@@ -125,7 +127,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
 def _is_service_down(runs: "Sequence[MonthRun]") -> bool:
     """Whether the service would refuse the other months too: it said so, or it failed for several months in a row."""
     last = [{error.exit_code for error in run.errors} for run in runs[-_FAILED_IN_A_ROW:]]
-    is_refused = bool(last) and SourceError.exit_code in last[-1]
+    is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
     return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))
 
 

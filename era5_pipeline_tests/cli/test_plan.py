@@ -230,3 +230,19 @@ def test_home_that_is_a_file_is_refused(here: InProcess) -> None:
     (here.home / "file").touch()
     here.set(ERA5_HOME=str(here.home / "file"))
     assert_explained(here.run("plan", "--from", "2024-01", code=2), f"{here.home / 'file'} is not a folder")
+
+
+def test_plan_follows_what_is_kept_and_where(here: InProcess) -> None:
+    everything = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
+    here.set(ERA5_STORE="s3://bucket/era5", ERA5_KEEP="flat")
+    printed = here.run(*ALL_OF_ERA5, "--source", "cds").out
+    assert max(map(len, printed.splitlines())) <= 120
+    assert any(
+        re.fullmatch(r"store [\d.]+ TB at most at one time; [\d.]+ TB are kept \(s3://bucket/era5\)", line)
+        for line in lines_of(printed)
+    )
+    assert "at one time (months in work: 4)" in printed
+    value = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
+    assert (value["keep"], value["store"], value["months_at_once"]) == ("flat", "s3://bucket/era5", 4)
+    assert value["home_needed_bytes"] < 0.01 * everything["home_needed_bytes"]
+    assert value["store_needed_bytes"] > value["parquet_bytes"]
