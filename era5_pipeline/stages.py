@@ -18,7 +18,7 @@ from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, r
 from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.kept_inventory import InventoryKeeper
-from era5_pipeline.flat.storage.removal import Removal
+from era5_pipeline.flat.storage.removal import FileRemoval
 from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.location_set import LocationSet
@@ -286,8 +286,8 @@ def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
         )
 
 
-def _removal(settings: Settings, stored: StoredMonth) -> Removal:
-    return Removal(stored, settings.keep, has_copies=bool(settings.files_buckets))
+def _removal(settings: Settings, stored: StoredMonth) -> FileRemoval:
+    return FileRemoval(stored, settings.keep, has_copies=bool(settings.files_buckets))
 
 
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:

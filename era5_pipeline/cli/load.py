@@ -126,7 +126,7 @@ def _place(text: str) -> str:
     """A folder as an absolute path, an address of S3 as it is: runs may have another current folder."""
     from pathlib import Path
 
-    from era5_pipeline.model.store_url import is_s3
+    from era5_pipeline.runtime.store.address import is_s3
 
     return text if is_s3(text) else str(Path(text).expanduser().absolute())
 

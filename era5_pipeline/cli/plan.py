@@ -65,8 +65,8 @@ def plan(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
     from era5_pipeline.planning.extent import Load
+    from era5_pipeline.planning.file_storage import StoragePolicy
     from era5_pipeline.planning.make_plan import make_plan
-    from era5_pipeline.planning.storage import StoragePolicy
 
     settings = read_settings(source=source, variables=variables, area=area)
     if from_ is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,12 +19,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.source_kinds import DEFAULT_SOURCE, SOURCE_KINDS, SOURCE_OF_FOLDERS, names_of
-from era5_pipeline.model.store_url import addresses_in, is_s3, require_folder_or_s3
 from era5_pipeline.model.variables import Variable, find_variables
 
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
 Keep = Literal["all", "flat", "none"]
+S3_SCHEME = "s3://"
+# Between folders and addresses of S3: the separator of paths, which is in `s3://` too.
+_SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 # Similarity from which a name counts as misspelt: ERA5_AERA and ERA5_SOURC do, a user's own ERA5_DATA and ERA5_URL do
@@ -129,24 +132,23 @@ class Settings(BaseSettings):
     @property
     def files_dirs(self) -> tuple[Path, ...]:
         """The folders of the source `files`, absolute."""
-        return tuple(_absolute(Path(part)) for part in addresses_in(self.files_dir or "") if not is_s3(part))
+        return tuple(_absolute(Path(part)) for part in self._files_places if not part.startswith(S3_SCHEME))
 
     @property
     def files_buckets(self) -> tuple[str, ...]:
         """The addresses of S3 of the source `files`."""
-        return tuple(part for part in addresses_in(self.files_dir or "") if is_s3(part))
+        return tuple(part for part in self._files_places if part.startswith(S3_SCHEME))
+
+    @property
+    def _files_places(self) -> tuple[str, ...]:
+        return tuple(part for part in _SEPARATOR.split(self.files_dir or "") if part)
 
     @property
     def store_address(self) -> str | None:
-        """The folder, absolute, or the address of S3 of the store of files; None: there is none.
-
-        Raises:
-            UsageError: if it is neither.
-        """
-        if self.store is None:
-            return None
-        require_folder_or_s3(self.store)
-        return self.store if is_s3(self.store) else str(_absolute(Path(self.store)))
+        """The folder, absolute, or the address (with a scheme) of the store of files; None: there is none."""
+        if self.store is None or "://" in self.store:
+            return self.store
+        return str(_absolute(Path(self.store)))
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.estimates import Bytes, Seconds
     from era5_pipeline.planning.extent import Load, Size
-    from era5_pipeline.planning.storage import Storage
+    from era5_pipeline.planning.file_storage import Storage
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
 # variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.

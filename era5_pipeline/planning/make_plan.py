@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.grid import Area
 from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
+from era5_pipeline.planning.file_storage import StoragePolicy, storage_of
 from era5_pipeline.planning.load_plan import TO_LOAD, Plan
 from era5_pipeline.planning.plan_warnings import plan_warnings
 from era5_pipeline.planning.room import MonthRoom
-from era5_pipeline.planning.storage import StoragePolicy, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Removal:
+class FileRemoval:
     """What is removed of a loaded month; `has_copies`: it may have copies of objects of the user's."""
 
     stored: StoredMonth

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from era5_pipeline.model.store_url import S3Address, is_s3
+from era5_pipeline.runtime.store.address import S3Address, is_s3, require_folder_or_s3
 from era5_pipeline.runtime.store.folder_store import FolderStore
 from era5_pipeline.runtime.store.s3_store import S3Store
 
@@ -95,8 +95,9 @@ def open_store(address: str) -> ObjectStore:
     """The store at a folder or `s3://bucket/prefix`; nothing is contacted yet.
 
     Raises:
-        UsageError: if an address of S3 names no bucket.
+        UsageError: if it is neither, or names no bucket.
     """
+    require_folder_or_s3(address)
     return _open_s3(address, S3Environment.read()) if is_s3(address) else FolderStore(Path(address))
 
 

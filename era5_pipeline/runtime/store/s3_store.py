@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from era5_pipeline.model.store_url import S3Address
+    from era5_pipeline.runtime.store.address import S3Address
 
 # A server that refuses connections is given up after a few seconds; one that accepts them and is silent, after 20 where
 # it is asked for something, which every stage begins with. While files are transferred it may think longer: some

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.store_url import is_s3
 from era5_pipeline.model.variables import in_table_order, named_columns, variable_names
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.runtime import progress
+from era5_pipeline.runtime.store.address import is_s3
 from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.files.bucket_files import fetch_object, files_in, local_copy
 from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline.flat.storage.removal import Removal
+from era5_pipeline.flat.storage.removal import FileRemoval
 from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import InputError, RefusedError
 from era5_pipeline.model.months import Month
@@ -165,7 +165,7 @@ def test_files_that_another_run_reads_stay(settings: Making, warehouse: Warehous
     chosen = settings(keep="none")
     run_raw(chosen, JULY)
     run_flat(chosen, JULY)
-    other = Removal(StoredMonth(Depot.of(chosen), JULY), "none")
+    other = FileRemoval(StoredMonth(Depot.of(chosen), JULY), "none")
     with other.in_use():
         assert run_load(chosen, warehouse, JULY).loaded.changed
         assert kinds(chosen.home) == {".zip", ".parquet"}

@@ -8,7 +8,8 @@ import pytest
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.store_url import S3Address, addresses_in, require_folder_or_s3
+from era5_pipeline.runtime.store.address import S3Address, require_folder_or_s3
+from era5_pipeline.runtime.store.object_store import open_store
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,9 @@ from era5_pipeline.model.store_url import S3Address, addresses_in, require_folde
     ],
 )
 def test_folders_and_buckets_are_told_apart_in_a_list(text: str, parts: tuple[str, ...]) -> None:
-    assert addresses_in(text) == parts
+    settings = Settings(files_dir=text)
+    assert tuple(map(str, settings.files_dirs)) == tuple(part for part in parts if part.startswith("/"))
+    assert settings.files_buckets == tuple(part for part in parts if part.startswith("s3://"))
 
 
 def test_settings_have_folders_and_buckets_apart() -> None:
@@ -56,4 +59,4 @@ def test_a_folder_is_absolute_and_an_address_is_left_as_it_is() -> None:
     assert Settings(store="s3://bucket/x").store_address == "s3://bucket/x"
     assert Settings().store_address is None
     with pytest.raises(UsageError):
-        _ = Settings(store="gs://bucket").store_address
+        open_store(Settings(store="gs://bucket").store_address or "")

@@ -1,20 +1,17 @@
 """Addresses of places for files: a folder, or `s3://bucket/prefix`.
 
-Here: what an address says. Not here: reading and writing there (`runtime.store`).
+Here: what an address says. Not here: lists of them in settings (`model.settings`), or reading and writing there.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Self
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.settings import S3_SCHEME
 
-S3_SCHEME = "s3://"
-# Between addresses: the separator of paths, which is also in `s3://`, and in no name of a bucket.
-_SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
 _OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 
@@ -49,11 +46,6 @@ class S3Address:
 def is_s3(text: str) -> bool:
     """Whether the address is of S3."""
     return text.startswith(S3_SCHEME)
-
-
-def addresses_in(text: str) -> tuple[str, ...]:
-    """Split folders and addresses of S3 with ':' between them, as ERA5_FILES_DIR has them."""
-    return tuple(part for part in _SEPARATOR.split(text) if part)
 
 
 def require_folder_or_s3(text: str) -> None:

@@ -13,8 +13,8 @@ from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
 from era5_pipeline.planning.extent import Load
+from era5_pipeline.planning.file_storage import MONTHS_AT_ONCE, StoragePolicy
 from era5_pipeline.planning.make_plan import make_plan
-from era5_pipeline.planning.storage import MONTHS_AT_ONCE, StoragePolicy
 from era5_pipeline_tests.commands import ROOT
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from era5_pipeline.runtime.store.address import require_folder_or_s3
+
 if TYPE_CHECKING:
     from era5_pipeline.model.settings import FlatFormat, Keep, Settings
     from era5_pipeline.planning.estimates import Bytes
@@ -32,6 +34,8 @@ class StoragePolicy:
         Raises:
             UsageError: if the address of the store is invalid.
         """
+        if settings.store_address is not None:
+            require_folder_or_s3(settings.store_address)
         return cls(settings.keep, settings.store_address, settings.format)
 
 
