@@ -123,7 +123,8 @@ class Catalogue:
             LocalDiskError, StoreError, TransientError: see `bucket_files`.
         """
         with scratch_folder(self._home) as scratch:
-            copy = scratch / found.address.rpartition("/")[2]
+            # In a folder of its own, because that of the scratch is locked.
+            copy = scratch / "object" / found.address.rpartition("/")[2]
             digest = download(found.address, copy, found.bytes)
             is_data = kind_of(copy) != "other" or claims_to_be_data(copy)
             columns, problems = self._inspect(copy) if is_data else ({}, ())
