@@ -1,7 +1,7 @@
-"""A month's fields as tiles in memory: read with dask from all files, and merged where files overlap.
+"""A month's fields as tiles in memory: read with dask from all files, merged where files overlap, cut into portions.
 
-Here: reading, one tile after another. Not here: what overlapping values become (`merge`), cutting the month into tiles
-(`tiles`), or rows (`flatten`).
+Here: reading one tile, and its values as portions of rows with their sums. Not here: what overlapping values become
+(`merge`), cutting the month into tiles (`tiles`), or writing rows (`flatten`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,30 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from dask.base import compute
 
-from era5_pipeline.flat.merge import HourVersions, Placed, merge, parts_of, place
+from era5_pipeline.flat.digests import RowWeights
+from era5_pipeline.flat.formats import row_group_rows
+from era5_pipeline.flat.merge import HourVersions, Part, Placed, covered_by, merge, parts_of, place
 from era5_pipeline.flat.tiles import Tile, cut_tiles
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.grid import latitudes_of, location_ids
 from era5_pipeline.netcdf.field_reader import FieldReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import dask.array as da
-    import numpy as np
     import numpy.typing as npt
 
     from era5_pipeline.flat.inventory import Inventory
+    from era5_pipeline.flat.statistics import Anomalies, ColumnRules, RowSums
     from era5_pipeline.netcdf.archive import NetcdfFile
 
+    Flags = npt.NDArray[np.bool_]
     Floats = npt.NDArray[np.float32]
+    Indices = npt.NDArray[np.int32]
 
 # What netCDF4 and xarray raise for damaged data.
 _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
@@ -35,39 +41,109 @@ _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
 _READ_THREADS = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilledTile:
-    """A tile, the parts in it by column, and the merged values by column: (latitude, longitude, hour)."""
+    """A tile, the parts in it by column, and by column the merged values, (latitude, longitude, hour), and versions."""
 
     tile: Tile
     placed: Mapping[str, Sequence[Placed]]
     values: Mapping[str, Floats]
+    versions: Mapping[str, HourVersions]
 
 
-def filled_tiles(
-    inventory: Inventory, readers: Mapping[NetcdfFile, FieldReader], versions: Mapping[str, HourVersions]
-) -> Iterator[FilledTile]:
-    """Read and merge the month, tile by tile; `versions` (by column) learn which version each hour has.
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """Rows of some locations, about a row group: values by column, (location, hour), and their sums by column.
+
+    `present` (location, hour) says which of these rows exist, None: all of them.
+    """
+
+    latitude_index: Indices
+    longitude_index: Indices
+    values: Mapping[str, Floats]
+    present: Flags | None
+    sums: Mapping[str, RowSums]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedTile:
+    """A tile as portions in the order of the rows, with its versions and anomalies by column."""
+
+    versions: Mapping[str, HourVersions]
+    anomalies: Mapping[str, Anomalies]
+    portions: Iterable[Portion]
+
+
+def month_parts(inventory: Inventory) -> Mapping[str, tuple[Part, ...]]:
+    """The parts of every column of the month."""
+    return {column: parts_of(inventory, column) for column in inventory.columns}
+
+
+def fill(
+    tile: Tile,
+    parts: Mapping[str, Sequence[Part]],
+    readers: Mapping[NetcdfFile, FieldReader],
+    hours: npt.NDArray[np.int64],
+) -> FilledTile:
+    """Read and merge one tile of the month.
 
     Raises:
         InputError: if files contradict each other, or one cannot be read.
     """
-    parts = {column: parts_of(inventory, column) for column in inventory.columns}
+    versions = {column: HourVersions(hours.size) for column in parts}
+    placed = {
+        column: [p for p in (place(part, tile) for part in of_column) if p is not None]
+        for column, of_column in parts.items()
+    }
+    # One variable at a time: its parts are freed once they are merged; those of all six would not fit.
+    values = {
+        column: merge(of_column, _read(of_column, readers), tile, hours, versions[column])
+        for column, of_column in placed.items()
+    }
+    return FilledTile(tile, placed, values, versions)
+
+
+def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, FieldReader]) -> Iterator[FilledTile]:
+    """Read and merge the month, tile by tile.
+
+    Raises:
+        InputError: if files contradict each other, or one cannot be read.
+    """
+    parts = month_parts(inventory)
     for tile in cut_tiles(inventory):
-        placed = {
-            column: [p for p in (place(part, tile) for part in of_column) if p is not None]
-            for column, of_column in parts.items()
-        }
-        # One variable at a time: its parts are freed once they are merged; those of all six would not fit. Yielded
-        # without a name here, so that the consumer alone decides when the memory is freed.
-        yield FilledTile(
-            tile,
-            placed,
-            {
-                column: merge(of_column, _read(of_column, readers), tile, inventory.hours, versions[column])
-                for column, of_column in placed.items()
-            },
-        )
+        # Without a name here, so that the consumer alone decides when the memory is freed.
+        yield fill(tile, parts, readers, inventory.hours)
+
+
+def count(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
+    """Count a tile's anomalies; its portions are made while they are iterated over."""
+    return CountedTile(
+        filled.versions,
+        {column: rules[column].anomalies(values, filled.tile) for column, values in filled.values.items()},
+        _portions(filled, inventory, rules),
+    )
+
+
+def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[Portion]:
+    tile, hours = filled.tile, inventory.hours
+    covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
+    # Row by row: ascending location_id, as the axes ascend.
+    latitude, longitude = np.nonzero(inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)])
+    flat_position = latitude * tile.longitude_index.size + longitude
+    is_whole = flat_position.size == tile.latitude_index.size * tile.longitude_index.size
+    step = max(1, row_group_rows(len(filled.values)) // hours.size)
+    for start in range(0, flat_position.size, step):
+        chosen = slice(start, start + step)
+        # Usually all locations of the tile are wanted: a slice of them needs no copy.
+        positions = chosen if is_whole else flat_position[chosen]
+        values = {c: v.reshape(-1, hours.size)[positions] for c, v in filled.values.items()}
+        present = None if covered is None else covered.reshape(-1, hours.size)[positions]
+        latitude_index = tile.latitude_index[latitude[chosen]]
+        longitude_index = tile.longitude_index[longitude[chosen]]
+        weights = RowWeights(location_ids(latitude_index, longitude_index), hours, present)
+        areas = np.cos(np.radians(latitudes_of(latitude_index), dtype=np.float64))
+        sums = {column: rules[column].sums(of_column, weights, areas) for column, of_column in values.items()}
+        yield Portion(latitude_index, longitude_index, values, present, sums)
 
 
 def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, FieldReader]) -> tuple[Floats, ...]:

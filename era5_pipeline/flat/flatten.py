@@ -1,7 +1,7 @@
 """Flatten a month's raw files: location-major rows in the table's units, written as Parquet or CSV.
 
-Here: making rows of merged tiles, and writing them. Not here: finding the files (`sources`), reading and merging them
-(`filled_tiles`), counting (`statistics`), or judging the result (`checks`).
+Here: making rows of tiles, and writing them. Not here: finding the files (`sources`), reading and merging them
+(`filled_tiles`, on a Dask cluster `cluster`), counting (`statistics`), or judging the result (`checks`).
 
 Location-major means: all hours of a location in order, then the next location. A location's month is then contiguous on
 disk, where a BRIN index of 131 kB finds it as fast as a B-tree of 55 MB, and compresses four-fold.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import resource
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from era5_pipeline.flat.digests import RowWeights
-from era5_pipeline.flat.filled_tiles import filled_tiles, open_readers
+from era5_pipeline.flat.filled_tiles import count, filled_tiles, open_readers
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
-from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, row_group_rows, schema_of
+from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
-from era5_pipeline.flat.merge import covered_by
 from era5_pipeline.flat.statistics import ColumnStatistics
+from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
@@ -40,21 +39,21 @@ from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_j
 from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
     import numpy.typing as npt
 
-    from era5_pipeline.flat.filled_tiles import FilledTile
-    from era5_pipeline.flat.tiles import Tile
+    from era5_pipeline.flat.filled_tiles import CountedTile, Portion
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.netcdf.archive import NetcdfFile
+    from era5_pipeline.netcdf.field_reader import FieldReader
     from era5_pipeline.sources.source import RawMonth
 
     Floats = npt.NDArray[np.float32]
-    Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +75,17 @@ def flatten_month(
     raw_seconds: float = 0.0,
     inventory: Inventory | None = None,
     draw: Callable[[MiddleHour], bytes] | None = None,
+    dask_scheduler: str | None = None,
 ) -> FlatMonth:
     """Write the month's rows into `folder`, and next to them a JSON file with their facts; each is replaced atomically.
 
     `inventory` is that of `raw`, if it is known and its files are still unpacked; None: it is taken now. `draw` makes
-    the preview map that is stored next to the rows (a PNG); None: no map.
+    the preview map that is stored next to the rows (a PNG); None: no map. `dask_scheduler` is the address of a Dask
+    cluster that reads the files; None: this process does.
 
     Raises:
         InputError: if a file cannot be used, or two contradict each other.
+        UsageError, TransientError: if the cluster cannot be used, or is lost (`cluster`).
         RefusedError: if no location of the files is on ERA5's grid.
         LocalDiskError: if there is no room.
     """
@@ -98,8 +100,8 @@ def flatten_month(
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
         schema = schema_of(inventory.columns)
         with replacing(path) as temporary, open_sink(temporary, flat_format, schema) as sink:
-            flattening = _Flattening(inventory, sink, schema)
-            flattening.run()
+            flattening = _Flattening(raw, inventory, sink, schema)
+            flattening.run(dask_scheduler)
     flat = FlatMonth(
         raw=raw,
         path=path,
@@ -164,6 +166,7 @@ def has_own_columns(flat: FlatMonth) -> bool:
 class _Flattening:
     """Writes the rows of one month into a sink, and collects their facts."""
 
+    raw: RawMonth
     inventory: Inventory
     sink: Sink
     schema: pa.Schema
@@ -178,20 +181,33 @@ class _Flattening:
         for variable in in_table_order(self.inventory.columns):
             self.statistics[variable.column] = ColumnStatistics.empty(variable, self.inventory)
 
-    def run(self) -> None:
-        """Read, merge and write the month, tile by tile; the next tile is read while one is written."""
-        versions = {column: statistics.versions for column, statistics in self.statistics.items()}
+    def run(self, dask_scheduler: str | None) -> None:
+        """Read, merge and write the month, tile by tile."""
+        with self._counted_tiles(dask_scheduler) as tiles:
+            for counted in tiles:
+                self._add(counted)
+                del counted  # free its memory before the next but one is read
+
+    @contextmanager
+    def _counted_tiles(self, dask_scheduler: str | None) -> Iterator[Iterator[CountedTile]]:
+        if dask_scheduler is None:
+            with open_readers(self.inventory) as readers, closing(self._read_here(readers)) as tiles:
+                yield tiles
+            return
+        # Imported only here: it takes as long to import as a small month takes.
+        from era5_pipeline.flat.cluster.remote_tiles import remote_tiles
+
+        with remote_tiles(dask_scheduler, self.raw, cut_tiles(self.inventory)) as tiles:
+            yield tiles
+
+    def _read_here(self, readers: Mapping[NetcdfFile, FieldReader]) -> Generator[CountedTile]:
+        """The tiles, read in this process: the next is read while one is written."""
+        rules = {column: statistics.rules for column, statistics in self.statistics.items()}
         # The prefetching thread is stopped before the files are closed.
-        with (
-            open_readers(self.inventory) as readers,
-            closing(Prefetched(filled_tiles(self.inventory, readers, versions))) as tiles,
-        ):
+        with closing(Prefetched(filled_tiles(self.inventory, readers))) as tiles:
             for filled in tiles:
-                self._count_anomalies(filled)
-                self._add_to_preview(filled)
-                for table, points in self._tables(filled):
-                    self._write(table, points)
-                del filled  # free its memory before the next but one is read
+                yield count(filled, self.inventory, rules)
+                del filled
 
     def facts(self) -> tuple[ColumnFacts, ...]:
         """The facts of every column that the files hold, in table order."""
@@ -207,62 +223,31 @@ class _Flattening:
             np.concatenate(self.preview_values),
         )
 
-    def _count_anomalies(self, filled: FilledTile) -> None:
-        for column, values in filled.values.items():
-            self.statistics[column].count_anomalies(values, filled.tile)
+    def _add(self, counted: CountedTile) -> None:
+        for column, statistics in self.statistics.items():
+            statistics.versions.add_all(counted.versions[column])
+            statistics.add_anomalies(counted.anomalies[column])
+        for portion in counted.portions:
+            for column, sums in portion.sums.items():
+                self.statistics[column].add(sums)
+            location_id = location_ids(portion.latitude_index, portion.longitude_index)
+            self.preview_locations.append(location_id)
+            # A copy: the portion's memory is freed before the preview is drawn.
+            self.preview_values.append(portion.values[self.inventory.columns[0]][:, self._preview_hour].copy())
+            self._write(self._table(portion, location_id), location_id.size * self.inventory.hours.size)
 
-    def _add_to_preview(self, filled: FilledTile) -> None:
-        latitude, longitude = self._positions(filled.tile)
-        first = filled.values[self.inventory.columns[0]]
-        self.preview_locations.append(
-            location_ids(filled.tile.latitude_index[latitude], filled.tile.longitude_index[longitude])
-        )
-        self.preview_values.append(first[latitude, longitude, self._preview_hour])
-
-    def _tables(self, filled: FilledTile) -> Iterator[tuple[pa.Table, int]]:
-        """Tables of about `row_group_rows` rows, each with the number of the month's point-hours that it covers."""
-        tile, hours = filled.tile, self.inventory.hours
-        covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
-        latitude, longitude = self._positions(tile)
-        flat_position = latitude * tile.longitude_index.size + longitude
-        is_whole = flat_position.size == tile.latitude_index.size * tile.longitude_index.size
-        step = max(1, row_group_rows(len(filled.values)) // hours.size)
-        for start in range(0, flat_position.size, step):
-            chosen = slice(start, start + step)
-            # Usually all locations of the tile are wanted: a slice of them needs no copy.
-            positions = chosen if is_whole else flat_position[chosen]
-            by_location = {c: v.reshape(-1, hours.size)[positions] for c, v in filled.values.items()}
-            present = None if covered is None else covered.reshape(-1, hours.size)[positions]
-            latitude_index, longitude_index = (
-                tile.latitude_index[latitude[chosen]],
-                tile.longitude_index[longitude[chosen]],
-            )
-            yield self._table(latitude_index, longitude_index, by_location, present), latitude_index.size * hours.size
-
-    def _table(
-        self,
-        latitude_index: npt.NDArray[np.int32],
-        longitude_index: npt.NDArray[np.int32],
-        by_location: Mapping[str, Floats],
-        present: Flags | None,
-    ) -> pa.Table:
-        """The rows of these locations, `by_location` (location, hour); `present` says which exist, None: all."""
+    def _table(self, portion: Portion, location_id: npt.NDArray[np.int32]) -> pa.Table:
         hours = self.inventory.hours
-        location_id = location_ids(latitude_index, longitude_index)
-        latitudes = latitudes_of(latitude_index)
-        areas = np.cos(np.radians(latitudes, dtype=np.float64))
-        weights = RowWeights(location_id, hours, present)
-        times = np.tile(as_datetime64(hours).astype("datetime64[us]"), latitude_index.size)
-        keys = (location_id, latitudes, longitudes_of(longitude_index))
+        times = np.tile(as_datetime64(hours).astype("datetime64[us]"), location_id.size)
+        keys = (location_id, latitudes_of(portion.latitude_index), longitudes_of(portion.longitude_index))
         arrays = [pa.array(times, type=self.schema.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]
-        for column, statistics in self.statistics.items():
-            values = by_location[column]
-            empty = np.isnan(values)
-            missing = empty if empty.any() else None
-            statistics.add(values, missing, weights, areas)
-            arrays.append(pa.array(values.reshape(-1), mask=None if missing is None else missing.reshape(-1)))
+        for column in self.statistics:
+            values = portion.values[column].reshape(-1)
+            is_complete = portion.sums[column].values == values.size
+            arrays.append(pa.array(values, mask=None if is_complete else np.isnan(values)))
         table = pa.Table.from_arrays(arrays, schema=self.schema)
+        present = portion.present
         return table if present is None or present.all() else table.filter(pa.array(present.reshape(-1)))
 
     def _write(self, table: pa.Table, points: int) -> None:
@@ -272,11 +257,6 @@ class _Flattening:
         self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
         self.points_done += points
         progress.report("flat", self.points_done, self._points_total, "rows")
-
-    def _positions(self, tile: Tile) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Positions in the tile of the covered locations, row by row: ascending location_id, as the axes ascend."""
-        latitude, longitude = np.nonzero(self.inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)])
-        return latitude, longitude
 
     @cached_property
     def _points_total(self) -> int:

@@ -67,6 +67,12 @@ class HourVersions:
         flags = self.seen.setdefault(expver, np.zeros(self.hours, dtype=np.bool_))
         flags[month_hours] |= gave
 
+    def add_all(self, other: HourVersions) -> None:
+        """Add what another record of the same hours holds."""
+        every_hour = np.arange(self.hours)
+        for expver, flags in other.seen.items():
+            self.add(expver, every_hour, flags)
+
     def counts(self) -> dict[str, int]:
         """Hours per version, for versions that provided any value."""
         return {expver: int(flags.sum()) for expver, flags in sorted(self.seen.items()) if flags.any()}

@@ -1,12 +1,12 @@
 """Statistics of one column, collected while a month is flattened.
 
-Here: counting, tile by tile and table by table. Not here: making the rows (`flatten`), or judging the result
-(`checks`).
+Here: what a tile and its rows add (`ColumnRules`), and adding it up (`ColumnStatistics`); the first may happen in
+another process. Not here: making the rows (`flatten`), or judging the result (`checks`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -30,20 +30,150 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
     Flags = npt.NDArray[np.bool_]
     Counts = npt.NDArray[np.int64]
+    Hours = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Anomalies:
+    """Missing values and values out of bounds of one column in a tile, and where the first of each is."""
+
+    missing: int = 0
+    first_missing: str | None = None
+    out_of_bounds: int = 0
+    first_out_of_bounds: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """What some rows add to the statistics of one column.
+
+    `locations_with_values` have a value at any hour; `values_by_hour` (hours,) counts the locations that have one at
+    that hour. `weighted_total` and `weight` weight each value by the cosine of its latitude, as its cell's area is.
+    """
+
+    digest: int
+    locations_with_values: int
+    values_by_hour: Counts
+    values: int = 0
+    total: float = 0.0
+    weighted_total: float = 0.0
+    weight: float = 0.0
+    minimum: float = np.inf
+    maximum: float = -np.inf
+    checksum: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRules:
+    """What is known of one column before its values: `hours` (n,) of the month, and where and when it has values.
+
+    It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440).
+    """
+
+    variable: Variable
+    hours: Hours
+    expected_hours: Flags
+    expected_places: Flags
+
+    @classmethod
+    def of(cls, variable: Variable, inventory: Inventory) -> Self:
+        """The rules of a column that the inventory holds."""
+        return cls(
+            variable,
+            inventory.hours,
+            expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
+            & (inventory.hours >= hour_of(variable.first_valid)),
+            expected_places=inventory.column_coverage(variable.column),
+        )
+
+    def anomalies(self, values: Floats, tile: Tile) -> Anomalies:
+        """Count missing values and values out of bounds in a tile: (latitude, longitude, hour)."""
+        missing, outside = self._missing(np.isnan(values), tile), self._out_of_bounds(values)
+        return Anomalies(
+            missing=0 if missing is None else int(missing.sum()),
+            first_missing=None if missing is None else self._first(missing, tile),
+            out_of_bounds=0 if outside is None else int(outside.sum()),
+            first_out_of_bounds=None if outside is None else self._first(outside, tile),
+        )
+
+    def _missing(self, missing: Flags, tile: Tile) -> Flags | None:
+        if self.variable.extent == "sometimes" or not missing.any():
+            return None
+        if self.variable.extent == "sea":
+            # ERA5 has no value of it there at any hour: that is land, and no gap.
+            missing &= np.any(~missing & self.expected_hours, axis=-1, keepdims=True)
+        # Compared with all places and hours of the column, so that files which each cover part of the month and part
+        # of the area leave no gap unnoticed.
+        missing &= self.expected_hours
+        missing &= self.expected_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
+        return missing
+
+    def _out_of_bounds(self, values: Floats) -> Flags | None:
+        with np.errstate(invalid="ignore"):
+            low, high = self.bounds
+            if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
+                return None
+            outside: Flags = (values < low) | (values > high)
+        return outside
+
+    @property
+    def bounds(self) -> tuple[np.float32, np.float32]:
+        """The bounds as values are stored: float32 of 0.05 is more than 0.05."""
+        return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
+
+    def _first(self, flags: Flags, tile: Tile) -> str | None:
+        if not flags.any():
+            return None
+        latitude, longitude, hour = np.unravel_index(int(flags.argmax()), flags.shape)
+        return describe_place(tile, self.hours, (int(latitude), int(longitude), int(hour)))
+
+    def sums(self, values: Floats, weights: RowWeights, areas: Doubles) -> RowSums:
+        """Sum up the values of rows, (location, hour), NaN where missing.
+
+        `areas` (location,) are in proportion to the area that each location stands for.
+        """
+        empty = np.isnan(values)
+        missing = empty if empty.any() else None
+        sums = RowSums(
+            digest=weights.digest(values),
+            locations_with_values=len(values) if missing is None else int((~missing).any(axis=1).sum()),
+            values_by_hour=np.full(values.shape[1], len(values)) if missing is None else (~missing).sum(axis=0),
+        )
+        present = values if missing is None else values[~missing]
+        if not present.size:
+            return sums
+        # One pass for both sums. numpy adds whole rows in pairs, so that each keeps the precision of float64.
+        if missing is None:
+            by_location = values.sum(axis=1, dtype=np.float64)
+            weight = float(areas.sum()) * values.shape[1]
+        else:
+            by_location = np.where(missing, np.float32(0), values).sum(axis=1, dtype=np.float64)
+            weight = float(areas @ (~missing).sum(axis=1))
+        minimum, maximum = float(present.min()), float(present.max())
+        # Values out of bounds are refused: their checksum is never compared, and could overflow.
+        low, high = self.bounds
+        is_within = low <= minimum and maximum <= high
+        return replace(
+            sums,
+            values=present.size,
+            total=float(by_location.sum()),
+            weighted_total=float(areas @ by_location),
+            weight=weight,
+            minimum=minimum,
+            maximum=maximum,
+            checksum=checksum_of(present, self.variable.checksum_scale) if is_within else 0,
+        )
 
 
 @dataclass
 class ColumnStatistics:
-    """Statistics of one column, which should have values at `expected_hours` (n,) and `expected_places` (721, 1440)."""
+    """Statistics of one column of the month, added up tile by tile, in the order of the rows."""
 
-    variable: Variable
+    rules: ColumnRules
     inventory: Inventory
     versions: HourVersions
-    expected_hours: Flags
-    expected_places: Flags
     values: int = 0
     total: float = 0.0
-    # Sums of values and of weights, each value weighted by the cosine of its latitude, as the area of its cell is.
     weighted_total: float = 0.0
     weight: float = 0.0
     minimum: float = np.inf
@@ -55,7 +185,6 @@ class ColumnStatistics:
     first_out_of_bounds: str | None = None
     # Starts with the form of the rows: rows made by other rules have another digest, even with equal values.
     digest: int = FLAT_FORM
-    # Locations that have a value at any hour; and, (hours,), how many of them have one at that hour.
     locations_with_values: int = 0
     values_by_hour: Counts = field(init=False)
 
@@ -65,89 +194,39 @@ class ColumnStatistics:
     @classmethod
     def empty(cls, variable: Variable, inventory: Inventory) -> Self:
         """Statistics of a column before the first tile."""
-        return cls(
-            variable,
-            inventory,
-            HourVersions(inventory.hours.size),
-            expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
-            & (inventory.hours >= hour_of(variable.first_valid)),
-            expected_places=inventory.column_coverage(variable.column),
-        )
+        return cls(ColumnRules.of(variable, inventory), inventory, HourVersions(inventory.hours.size))
 
-    def count_anomalies(self, values: Floats, tile: Tile) -> None:
-        """Count missing values and values out of bounds in a tile: (latitude, longitude, hour)."""
-        self._count_missing(np.isnan(values), tile)
-        self._count_out_of_bounds(values, tile)
+    def add_anomalies(self, found: Anomalies) -> None:
+        """Add those of the next tile."""
+        self.missing += found.missing
+        self.first_missing = self.first_missing or found.first_missing
+        self.out_of_bounds += found.out_of_bounds
+        self.first_out_of_bounds = self.first_out_of_bounds or found.first_out_of_bounds
 
-    def _count_missing(self, missing: Flags, tile: Tile) -> None:
-        if self.variable.extent == "sometimes" or not missing.any():
-            return
-        if self.variable.extent == "sea":
-            # ERA5 has no value of it there at any hour: that is land, and no gap.
-            missing &= np.any(~missing & self.expected_hours, axis=-1, keepdims=True)
-        # Compared with all places and hours of the column, so that files which each cover part of the month and part
-        # of the area leave no gap unnoticed.
-        missing &= self.expected_hours
-        missing &= self.expected_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
-        self.missing += int(missing.sum())
-        self.first_missing = self.first_missing or self._first(missing, tile)
-
-    def _count_out_of_bounds(self, values: Floats, tile: Tile) -> None:
-        with np.errstate(invalid="ignore"):
-            low, high = self._bounds
-            if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
-                return
-            outside = (values < low) | (values > high)
-        self.out_of_bounds += int(outside.sum())
-        self.first_out_of_bounds = self.first_out_of_bounds or self._first(outside, tile)
-
-    @property
-    def _bounds(self) -> tuple[np.float32, np.float32]:
-        """The bounds as values are stored: float32 of 0.05 is more than 0.05."""
-        return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
-
-    def _first(self, flags: Flags, tile: Tile) -> str | None:
-        if not flags.any():
-            return None
-        latitude, longitude, hour = np.unravel_index(int(flags.argmax()), flags.shape)
-        return describe_place(tile, self.inventory.hours, (int(latitude), int(longitude), int(hour)))
-
-    def add(self, values: Floats, missing: Flags | None, weights: RowWeights, areas: Doubles) -> None:
-        """Add the values of rows, (location, hour); `missing` says where they are NaN, None: nowhere.
-
-        `areas` (location,) are in proportion to the area that each location stands for.
-        """
-        self.digest += weights.digest(values)
-        self.locations_with_values += len(values) if missing is None else int((~missing).any(axis=1).sum())
-        self.values_by_hour += len(values) if missing is None else (~missing).sum(axis=0)
-        present = values if missing is None else values[~missing]
-        if not present.size:
-            return
-        self.values += present.size
-        # One pass for both sums. numpy adds whole rows in pairs, so that each keeps the precision of float64.
-        if missing is None:
-            by_location = values.sum(axis=1, dtype=np.float64)
-            self.weight += float(areas.sum()) * values.shape[1]
-        else:
-            by_location = np.where(missing, np.float32(0), values).sum(axis=1, dtype=np.float64)
-            self.weight += float(areas @ (~missing).sum(axis=1))
-        self.total += float(by_location.sum())
-        self.weighted_total += float(areas @ by_location)
-        self.minimum = min(self.minimum, float(present.min()))
-        self.maximum = max(self.maximum, float(present.max()))
-        # Values out of bounds are refused: their checksum is never compared, and could overflow.
-        low, high = self._bounds
+    def add(self, rows: RowSums) -> None:
+        """Add the sums of the next rows."""
+        self.digest += rows.digest
+        self.locations_with_values += rows.locations_with_values
+        self.values_by_hour += rows.values_by_hour
+        self.values += rows.values
+        self.total += rows.total
+        self.weighted_total += rows.weighted_total
+        self.weight += rows.weight
+        self.minimum = min(self.minimum, rows.minimum)
+        self.maximum = max(self.maximum, rows.maximum)
+        low, high = self.rules.bounds
         if low <= self.minimum and self.maximum <= high:
-            self.checksum += checksum_of(present, self.variable.checksum_scale)
+            self.checksum += rows.checksum
 
     def facts(self) -> ColumnFacts:
         """The statistics as facts of the flat month."""
-        column = self.variable.column
+        column = self.rules.variable.column
         has_values = self.values > 0
         missing, first_missing = self.missing, self.first_missing
-        if self.variable.extent == "sea" and not has_values:
+        if self.rules.variable.extent == "sea" and not has_values:
             # No place showed to be sea: an area of land, or files without values.
-            missing, first_missing = int(self.expected_places.sum() * self.expected_hours.sum()), "every place and hour"
+            missing = int(self.rules.expected_places.sum() * self.rules.expected_hours.sum())
+            first_missing = "every place and hour"
         return ColumnFacts(
             column=column,
             values=self.values,
@@ -175,12 +254,12 @@ class ColumnStatistics:
         Of what is there only at sea, locations without any value are land; of what is there only sometimes, an hour
         that the files have is not lacking.
         """
-        if self.variable.extent == "sometimes":
-            everywhere = np.isin(self.inventory.hours, self.inventory.column_hours(self.variable.column))
+        if self.rules.variable.extent == "sometimes":
+            everywhere = np.isin(self.inventory.hours, self.inventory.column_hours(self.rules.variable.column))
         else:
-            is_sea = self.variable.extent == "sea" and self.locations_with_values
+            is_sea = self.rules.variable.extent == "sea" and self.locations_with_values
             locations = self.locations_with_values if is_sea else int(self.inventory.coverage.sum())
             everywhere = self.values_by_hour == locations
         expected = hours_of(self.inventory.month)
-        expected = expected[expected >= hour_of(self.variable.first_valid)]
+        expected = expected[expected >= hour_of(self.rules.variable.first_valid)]
         return np.setdiff1d(expected, self.inventory.hours[everywhere])
