@@ -197,6 +197,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> F
                 raw_seconds=manifest["seconds"],
                 inventory=inventory,
                 draw=_preview,
+                dask_scheduler=settings.dask_scheduler,
             )
     stored.share_flat(flat)
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):

@@ -73,6 +73,11 @@ class CountedTile:
     anomalies: Mapping[str, Anomalies]
     portions: Iterable[Portion]
 
+    def __sizeof__(self) -> int:
+        # A Dask worker asks: it spills to disk what exceeds its memory limit.
+        held = self.portions if isinstance(self.portions, list) else []
+        return sum(values.nbytes for portion in held for values in portion.values.values())
+
 
 def month_parts(inventory: Inventory) -> Mapping[str, tuple[Part, ...]]:
     """The parts of every column of the month."""

@@ -194,8 +194,7 @@ class _Flattening:
             with open_readers(self.inventory) as readers, closing(self._read_here(readers)) as tiles:
                 yield tiles
             return
-        # Imported only here: it takes as long to import as a small month takes.
-        from era5_pipeline.flat.cluster.remote_tiles import remote_tiles
+        from era5_pipeline.flat.cluster.remote_tiles import remote_tiles  # noqa: PLC0415  # Dask's cluster part is slow to import
 
         with remote_tiles(dask_scheduler, self.raw, cut_tiles(self.inventory)) as tiles:
             yield tiles

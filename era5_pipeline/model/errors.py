@@ -51,6 +51,17 @@ class Era5Error(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are sent between processes by calling the class with `args`, which lacks the remedy.
+        return _received, (type(self), self.message, vars(self))
+
+
+def _received(kind: type[Era5Error], message: str, attributes: dict[str, object]) -> Era5Error:
+    """The error that another process sent."""
+    error = kind.__new__(kind, message)
+    vars(error).update(attributes)
+    return error
+
 
 class UsageError(Era5Error):
     """Invalid month, area, column or setting."""

@@ -29,6 +29,7 @@ S3_SCHEME = "s3://"
 _SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
+_SCHEDULER = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?")
 # Similarity from which a name counts as misspelt: ERA5_AERA and ERA5_SOURC do, a user's own ERA5_DATA and ERA5_URL do
 # not.
 _SIMILARITY = 0.85
@@ -42,6 +43,12 @@ def _known_source(name: str) -> str:
     if name not in SOURCE_KINDS:
         raise PydanticCustomError("source", "Input should be {names}", {"names": names_of()})
     return name
+
+
+def _scheduler_address(address: str) -> str:
+    if not _SCHEDULER.fullmatch(address):
+        raise PydanticCustomError("scheduler", "Input should be tcp://HOST:PORT or tls://HOST:PORT")
+    return address
 
 
 # The name of a source in `SOURCE_KINDS`.
@@ -116,6 +123,9 @@ class Settings(BaseSettings):
         ge=0,
         le=24,
         description="Schedules: months from the end of a month until its preliminary hours are fetched again",
+    )
+    dask_scheduler: Annotated[str, AfterValidator(_scheduler_address)] | None = Field(
+        default=None, description="Address of a Dask scheduler whose workers flatten; unset: this process does"
     )
     workers: int = Field(
         default=1, ge=1, le=64, description="Connections that load one month in parallel, if the layout allows it"
