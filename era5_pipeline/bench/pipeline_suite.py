@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.bench.at_once import run_at_once
-from era5_pipeline.bench.cells import CannotRunError, Numbers, take_turns
+from era5_pipeline.bench.cells import CannotRunError, Numbers, ratio, take_turns
 from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.target import Target, count_rows
-from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.flat.flatten import flatten_month, read_flat_month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.layouts import LAYOUTS
@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 
 
 def run_pipeline(
-    target: Target, folder: Path, *, rows: int, workers: int, repeats: int, say: Callable[[str], None]
+    target: Target,
+    folder: Path,
+    *,
+    rows: int,
+    workers: int,
+    repeats: int,
+    say: Callable[[str], None],
+    dask_scheduler: str | None = None,
 ) -> dict[str, Any]:
     """Run the suite; return cells, ratios and figures as JSON values.
 
     Each worker processes a month of about `rows` rows: raw (inventory and digests of existing files), flat, load, and
-    the comparison of table and file.
+    the comparison of table and file. `dask_scheduler` is the address of a cluster to compare with.
     """
     say("generating months")
     raws = GeneratedMonths(folder / "source", rows).raw(workers)
@@ -39,10 +46,16 @@ def run_pipeline(
         f"netCDF to rows, {workers} months at once": partial(_all_stages, target, folder, raws),
         "flatten alone": partial(_flatten, folder, raws[0]),
     }
-    whole, flat = take_turns(measures, repeats, say).values()
+    if dask_scheduler is not None:
+        measures["flatten on the Dask cluster"] = partial(_flatten, folder, raws[0], dask_scheduler)
+        measures[f"flatten, {workers} months at once"] = partial(_flatten_at_once, folder, raws)
+    whole, flat, *others = take_turns(measures, repeats, say).values()
+    ratios = ("cluster_to_flatten_alone", "months_at_once_to_flatten_alone")
     return {
-        "cells": [whole.to_json(), flat.to_json()],
-        "ratios": {},
+        "cells": [cell.to_json() for cell in (whole, flat, *others)],
+        "ratios": {
+            name: ratio(cell.rows_per_second, flat.rows_per_second) for name, cell in zip(ratios, others, strict=False)
+        },
         "figures": {
             "pipeline_rows_per_second": whole.rows_per_second,
             "flatten_rows_per_second": flat.rows_per_second,
@@ -82,9 +95,27 @@ def _stages(warehouse: Warehouse, home: Path, files: Path, month: Month) -> None
         raise CannotRunError(refused[0])
 
 
-def _flatten(folder: Path, raw: RawMonth) -> tuple[int, Numbers]:
+def _flatten(folder: Path, raw: RawMonth, dask_scheduler: str | None = None) -> tuple[int, Numbers]:
     home = folder / "flatten"
     shutil.rmtree(home, ignore_errors=True)
-    started = time.monotonic()
-    flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet")
-    return flat.rows, {"seconds": time.monotonic() - started}
+    cpu_before, started = time.process_time(), time.monotonic()
+    flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet", dask_scheduler=dask_scheduler)
+    return flat.rows, {
+        "seconds": time.monotonic() - started,
+        # Of this process alone: that of workers is theirs.
+        "cpu_seconds": time.process_time() - cpu_before,
+    }
+
+
+def _flatten_at_once(folder: Path, raws: list[RawMonth]) -> tuple[int, Numbers]:
+    folders = [folder / f"at-once-{number}" for number in range(len(raws))]
+    seconds, results = run_at_once(_flatten, list(zip(folders, raws, strict=True)))
+    rows = sum(_rows(of / "flatten" / "flat", raw.month) for of, raw in zip(folders, raws, strict=True))
+    return rows, {"seconds": seconds, "peak_rss_bytes": max(result.peak_rss_bytes for result in results)}
+
+
+def _rows(folder: Path, month: Month) -> int:
+    flat = read_flat_month(folder, month)
+    if flat is None:
+        raise CannotRunError(f"{month} was not flattened")
+    return flat.rows

@@ -52,6 +52,12 @@ def run(
         str | None,
         typer.Option("--variables", metavar="LIST", help="Suite layouts: measure months of these variables too."),
     ] = None,
+    dask_scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--dask-scheduler", metavar="ADDRESS", help="Suite pipeline: flatten on this Dask cluster too, to compare."
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")
     ] = None,
@@ -65,6 +71,7 @@ def run(
       era5 bench run limit --json limit.json
       era5 bench run layouts --rows 7440000
       era5 bench run pipeline --workers 2
+      era5 bench run pipeline --dask-scheduler tcp://127.0.0.1:8786
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
 
@@ -79,7 +86,7 @@ def run(
         raise UsageError(
             f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
         )
-    settings, wanted = read_settings(), find_variables(variables) if variables else None
+    settings, wanted = read_settings(dask_scheduler=dask_scheduler), find_variables(variables) if variables else None
     console = Console(stderr=True)
     with (
         open_warehouse(settings, create=True) as warehouse,
@@ -95,7 +102,17 @@ def run(
 
         with target.connect() as connection:
             environment = describe_environment(connection, folder)
-        measured = _run(suite, target, folder, rows=rows, workers=workers, repeats=repeats, say=say, variables=wanted)
+        measured = _run(
+            suite,
+            target,
+            folder,
+            rows=rows,
+            workers=workers,
+            repeats=repeats,
+            say=say,
+            variables=wanted,
+            dask_scheduler=dask_scheduler,
+        )
     result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -112,6 +129,7 @@ def _run(
     repeats: int,
     say: Callable[[str], None],
     variables: "tuple[Variable, ...] | None",
+    dask_scheduler: str | None,
 ) -> dict[str, Any]:
     from era5_pipeline.bench.layout_suite import run_layouts
     from era5_pipeline.bench.limit_suite import run_limit
@@ -119,8 +137,11 @@ def _run(
 
     if suite == "layouts":
         return run_layouts(target, folder, rows=rows, repeats=repeats, say=say, variables=variables)
-    chosen = run_limit if suite == "limit" else run_pipeline
-    return chosen(target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
+    if suite == "limit":
+        return run_limit(target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
+    return run_pipeline(
+        target, folder, rows=rows, workers=workers, repeats=repeats, say=say, dask_scheduler=dask_scheduler
+    )
 
 
 def _print(result: dict[str, Any]) -> None:

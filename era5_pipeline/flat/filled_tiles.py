@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+# The functions rather than their names: dask imports all of `distributed` to look a name up.
 from dask.base import compute
+from dask.local import get_sync as get_here
+from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.formats import row_group_rows
@@ -166,11 +170,11 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
         BadFileError: naming the file that cannot be read.
     """
     try:
-        read = compute(*arrays, scheduler="threads", num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
+        read = compute(*arrays, scheduler=get_in_threads, num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
     except _READ_ERRORS:
         for one, array in zip(placed, arrays, strict=True):
             try:
-                compute(array, scheduler="synchronous")  # type: ignore[no-untyped-call]
+                compute(array, scheduler=get_here)  # type: ignore[no-untyped-call]
             except _READ_ERRORS as error:
                 file = one.part.piece.file
                 raise BadFileError(

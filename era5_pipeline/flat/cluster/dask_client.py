@@ -5,13 +5,15 @@ Here: connecting, and comparing versions. Not here: what the cluster is asked to
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client
+from distributed import Client, Security
+from distributed.comm import connect
 
 from era5_pipeline.model.errors import TransientError, UsageError
 
@@ -63,10 +65,11 @@ def _quiet() -> Iterator[None]:
 
 def _client(address: str) -> Client:
     try:
+        asyncio.run(_require_answer(address))
         # Results come from the workers themselves: through the scheduler, each would be sent twice.
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True)  # type: ignore[no-untyped-call]
     except OSError as error:
-        reason = " ".join(str(error.__cause__ or error).split())
+        reason = " ".join(str(error.__cause__ or error).split()) or "no answer"
         raise TransientError(
             f"no Dask scheduler answers at {address} ({reason})",
             remedy="Start it (dask scheduler), correct ERA5_DASK_SCHEDULER, or unset it to flatten in this process.",
@@ -77,6 +80,14 @@ def _client(address: str) -> Client:
             remedy="Write tcp://HOST:8786, or tls://HOST:8786 with the certificates of Dask's own settings "
             "(DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ..__CLIENT__CERT, ..__CLIENT__KEY).",
         ) from error
+
+
+async def _require_answer(address: str) -> None:
+    """Connect once: the client would wait without end for a program that listens and does not answer."""
+    async with asyncio.timeout(CONNECT_SECONDS):
+        security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+        comm = await connect(address, timeout=CONNECT_SECONDS, **security)
+        comm.abort()
 
 
 def _require_same_versions(client: Client, address: str) -> None:

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dask
-import distributed
 from distributed import get_worker
 
-import era5_pipeline
-from era5_pipeline.flat.cluster.dask_client import require_versions
+from era5_pipeline.flat.cluster.dask_client import own_versions, require_versions
 from era5_pipeline.flat.filled_tiles import CountedTile, count, fill, month_parts, open_readers
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.statistics import ColumnRules
@@ -46,8 +43,7 @@ def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> Counte
     """
     worker = get_worker()
     # Checked here too: a worker may have joined since the month began.
-    here = {module.__name__: module.__version__ for module in (era5_pipeline, dask, distributed)}
-    require_versions(f"the Dask worker {worker.address}", here, versions)
+    require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
     _require_files(raw, worker.address)
     with _open_month(raw, Path(worker.local_directory)) as month:
         filled = fill(tile, month.parts, month.readers, month.inventory.hours)

@@ -1,0 +1,256 @@
+"""Months flattened on a real Dask cluster: equal to those flattened here, also when workers are killed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from distributed import Client
+
+from era5_pipeline.flat import tiles
+from era5_pipeline.flat.cluster import remote_tiles
+from era5_pipeline.flat.flatten import flatten_month, preview_file
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, TransientError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.stages import run_flat, run_raw
+from era5_pipeline_tests.dask_clusters import dask_cluster, kill
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    Layout,
+    hours_from,
+    left_behind,
+    raw_month,
+    weather,
+    without_pictures,
+    write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.flat.flatten import MiddleHour
+    from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.runtime.progress import Progress
+    from era5_pipeline.sources.source import RawMonth
+    from era5_pipeline_tests.dask_clusters import DaskCluster
+
+NAMES = ("t2m", "u10", "tp")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DaskCluster]:
+    with dask_cluster(2) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tiles, so that small months have several."""
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
+
+
+def drawn(middle: MiddleHour) -> bytes:
+    return middle.location_ids.tobytes() + middle.values.tobytes()
+
+
+def flattened(
+    raw: RawMonth, home: Path, scheduler: str | None, flat_format: FlatFormat = "parquet"
+) -> tuple[dict[str, Any], bytes]:
+    """The facts of the month, which include its digest, and the values of its preview."""
+    flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
+    assert left_behind(home) == []
+    preview = preview_file(home / "flat", raw.month).read_bytes()
+    return {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}, preview
+
+
+OF_THE_PLACE = ("path", "seconds", "raw_seconds", "peak_rss_bytes")
+
+
+def month_of_weather(folder: Path, layout: Layout = CURRENT, hours: int = 30) -> RawMonth:
+    """A month of 12 x 15 points; some values are missing."""
+    north, east = [20 - 0.25 * n for n in range(12)], [50 + 0.25 * n for n in range(15)]
+    of = weather(hours_from("2023-07-01T00", hours), north, east, NAMES, missing=0.01)
+    return raw_month(write(folder, of, layout), "2023-07")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_month_is_the_same_to_the_byte_in_every_layout_of_files(
+    cluster: DaskCluster, tmp_path: Path, layout: Layout
+) -> None:
+    raw = month_of_weather(tmp_path / "raw", layout)
+    here = flattened(raw, tmp_path / "here", None)
+    assert here[0]["rows"] == 12 * 15 * 30
+    assert flattened(raw, tmp_path / "there", cluster.address) == here
+
+
+REAL = [
+    ("gulf-2023/era5_t2m_2023.zip", "2023-07"),
+    ("norway-2018-10-packed/SURF_201810.nc", "2018-10"),
+    ("germany-tp-expver-mix/data_stream-oper_stepType-accum.nc", "2025-10"),
+    ("../timeseries/bremen-2024-2026-csv-zip", "2024-02"),
+]
+
+
+@pytest.mark.parametrize(("name", "month"), REAL, ids=[month for _, month in REAL])
+@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+def test_a_month_of_real_files_is_the_same_to_the_byte(
+    cluster: DaskCluster, era5_samples: Path, tmp_path: Path, name: str, month: str, flat_format: FlatFormat
+) -> None:
+    path = era5_samples / name
+    raw = raw_month([next(path.iterdir()) if path.is_dir() else path], month)
+    here = flattened(raw, tmp_path / "here", None, flat_format)
+    assert flattened(raw, tmp_path / "there", cluster.address, flat_format) == here
+
+
+def test_an_area_across_two_files_with_preliminary_hours_is_the_same_to_the_byte(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    hours = hours_from("2023-07-01T00", 24)
+    north = [20 - 0.25 * n for n in range(10)]
+    west = weather(hours, north, [50 + 0.25 * n for n in range(9)], NAMES, expver=("0001",) * 20 + ("0005",) * 4)
+    east = weather(hours, north, [53 + 0.25 * n for n in range(9)], NAMES, seed=2)
+    paths = write(tmp_path / "raw", west, stem="west") + write(tmp_path / "raw", east, LEGACY, stem="east")
+    raw = raw_month(paths, "2023-07", area="19.5/51/18/54")
+    here = flattened(raw, tmp_path / "here", None)
+    assert {tuple(column["expver"]) for column in here[0]["columns"]} == {("0001", "0005", "unknown")}
+    assert flattened(raw, tmp_path / "there", cluster.address) == here
+
+
+def test_the_setting_chooses_the_cluster(cluster: DaskCluster, tmp_path: Path) -> None:
+    month = Month(2023, 7)
+    flats: list[FlatMonth] = []
+    with without_pictures():
+        for place, scheduler in (("here", None), ("there", cluster.address)):
+            settings = Settings(
+                _env_file=None,
+                home=tmp_path / place,
+                source="sample",
+                area="20/50/18/52",
+                sample_hours=24,
+                allow_incomplete=True,
+                dask_scheduler=scheduler,
+            )
+            run_raw(settings, month)
+            flats.append(run_flat(settings, month).flat)
+    assert flats[0].sha256 == flats[1].sha256
+    log = (cluster.folder / "scheduler.log").read_text()
+    assert "Receive client connection" in log
+
+
+# ---- errors of the files
+
+
+def error_of(raw: RawMonth, home: Path, scheduler: str | None) -> Era5Error:
+    with pytest.raises(Era5Error) as raised:
+        flattened(raw, home, scheduler)
+    assert left_behind(home) == []
+    assert not list((home / "flat").glob("*"))
+    return raised.value
+
+
+def test_files_that_contradict_each_other_are_refused_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    hours = hours_from("2023-07-01T00", 24)
+    paths = write(tmp_path, weather(hours), stem="a") + write(tmp_path, weather(hours, seed=2), stem="b")
+    raw = raw_month(paths, "2023-07")
+    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
+    assert type(here) is type(there) is InputError
+    assert str(here) == str(there)
+    assert "a.nc" in there.message
+    assert "b.nc" in there.message
+
+
+def test_a_damaged_file_is_named_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(30, 2, 3)))
+    path = raw.files[0].path
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 2000] = bytes(2000)
+    path.write_bytes(damaged)
+    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(there, BadFileError)
+    assert isinstance(here, BadFileError)
+    assert (there.path, there.remedy) == (here.path, here.remedy) == (str(path), here.remedy)
+
+
+# ---- workers and schedulers that are lost
+
+
+def during(action: Callable[[], object]) -> Progress:
+    """A listener that acts once, when the first rows are written."""
+    begun = threading.Event()
+
+    def listener(*_: object, **__: object) -> None:
+        if not begun.is_set():
+            begun.set()
+            action()
+
+    return listener
+
+
+def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    here = flattened(raw, tmp_path / "here", None)
+    with dask_cluster(2) as cluster, listening(during(lambda: cluster.kill_worker(0))):
+        assert flattened(raw, tmp_path / "there", cluster.address) == here
+        assert cluster.workers[0].poll() is not None
+        assert cluster.workers[1].poll() is None
+
+
+def test_a_month_fails_when_all_workers_are_gone_and_succeeds_when_they_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_tiles, "NO_WORKERS_SECONDS", 3.0)
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    with dask_cluster(1) as cluster:
+        with listening(during(lambda: cluster.kill_worker(0))):
+            error = error_of(raw, tmp_path / "there", cluster.address)
+        assert isinstance(error, TransientError)
+        assert error.message == f"2023-07: the Dask cluster {cluster.address} has had no worker for 3 s"
+        assert f"dask worker {cluster.address}" in error.remedy
+        cluster.start_worker()
+        assert flattened(raw, tmp_path / "there", cluster.address) == flattened(raw, tmp_path / "here", None)
+
+
+def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw")
+    here = flattened(raw, tmp_path / "here", None)
+    with dask_cluster(0) as cluster:
+        late = threading.Timer(1.0, cluster.start_worker)
+        late.start()
+        assert flattened(raw, tmp_path / "there", cluster.address) == here
+        late.join()
+
+
+def test_a_month_fails_when_the_scheduler_is_killed(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    with dask_cluster(1) as cluster, listening(during(lambda: kill(cluster.scheduler))):
+        error = error_of(raw, tmp_path / "there", cluster.address)
+        assert isinstance(error, TransientError)
+        assert error.message == f"the connection to the Dask scheduler {cluster.address} was lost"
+        assert "run the month again" in error.remedy
+
+
+# ---- memory
+
+
+def test_a_bounded_number_of_tiles_is_under_way(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(10, 2, 3)), hours=100)
+    tasks: list[int] = []
+    with Client(cluster.address, set_as_default=False) as observer:  # type: ignore[no-untyped-call]
+
+        def count(*_: object, **__: object) -> None:
+            tasks.append(observer.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+        with listening(count):
+            flattened(raw, tmp_path / "there", cluster.address)
+    assert len(tasks) > 20
+    # Two for each of two workers, and two that are received or written.
+    assert max(tasks) <= 6
