@@ -31,7 +31,7 @@ class ProcessResult:
     error: str = ""
 
 
-def run_at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[ProcessResult]]:
+def run_at_once(work: Callable[..., object], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[ProcessResult]]:
     """Run `work` once for each tuple of arguments, each in its own process; return seconds and results.
 
     The clock starts once all processes have finished their imports.
@@ -58,7 +58,9 @@ def run_at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]])
     return seconds, results
 
 
-def _run(work: Callable[..., None], arguments: tuple[Any, ...], barrier: Barrier, queue: Queue[ProcessResult]) -> None:
+def _run(
+    work: Callable[..., object], arguments: tuple[Any, ...], barrier: Barrier, queue: Queue[ProcessResult]
+) -> None:
     error = ""
     barrier.wait(_START_SECONDS)
     try:

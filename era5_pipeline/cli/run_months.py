@@ -72,6 +72,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.stages import request_ahead, unchanged_months
+    from era5_pipeline.warehouse.schema import require_may_load
 
     # Warnings of libraries (such as every attempt to reach a server that is down) would bury our own messages.
     logging.getLogger().setLevel(logging.ERROR)
@@ -90,6 +91,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             markup=False,
             soft_wrap=True,
         )
+        with warehouse.connect() as connection:
+            require_may_load(connection)
         with console.status("checking which months are already loaded"):
             unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
         if not as_json:

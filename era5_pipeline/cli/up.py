@@ -25,7 +25,7 @@ def up(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.runtime.supervisor import supervise
-    from era5_pipeline.warehouse.schema import ensure_schema
+    from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 
     settings = read_settings()
     with socket.socket() as probe:
@@ -39,6 +39,7 @@ def up(
     with sole_services(home), open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)
+            require_may_load(connection)
         with open_instance(settings.home):
             pass  # creates Dagster's tables, and marks lost runs as failed
         logs = settings.home / "logs"

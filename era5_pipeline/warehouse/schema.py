@@ -64,6 +64,26 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
                 connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
 
 
+def require_may_load(connection: psycopg.Connection[Any]) -> None:
+    """Raise, before a month is begun, if this user may read the warehouse but not load into it.
+
+    Raises:
+        ServerUnsuitableError: if it is a reader.
+    """
+    with server_errors("looking at this user's privileges"):
+        if not _exists(connection, "era5.ledger"):
+            return
+        user, may_load = connection.execute(
+            "SELECT current_user::text, has_table_privilege('era5.ledger', 'INSERT')"
+        ).fetchone() or ("?", False)
+    if not may_load:
+        raise ServerUnsuitableError(
+            f"the user {user} may read this warehouse, and not load into it",
+            remedy="Set a loader's user in ERA5_DATABASE_URL, or let an administrator run: "
+            f"GRANT era5_loader TO {user}; era5 db init --roles makes these roles.",
+        )
+
+
 def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
     """Recognize the layout of the table `weather`; None if there is no such table. Creates nothing.
 

@@ -13,7 +13,7 @@ def all_kinds(kind: type[Era5Error] = Era5Error) -> list[type[Era5Error]]:
     return [kind, *(found for below in kind.__subclasses__() for found in all_kinds(below))]
 
 
-@pytest.mark.parametrize("kind", sorted(set(all_kinds()), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(set(all_kinds()), key=str))
 def test_an_error_of_another_process_keeps_its_message_and_remedy(kind: type[Era5Error]) -> None:
     error = kind("a.nc", "is damaged", remedy="Mend it.") if kind is BadFileError else kind("failed", remedy="Mend it.")
     received = pickle.loads(pickle.dumps(error))

@@ -143,6 +143,15 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
     assert catalogue(roled.url) == before
 
 
+def test_a_reader_who_loads_is_told_before_anything_is_begun(roled: RoledWarehouse) -> None:
+    for arguments in (("load", "--from", "2023-01", *SMALL), ("up",)):
+        printed = roled.era5("ann", *arguments, code=5)
+        assert_explained(printed, f"the user {login('ann')} may read this warehouse, and not load into it", "GRANT")
+        assert "era5 db init --roles" in printed.err
+    assert not (roled.here.home / "raw").exists()
+    assert ask(roled.url, "SELECT count(*) FROM era5.load_attempt") == 0
+
+
 def test_workers_of_a_loader_share_a_month(roled: RoledWarehouse) -> None:
     for name in ("alice", "bob"):
         roled.era5(name, "load", "--from", "2023-01", *SMALL, "--workers", "2", "--force")

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client, Security
-from distributed.comm import connect
+from distributed.comm.core import connect
 
 from era5_pipeline.model.errors import TransientError, UsageError
 
@@ -86,7 +86,7 @@ async def _require_answer(address: str) -> None:
     """Connect once: the client would wait without end for a program that listens and does not answer."""
     async with asyncio.timeout(CONNECT_SECONDS):
         security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-        comm = await connect(address, timeout=CONNECT_SECONDS, **security)
+        comm = await connect(address, timeout=CONNECT_SECONDS, **security)  # type: ignore[no-untyped-call]
         comm.abort()
 
 
