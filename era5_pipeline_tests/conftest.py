@@ -20,6 +20,9 @@ SLOW_MODULES = frozenset(
     {
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "bench/test_suites.py",  # processes that start together
+        "flat/cluster/test_dask_client.py",  # Dask clusters are started
+        "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed
+        "flat/cluster/test_tile_tasks.py",  # Dask clusters are started and killed
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_merge.py",  # thousands of overlapping files
         "flat/test_tiles.py",  # tilings of the globe

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed.cli import dask_scheduler, dask_worker
 from PIL import Image
 from typer.main import get_command
 
@@ -55,11 +56,20 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
     words = shlex.split(command)
     if words[0] == "make":
         assert re.search(rf"^{re.escape(words[1])}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    if words[0] == ".venv/bin/dask":
+        {"scheduler": dask_scheduler.main, "worker": dask_worker.main}[words[1]].make_context(words[1], words[2:])
     # The environment in ~/era5 is that of test_wheel.py.
     installed = {"python3", "~/era5/bin/pip", "~/era5/bin/era5"}
-    assert words[0] in {"era5", "make", "psql", "export", ".venv/bin/dg", ".venv/bin/python", *installed}, (
-        f"{document}: nobody tests {words[0]}"
-    )
+    assert words[0] in {
+        "era5",
+        "make",
+        "psql",
+        "export",
+        ".venv/bin/dask",
+        ".venv/bin/dg",
+        ".venv/bin/python",
+        *installed,
+    }, f"{document}: nobody tests {words[0]}"
 
 
 def test_the_documents_show_commands_at_all() -> None:
