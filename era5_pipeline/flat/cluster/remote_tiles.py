@@ -100,7 +100,7 @@ class _Cluster:
                 raise lost_scheduler(self._address) from error
             except KilledWorker as error:
                 raise UsageError(
-                    f"{self._raw.month}: four Dask workers died while they read the same tile",
+                    f"{self._raw.month}: several Dask workers died, one after another, while they read the same tile",
                     remedy="If their logs name the memory limit: give a worker 2 GB for each thread "
                     "(dask worker --nthreads 1 --memory-limit 2GB). Then run the month again.",
                 ) from error

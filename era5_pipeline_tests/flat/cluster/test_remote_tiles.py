@@ -12,7 +12,7 @@ from distributed import Client
 from era5_pipeline.flat import tiles
 from era5_pipeline.flat.cluster import remote_tiles
 from era5_pipeline.flat.flatten import flatten_month, preview_file
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, TransientError
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, TransientError, UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime.progress import listening
@@ -227,6 +227,16 @@ def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
         late.start()
         assert flattened(raw, tmp_path / "there", cluster.address) == here
         late.join()
+
+
+def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw")
+    deadly = "import os\nfrom era5_pipeline.flat.cluster import tile_tasks\ntile_tasks.fill = lambda *_: os._exit(9)\n"
+    with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1") as cluster:
+        error = error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(error, UsageError)
+    assert error.message.startswith("2023-07: several Dask workers died")
+    assert "--memory-limit" in error.remedy
 
 
 def test_a_month_fails_when_the_scheduler_is_killed(tmp_path: Path) -> None:
