@@ -46,7 +46,18 @@ SLOW_MODULES = frozenset(
 _TESTS = Path(__file__).parent
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `-m "not slow"` leaves out: importing a module costs more than many tests."""
+    if "not slow" in config.getoption("markexpr") and _is_slow(collection_path):
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(_TESTS) and item.path.relative_to(_TESTS).as_posix() in SLOW_MODULES:
+        if _is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+
+
+def _is_slow(path: Path) -> bool:
+    return path.is_relative_to(_TESTS) and path.relative_to(_TESTS).as_posix() in SLOW_MODULES
