@@ -84,7 +84,7 @@ def _client(address: str) -> Client:
 
 async def _require_answer(address: str) -> None:
     """Connect once: the client would wait without end for a program that listens and does not answer."""
-    async with asyncio.timeout(CONNECT_SECONDS):
+    async with asyncio.timeout(CONNECT_SECONDS + 1):  # first of all what connecting itself says: refused, unknown host
         security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
         comm = await connect(address, timeout=CONNECT_SECONDS, **security)  # type: ignore[no-untyped-call]
         comm.abort()

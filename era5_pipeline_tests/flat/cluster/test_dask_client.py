@@ -30,6 +30,7 @@ def test_a_scheduler_that_is_not_there_is_a_temporary_error(
         with pytest.raises(TransientError, match="no Dask scheduler answers") as raised, connected(address):
             pass
     assert address in raised.value.message
+    assert "Connection refused" in raised.value.message
     assert "dask scheduler" in raised.value.remedy
     assert "ERA5_DASK_SCHEDULER" in raised.value.remedy
     assert capsys.readouterr().err == ""
