@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # Catch up on missed months, up to a year. If more are missing, that is the job of a backfill.
 _MAX_MISSED_MONTHS = 12
+# From when a month is requested until its absence is worth a word: the service publishes it late now and then, and a
+# request waits in a queue.
+_GRACE_DAYS = 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ def revisions(settings: Settings, contents: Sequence[MonthContents], now: dateti
 def newest_complete_month(now: datetime, available_after_days: int) -> Month:
     """Find the newest month that ended at least `available_after_days` before `now`."""
     return Month.from_number(Month.of(now - timedelta(days=available_after_days)).number - 1)
+
+
+def due_month(now: datetime, available_after_days: int) -> Month:
+    """Find the newest month that the table should hold by now: available, and time to load it has passed."""
+    return newest_complete_month(now, available_after_days + _GRACE_DAYS)
 
 
 def needs_loading(settings: Settings, contents: Iterable[MonthContents], month: Month) -> bool:

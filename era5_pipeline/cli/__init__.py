@@ -18,6 +18,7 @@ from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
+from era5_pipeline.cli.metrics import metrics
 from era5_pipeline.cli.output import ResultsCommand, discard_output
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.revise import revise
@@ -46,6 +47,7 @@ app.command("revise", cls=ResultsCommand)(revise)
 app.command("drop", cls=ResultsCommand)(drop)
 app.command("status", cls=ResultsCommand)(status)
 app.command("watch", cls=ResultsCommand)(watch)
+app.command("metrics")(metrics)
 app.command("variables", cls=ResultsCommand)(variables)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)

@@ -1,1 +1,1 @@
-"""`era5 watch`: what the server does during a load, and what limits the load."""
+"""What the server does during a load, what limits the load (`era5 watch`), and numbers for Prometheus."""

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
+    ("metrics",),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )
 READ_ONLY = (
     *(("status",), ("status", "--json"), ("doctor",), ("watch", "--seconds", "1"), ("revise", "--dry-run")),
+    ("metrics",),
     ("series", "--lat", "1", "--lon", "2"),
     ("map", "--time", "2020-01-01T00", "--column", "t2m", "--out", "map.png"),
 )
