@@ -1,15 +1,17 @@
-"""The code location: assets, jobs, schedules and resources."""
+"""The code location: assets, jobs, schedules, sensors and resources."""
 
 import dagster as dg
 
 from era5_pipeline.defs import assets, schedules
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.watching import alerts
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather],
     jobs=[assets.load_month],
     schedules=schedules.SCHEDULES,
+    sensors=[alerts.alert_on_failure],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

@@ -133,6 +133,10 @@ class Settings(BaseSettings):
     lock_timeout_seconds: int = Field(
         default=600, ge=0, description="How long a load waits for another load of the same month, or for a lock"
     )
+    alert_url: SecretStr | None = Field(
+        default=None, description="Where failed runs are reported, as JSON by POST; unset: nowhere"
+    )
+    ui_url: str | None = Field(default=None, description="Address of the web UI, for links to a failed run")
 
     @property
     def source_name(self) -> SourceName:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from cdsapi.api import get_url_key_verify
 from pydantic import SecretStr
 
 from era5_pipeline.model.errors import SourceError
+from era5_pipeline.runtime.http_urls import is_http_url, is_secure_url
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
 _GET_KEY = (
@@ -48,37 +47,18 @@ def read_credentials() -> Credentials:
         )
     if not _PRINTABLE.fullmatch(key):
         raise SourceError("the key is invalid: it is empty, or has blanks or non-ASCII characters", remedy=_GET_KEY)
-    if not _is_address(url) or url.rstrip("/").endswith("/api/v2"):
+    if not is_http_url(url) or url.rstrip("/").endswith("/api/v2"):
         # Not shown: it may be the key, put there by mistake, or hold a password.
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
             remedy=_GET_KEY,
         )
-    if not _is_secure(url):
+    if not is_secure_url(url):
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is plain http: the key could be read on the network",
             remedy=f"Use https, such as {DEFAULT_URL}; http is allowed for a server on this machine only.",
         )
     return Credentials(url.rstrip("/"), SecretStr(key), verify)
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or an incomplete IPv6 address
-        return False
-
-
-def _is_secure(url: str) -> bool:
-    """Whether nobody on the network can read what is sent to the URL: https, or this machine."""
-    parts = urlsplit(url)
-    if parts.scheme == "https" or parts.hostname == "localhost":
-        return True
-    try:
-        return ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _read() -> tuple[str, str, bool]:

@@ -1,0 +1,1 @@
+"""What watches the months: alerts of failed runs, and whether the newest month is there."""

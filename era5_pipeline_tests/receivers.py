@@ -1,0 +1,65 @@
+"""A receiver of alerts: a real HTTP server on 127.0.0.1 that keeps what is posted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECRET = "T000-correct-horse"
+
+
+@dataclass
+class Receiver:
+    """Bodies of the POSTs in their order; `status` is what the next ones are answered with, `asked` counts requests."""
+
+    port: int = 0
+    status: int = 200
+    asked: int = 0
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/services/{SECRET}"
+
+
+@contextmanager
+def new_receiver() -> Iterator[Receiver]:
+    """Serve until the end of the context, on a free port."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            receiver.asked += 1
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if receiver.status == 200 and self.path == f"/services/{SECRET}":
+                assert self.headers["Content-Type"] == "application/json"
+                receiver.bodies.append(json.loads(body))
+            self.send_response(receiver.status)
+            if receiver.status == 302:
+                self.send_header("Location", f"/services/{SECRET}")
+            self.end_headers()
+
+        def do_GET(self) -> None:  # what a client does that follows a redirect
+            receiver.asked += 1
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            thread.join()
