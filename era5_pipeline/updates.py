@@ -38,6 +38,31 @@ class Update:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Freshness:
+    """The newest complete month in the table, None if there is none, and the newest that it should hold by now."""
+
+    newest: Month | None
+    due: Month
+
+    @property
+    def overdue_months(self) -> int | None:
+        """How many months since the newest one are missing; None without one."""
+        return None if self.newest is None else max(0, self.due.number - self.newest.number)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the newest month is there."""
+        return self.overdue_months == 0
+
+    def __str__(self) -> str:
+        if self.newest is None:
+            return f"the table holds no complete month; {self.due} is due"
+        if self.is_fresh:
+            return f"{self.newest} is there, the newest complete month that is due is {self.due}"
+        return f"{self.due} is due, and the newest complete month in the table is {self.newest}"
+
+
 def require_updatable_source(settings: Settings) -> None:
     """Require a source that publishes and revises months.
 

@@ -24,6 +24,7 @@ SLOW_MODULES = frozenset(
         "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed
         "flat/cluster/test_tile_tasks.py",  # Dask clusters are started and killed
         "defs/watching/test_alerts.py",  # the daemon, whose sensors turn every 30 s
+        "defs/watching/test_freshness.py",  # a backfill, whose daemon turns every 30 s
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_merge.py",  # thousands of overlapping files
         "flat/test_tiles.py",  # tilings of the globe

@@ -20,9 +20,9 @@ RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
 Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
-_OWNERS = ["team:era5"]
+OWNERS = ["team:era5"]
 # One for all: the UI opens the graph of several groups with each folded to a box that hides its assets.
-_GROUP = "era5"
+GROUP = "era5"
 # From the first month of ERA5 to the current one, which is incomplete as long as it lasts.
 MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_offset=1)
 _log = logging.getLogger(__name__)
@@ -61,9 +61,9 @@ def _materialized_unless_refused(
     specs=[
         dg.AssetSpec(
             RAW,
-            group_name=_GROUP,
+            group_name=GROUP,
             kinds={"netcdf"},
-            owners=_OWNERS,
+            owners=OWNERS,
             description="The month's netCDF files as received: paths, SHA-256, hours and ERA5 versions.",
             skippable=True,
         )
@@ -94,9 +94,9 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     key=FLAT,
     partitions_def=MONTHS,
     deps=[RAW],
-    group_name=_GROUP,
+    group_name=GROUP,
     kinds={"xarray", "dask", "parquet"},
-    owners=_OWNERS,
+    owners=OWNERS,
     description="The month as rows in one Parquet or CSV file: location-major, in the units of the table.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA},
     check_specs=metadata.check_specs(FLAT, FLAT_CHECKS, blocking=True),
@@ -114,10 +114,10 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     key=WEATHER,
     partitions_def=MONTHS,
     deps=[FLAT],
-    group_name=_GROUP,
+    group_name=GROUP,
     pool=pools.WAREHOUSE,
     kinds={"postgres", "timescaledb"},
-    owners=_OWNERS,
+    owners=OWNERS,
     description="The month in the table weather, replaced in one transaction together with its row in the ledger.",
     metadata={"dagster/column_schema": metadata.COLUMN_SCHEMA, "dagster/table_name": "weather"},
     check_specs=metadata.check_specs(WEATHER, TABLE_CHECKS, blocking=False),

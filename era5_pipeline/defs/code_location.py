@@ -4,14 +4,15 @@ import dagster as dg
 
 from era5_pipeline.defs import assets, schedules
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.watching import alerts
+from era5_pipeline.defs.watching import alerts, freshness
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
-    assets=[assets.raw, assets.flat, assets.weather],
+    assets=[assets.raw, assets.flat, assets.weather, freshness.table],
+    asset_checks=[freshness.newest_month_loaded],
     jobs=[assets.load_month],
     schedules=schedules.SCHEDULES,
-    sensors=[alerts.alert_on_failure],
+    sensors=[alerts.alert_on_failure, freshness.freshness],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

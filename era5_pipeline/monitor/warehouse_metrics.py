@@ -20,6 +20,8 @@ from era5_pipeline.warehouse.ledger_entry import MonthState
 from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
 
     from era5_pipeline.monitor.openmetrics import Labels
@@ -69,11 +71,6 @@ class WarehouseNumbers:
     table_bytes: int | None = None
     is_locked: bool = False
 
-    @property
-    def newest_complete(self) -> Month | None:
-        """The newest month that is complete."""
-        return max((month.month for month in self.months if month.state == "loaded"), default=None)
-
 
 def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
     """Read the numbers; all are zero without a ledger. Nothing is created, and reading the ledger is all it needs.
@@ -83,24 +80,18 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
         Era5Error: otherwise as `server_errors` says.
     """
     with server_errors("reading the ledger"):
-        (now, ledger) = connection.execute(
-            "SELECT extract(epoch FROM clock_timestamp())::float8, to_regclass('era5.load_attempt')"
-        ).fetchone() or (0.0, None)
-        if ledger is None:
-            return WarehouseNumbers(now)
-        require_parts(connection)
+        (now,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (0.0,)
         with connection.transaction():
-            months = connection.execute(read_sql("metrics_months")).fetchall()
+            if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+                return WarehouseNumbers(now)
+            months = read_months(connection)
             attempts = connection.execute(read_sql("metrics_attempts")).fetchall()
             recent = connection.execute(read_sql("metrics_recent"), {"loads": _RECENT_LOADS}).fetchall()
             totals = connection.execute(read_sql("metrics_totals")).fetchone() or (0, 0, None)
     layout, table_bytes, is_locked = _table_bytes(connection)
     return WarehouseNumbers(
         now=now,
-        months=tuple(
-            MonthNumbers(Month(day.year, day.month), state, rows, is_preliminary)
-            for day, state, rows, is_preliminary in months
-        ),
+        months=months,
         attempts=dict(attempts),
         recent=tuple(RecentLoad(rows, dict(zip(_STAGES, seconds, strict=True))) for rows, *seconds in recent),
         raw_bytes=totals[0],
@@ -110,6 +101,26 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
         table_bytes=table_bytes,
         is_locked=is_locked,
     )
+
+
+def read_months(connection: psycopg.Connection[Any]) -> tuple[MonthNumbers, ...]:
+    """Read every month of the ledger, in order; none without a ledger.
+
+    Raises:
+        ServerUnsuitableError: if an older version of this project made the ledger.
+    """
+    if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+        return ()
+    require_parts(connection)
+    return tuple(
+        MonthNumbers(Month(day.year, day.month), state, rows, is_preliminary)
+        for day, state, rows, is_preliminary in connection.execute(read_sql("metrics_months"))
+    )
+
+
+def newest_complete_month_of(months: Sequence[MonthNumbers]) -> Month | None:
+    """The newest month that is complete, None if there is none."""
+    return max((month.month for month in months if month.state == "loaded"), default=None)
 
 
 def _table_bytes(connection: psycopg.Connection[Any]) -> tuple[str | None, int | None, bool]:
@@ -142,7 +153,7 @@ def _gauge(name: str, text: str, value: float | None, unit: str = "") -> MetricF
 def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[MetricFamily]:
     states = Counter(month.state for month in numbers.months)
     held = [month.month for month in numbers.months if month.rows]
-    newest = numbers.newest_complete
+    newest = newest_complete_month_of(numbers.months)
     until = None if newest is None else newest.end.timestamp()
     overdue = None if newest is None else max(0, due.number - newest.number)
     return [

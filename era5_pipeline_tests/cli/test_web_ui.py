@@ -65,7 +65,7 @@ def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, page: Pag
 def assert_graph_is_open(page: Page) -> None:
     """Each asset is a box of its own with its checks: not a group, which says only how many it holds."""
     # A folded group hides what it holds; the kinds are shown below an asset's own box only.
-    expect(page.get_by_text("Asset checks")).to_have_count(3)
+    expect(page.get_by_text("Asset checks")).to_have_count(4)
     for kind in ("netcdf", "Parquet", "Postgres"):
         expect(page.get_by_text(kind, exact=True).first).to_be_visible()
 
