@@ -28,6 +28,7 @@ from era5_pipeline.planning.room import require_room, require_room_to_flatten
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.store.depot import Depot
+from era5_pipeline.runtime.waits import measured_waits
 from era5_pipeline.sources.source import FolderSource, QueuedSource, RawMonth, Request, Source
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, load_month
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawResult:
-    """The raw month, the number of rows by its coordinates, the results of its checks, and the seconds it took."""
+    """The raw month, the number of rows by its coordinates, the results of its checks, and the seconds it took.
+
+    `waited_seconds` of these were spent waiting for the service or for another run of the month.
+    """
 
     raw: RawMonth
     rows: int
@@ -57,6 +61,7 @@ class RawResult:
     preliminary_hours: dict[str, tuple[str, ...]]
     outcomes: tuple[CheckResult, ...]
     seconds: float
+    waited_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,13 @@ class FlatResult:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The loaded month, and the results of the checks of the table."""
+    """The loaded month, the results of the checks of the table, and how long the load waited for locks."""
 
     flat: FlatMonth
     loaded: Loaded
     outcomes: tuple[CheckResult, ...]
     verify_seconds: float
+    waited_seconds: float = 0.0
 
 
 def _no_op(_: str) -> None:
@@ -125,7 +131,8 @@ def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]
     started, month = time.monotonic(), stored.month
     require_room(settings, month)
     source = source_of(settings, say)
-    raw = source.fetch(month)
+    with measured_waits() as waited:
+        raw = source.fetch(month)
     with _invalidating_damaged(source, raw):
         inventory = _inventories.take(raw, settings.home)
     outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
@@ -150,6 +157,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]
         preliminary_hours=inventory.preliminary_hours,
         outcomes=outcomes,
         seconds=seconds,
+        waited_seconds=waited.seconds,
     )
 
 
@@ -248,18 +256,19 @@ def _run_load(
     settings: Settings, stored: StoredMonth, warehouse: Warehouse, on_wait: Callable[[str], None]
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
-    loaded = load_month(
-        warehouse,
-        flat,
-        force=settings.force,
-        replace_more=settings.replace,
-        workers=settings.workers,
-        lock_timeout_seconds=settings.lock_timeout_seconds,
-        on_wait=on_wait,
-    )
+    with measured_waits() as waited:
+        loaded = load_month(
+            warehouse,
+            flat,
+            force=settings.force,
+            replace_more=settings.replace,
+            workers=settings.workers,
+            lock_timeout_seconds=settings.lock_timeout_seconds,
+            on_wait=on_wait,
+        )
     started = time.monotonic()
     outcomes = table_outcomes(flat, verify_month(warehouse, flat))
-    return LoadResult(flat, loaded, outcomes, time.monotonic() - started)
+    return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds)
 
 
 def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse) -> FlatMonth:

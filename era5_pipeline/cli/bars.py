@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Task, TaskID
 
-_NAMES: dict[progress.Stage, str] = {
-    "raw": "raw files",
-    "flat": "flatten",
-    "load": "load",
-    "verify": "verify",
-}
+_NAMES = progress.STAGE_NAMES
 
 
 class _Rate(ProgressColumn):

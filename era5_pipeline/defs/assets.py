@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 import dagster as dg
@@ -14,6 +15,8 @@ from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, Che
 from era5_pipeline.model.errors import NotYetAvailableError
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.postgres.connect import open_warehouse
+from era5_pipeline.runtime.progress import also_listening
+from era5_pipeline.runtime.progress_lines import ProgressLines
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 RAW = dg.AssetKey(["era5", "raw"])
@@ -36,6 +39,11 @@ def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
         _log.warning(text)  # for the terminal, where `era5 load` silences Dagster's own log
 
     return say
+
+
+def _progress_in_log(context: dg.AssetExecutionContext) -> AbstractContextManager[None]:
+    """Report the progress of a long stage in the run's log, besides the bars of a terminal."""
+    return also_listening(ProgressLines(context.log.info))
 
 
 def _materialized_unless_refused(
@@ -77,7 +85,8 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Get the month's files from the source, and check that they are complete."""
     with as_failures(context.retry_number):
         try:
-            result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
+            with _progress_in_log(context):
+                result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
         except NotYetAvailableError as error:
             context.log.warning(f"skipped: {error}")
             context.log_event(metadata.skipped(RAW, context.partition_key, error))
@@ -104,7 +113,8 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
 def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Flatten the month's raw files."""
     with as_failures(context.retry_number):
-        result = run_flat(era5.settings(), Month.parse(context.partition_key))
+        with _progress_in_log(context):
+            result = run_flat(era5.settings(), Month.parse(context.partition_key))
         facts = metadata.flat_metadata(result)
         current_results().flat = result
         yield from _materialized_unless_refused(FLAT, result.outcomes, facts)
@@ -127,7 +137,7 @@ def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materia
     say = _reporter(context)
     with as_failures(context.retry_number):
         settings = era5.settings()
-        with open_warehouse(settings, create=True) as warehouse:
+        with open_warehouse(settings, create=True) as warehouse, _progress_in_log(context):
             result = run_load(settings, warehouse, Month.parse(context.partition_key), say)
         for note in result.loaded.notes:
             say(note)

@@ -108,6 +108,7 @@ def raw_metadata(result: RawResult) -> Metadata:
         "hours": dg.MetadataValue.int(result.hours),
         "bytes": dg.MetadataValue.int(raw.bytes),
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
+        "seconds waiting": dg.MetadataValue.float(round(result.waited_seconds, 3)),
         **_technical(
             rows=result.rows,
             hours_expected=raw.month.hours,
@@ -140,6 +141,7 @@ def flat_metadata(result: FlatResult) -> Metadata:
         "version": dg.MetadataValue.text(flat.version),
         "bytes": dg.MetadataValue.int(flat.bytes),
         "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
+        **_rate(flat.rows, flat.seconds),
         **_technical(
             rows=flat.rows,
             hours_expected=flat.hours_expected,
@@ -168,6 +170,10 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "changed": dg.MetadataValue.bool(loaded.changed),
         "replaced": dg.MetadataValue.text("; ".join(map(str, loaded.replaced)) or "nothing"),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),
+        "seconds waiting": dg.MetadataValue.float(round(result.waited_seconds, 3)),
+        **_rate(loaded.rows, loaded.seconds),
+        "raw bytes": dg.MetadataValue.int(flat.raw.bytes),
+        "flat bytes": dg.MetadataValue.int(flat.bytes),
         **_technical(
             rows=loaded.rows,
             hours_expected=flat.hours_expected,
@@ -186,6 +192,11 @@ def weather_metadata(result: LoadResult) -> Metadata:
             server=loaded.server,
         ),
     }
+
+
+def _rate(rows: int, seconds: float) -> Metadata:
+    """Rows per second, as a number that the UI plots; none where nothing was done, which would be a dip to zero."""
+    return {"rows per second": dg.MetadataValue.float(per_second(rows, seconds))} if seconds > 0 else {}
 
 
 def _averages(flat: FlatMonth) -> Metadata:

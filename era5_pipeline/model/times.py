@@ -100,3 +100,10 @@ def _zone(text: str | None) -> timezone:
     minutes = int(text[-2:]) if len(text) > 3 else 0
     offset = timedelta(hours=int(text[1:3]), minutes=minutes)
     return timezone(-offset if text.startswith("-") else offset)
+
+
+def spoken(seconds: float) -> str:
+    """Write a duration: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,6 +1,6 @@
 """Progress reports of the stages, delivered to the active listener.
 
-Here: reporting and listening. Not here: progress bars (`cli.bars`) or Dagster.
+Here: reporting and listening. Not here: progress bars (`cli.bars`), lines of a log (`progress_lines`) or Dagster.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Stage = Literal["raw", "flat", "load", "verify"]
+STAGE_NAMES: dict[Stage, str] = {
+    "raw": "raw files",
+    "flat": "flatten",
+    "load": "load",
+    "verify": "verify",
+}
 
 
 class Progress(Protocol):
@@ -44,6 +50,19 @@ def listening(listener: Progress) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def also_listening(listener: Progress) -> Iterator[None]:
+    """Deliver the reports made in this context to `listener` besides the active one."""
+    before = _listener.get()
+
+    def both(stage: Stage, done: int, total: int, unit: str) -> None:
+        before(stage, done, total, unit)
+        listener(stage, done, total, unit)
+
+    with listening(both):
+        yield
 
 
 class Counter:

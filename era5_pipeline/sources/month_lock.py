@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from era5_pipeline.model.errors import disk_errors
+from era5_pipeline.runtime.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,8 @@ def locked_month(month: Month, lock: Path, say: Callable[[str], None], lasts: st
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 say(f"{month}: another run is fetching it, waiting until that ends ({lasts})")
-                fcntl.flock(file, fcntl.LOCK_EX)
+                with waiting():
+                    fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

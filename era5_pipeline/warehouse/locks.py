@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 
 from era5_pipeline.model.errors import MonthLockedError
+from era5_pipeline.runtime.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def month_lock(
             raise locked
         on_wait(f"{month} is being loaded by {holder}: waiting up to {timeout_seconds} s")
         try:
-            with connection.transaction():
+            with waiting(), connection.transaction():
                 connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{timeout_seconds}s",))
                 connection.execute("SELECT pg_advisory_lock(%s, %s)", key)
         except pg.LockNotAvailable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import MONTHS, RAW
+from era5_pipeline.runtime import progress_lines
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
 
@@ -89,6 +91,29 @@ def test_generated_month(pipeline: Pipeline) -> None:
     assert again.results.load is not None
     assert again.results.flat.reused is True
     assert (again.results.load.loaded.changed, again.results.load.loaded.rows) == (False, 696 * 9)
+
+
+def log_lines(pipeline: Pipeline, run_id: str) -> list[str]:
+    """What the assets wrote into the run's log."""
+    return [entry.user_message for entry in pipeline.instance.all_logs(run_id) if entry.dagster_event is None]
+
+
+def test_the_log_shows_the_progress_of_long_stages_only(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    large = {"source": "sample", "area": "50/0/-50/90", "sample_hours": 8, "allow_incomplete": True}
+    short = pipeline.run("2024-03", **SMALL)
+    assert not [line for line in log_lines(pipeline, short.run_id) if " left" in line]
+    monkeypatch.setattr(progress_lines, "EVERY_SECONDS", 0.0)
+    lines = log_lines(pipeline, pipeline.run("2024-04", **large).run_id)
+    for name, unit in (("raw files", "hours"), ("flatten", "rows"), ("load", "rows")):
+        found = [line for line in lines if line.startswith(f"{name}: ")]
+        assert found, lines
+        for line in found:
+            assert re.fullmatch(
+                rf"{name}: \d+ %, [\d,]+ of [\d,]+ {unit}, [\d,.e+]+ {unit}/s, [\d.]+ (s|min|h) left", line
+            )
+    assert " left" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize(

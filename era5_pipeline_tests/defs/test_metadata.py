@@ -152,7 +152,28 @@ def test_averages_have_units_and_leave_out_what_the_month_lacks(flat: FlatMonth)
         name for name, value in shown.items() if isinstance(value, dg.IntMetadataValue | dg.FloatMetadataValue)
     )
     assert plotted[: len(averages)] == sorted(averages)
-    assert plotted[len(averages) :] == ["dagster/partition_row_count", "hours", "seconds"]
+    assert plotted[len(averages) :] == [
+        *("dagster/partition_row_count", "flat bytes", "hours", "raw bytes", "rows per second"),
+        *("seconds", "seconds waiting"),
+    ]
+
+
+def test_what_is_plotted_says_what_the_month_cost(flat: FlatMonth) -> None:
+    shown = metadata.weather_metadata(replace(loaded(flat), waited_seconds=12.3456))
+    names = list(shown)
+    assert names[names.index("seconds") :] == [
+        *("seconds", "seconds waiting", "rows per second", "raw bytes", "flat bytes", "technical"),
+    ]
+    numbers = {name: shown[name].value for name in names[names.index("seconds") : -1]}
+    assert numbers == {
+        "seconds": 2.0,
+        "seconds waiting": 12.346,
+        "rows per second": flat.rows / 2.0,
+        "raw bytes": flat.raw.bytes,
+        "flat bytes": flat.bytes,
+    }
+    # A month that was left as it was has no rate: a zero would look like a slow load.
+    assert "rows per second" not in metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0))
 
 
 def test_damaged_preview_fails_no_load(flat: FlatMonth, preview: Path) -> None:

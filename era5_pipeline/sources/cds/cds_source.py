@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.times import spoken
 from era5_pipeline.runtime.store.depot import LOCAL, Depot
-from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings, spoken
+from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.month_files import MonthFiles
 from era5_pipeline.sources.cds.month_request import MonthRequest
 from era5_pipeline.sources.cds.request import portions_of

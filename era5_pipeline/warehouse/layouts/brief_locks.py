@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 
 from era5_pipeline.model.errors import MonthLockedError
+from era5_pipeline.runtime.waits import waiting
 from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def change_when_unused(
             )
         if pause == _PAUSES_SECONDS[0]:
             on_wait(f"{ready}, but the table weather is in use by {reader}: waiting up to {timeout_seconds:g} s")
-        time.sleep(pause)
+        with waiting():
+            time.sleep(pause)
 
 
 def _pauses() -> Iterator[float]:

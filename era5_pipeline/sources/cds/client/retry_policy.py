@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
+from era5_pipeline.model.times import spoken
+from era5_pipeline.runtime.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +149,8 @@ class RetryPolicy:
             interval = min(interval * _POLL_FACTOR, poll_seconds)
 
     def _wait(self, seconds: float) -> None:
-        self._settings.sleep(seconds)
+        with waiting():
+            self._settings.sleep(seconds)
         self.waited_seconds += seconds
 
     def _seconds(self, state: RetryCallState) -> float:
@@ -191,10 +194,3 @@ def _error_of(state: RetryCallState) -> RetryableError:
     if not isinstance(error, RetryableError):
         raise TypeError(f"only a RetryableError is retried, not {error!r}")
     return error
-
-
-def spoken(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetryPolicy, RetrySettings, spoken
+from era5_pipeline.model.times import spoken
+from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetryPolicy, RetrySettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
