@@ -46,7 +46,7 @@ ASSETS = {
     ),
     # The table as a whole: nothing materializes it.
     "era5/table": (
-        {"era5/weather"},
+        set(),
         "era5",
         {"postgres", "timescaledb"},
         {"newest_month_loaded": False},
