@@ -123,4 +123,4 @@ def draw_graph(page: Page, url: str, path: str) -> None:
     page.goto(f"{url}/asset-groups")
     assert_graph_is_open(page)
     page.wait_for_timeout(2000)
-    page.screenshot(path=path, clip={"x": 595, "y": 305, "width": 790, "height": 160})
+    page.screenshot(path=path, clip={"x": 595, "y": 230, "width": 790, "height": 150})
