@@ -73,6 +73,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
     )
+    database_password_file: Path | None = Field(
+        default=None, description="File that holds the password for database URLs without one, such as a secret"
+    )
     dagster_database_url: SecretStr | None = Field(
         default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
     )

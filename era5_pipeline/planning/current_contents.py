@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.postgres.connect import DATABASE, Warehouse, describe_server, no_database_in
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.given_urls import given_warehouse_url
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.postgres.urls import normalized
 from era5_pipeline.warehouse.layouts import layout_for
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -61,8 +61,8 @@ def read_current_contents(settings: Settings) -> CurrentContents:
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
     """
-    if settings.database_url is not None:
-        return _read(Warehouse(normalized(settings.database_url.get_secret_value())), layout=None)
+    if (url := given_warehouse_url(settings)) is not None:
+        return _read(Warehouse(url), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name
     if not server.exists():
         return CurrentContents(reason=_none_here(no_database_in(settings.home)), layout=layout)

@@ -21,8 +21,9 @@ from era5_pipeline.model.errors import (
     UsageError,
 )
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.given_urls import given_dagster_url, given_warehouse_url
 from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
-from era5_pipeline.postgres.urls import database_of, normalized, url_parameters, with_database, without_password
+from era5_pipeline.postgres.urls import database_of, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,8 +221,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
             of ERA5_DATABASE_URL.
         WarehouseError: if no server is reachable.
     """
-    if settings.database_url is not None:
-        url = normalized(settings.database_url.get_secret_value())
+    if (url := given_warehouse_url(settings)) is not None:
         if create:
             ensure_database(url)
         yield Warehouse(url)
@@ -252,10 +252,10 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
         UsageError: if another program uses the port, or the server is not the embedded one.
         WarehouseError: if the server cannot be started.
     """
-    if settings.database_url is not None:
+    if (given := given_warehouse_url(settings)) is not None:
         if port is not None:
             raise _not_embedded()
-        return Warehouse(normalized(settings.database_url.get_secret_value()))
+        return Warehouse(given)
     server = EmbeddedServer(settings.home)
     server.start(port)
     url = server.url(DATABASE)
@@ -283,9 +283,8 @@ def _not_embedded() -> UsageError:
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
     """Return the URL of Dagster's own database, which is created if it does not exist."""
-    if settings.dagster_database_url is not None:
-        url = normalized(settings.dagster_database_url.get_secret_value())
-    else:
+    url = given_dagster_url(settings)
+    if url is None:
         url = with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)
     ensure_database(url)
     return url
