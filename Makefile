@@ -10,13 +10,14 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cds wheel test test-quick lint types check lock clean
+.PHONY: help setup demo demo-cds wheel test test-quick test-docker lint types check lock clean
 
 help:
 	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
 	@echo "make test    all tests"
 	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
+	@echo "make test-docker  the images and services of docker/, on an engine that it starts (root, Debian or Ubuntu)"
 	@echo "make check   lint, types and tests"
 	@echo "make wheel   the package as a file to install anywhere (dist/)"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
@@ -52,6 +53,9 @@ test: $(READY)
 
 test-quick: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
+
+test-docker: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash .ci/docker test
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.defs.running.container_launcher import VERSION_LABEL
+from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.cli.test_up import TERMINATE
 from era5_pipeline_tests.docker_stack import IMAGES, SERVICES, docker, inspected, kill, running_stack, wait_for
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline_tests.docker_stack import Stack
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not IMAGES, reason="needs a Docker engine and images (make test-docker)"),
-]
+pytestmark = pytest.mark.skipif(not IMAGES, reason="needs a Docker engine and images (make test-docker)")
 AREA = "-6/106/-6.5/106.5"
 LOCATIONS = 9
 HOURS = {"2020-01": 744, "2020-02": 696, "2020-03": 744, "2020-04": 720, "2020-05": 744, "2020-06": 720}
@@ -231,59 +229,59 @@ def test_no_container_of_an_ended_run_is_left(backfilled: Stack) -> None:
     wait_for(lambda: not backfilled.run_containers(), "the containers of ended runs are gone", 60)
 
 
-def test_terminating_a_run_in_the_ui_ends_its_container(backfilled: Stack) -> None:
+def test_terminating_a_run_in_the_ui_ends_its_container(stack: Stack) -> None:
     # The run waits for the month, which this session has locked.
-    with backfilled.connect("loader", "loader_password") as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, 2021 * 12 + 1))
-        run = backfilled.web.launch("2021-01-01")
-        wait_for(lambda: "is being loaded by" in messages(backfilled, run), "the run waits for the lock")
-        assert run in backfilled.run_containers()
-        ended = backfilled.web.ask(TERMINATE, run=run)["terminateRun"]["__typename"]
+    with stack.connect("loader", "loader_password") as connection:
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, Month(2021, 1).number))
+        run = stack.web.launch("2021-01-01")
+        wait_for(lambda: "is being loaded by" in messages(stack, run), "the run waits for the lock")
+        assert run in stack.run_containers()
+        ended = stack.web.ask(TERMINATE, run=run)["terminateRun"]["__typename"]
         assert ended == "TerminateRunSuccess"
-        assert wait_for_end(backfilled, run) == "CANCELED"
-    wait_for(lambda: run not in backfilled.run_containers(), "its container is gone", 60)
-    assert "2021-01" not in months(backfilled)
+        assert wait_for_end(stack, run) == "CANCELED"
+    wait_for(lambda: run not in stack.run_containers(), "its container is gone", 60)
+    assert "2021-01" not in months(stack)
 
 
-def test_command_in_a_container_is_no_lost_run_until_it_is_killed(backfilled: Stack) -> None:
-    with backfilled.connect("loader", "loader_password") as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, 2021 * 12 + 2))
-        before = set(runs(backfilled))
-        name = f"{backfilled.name}-load"
-        load = backfilled.start("run", "--name", name, "--no-TTY", "era5", "load", "--from", "2021-02")
+def test_command_in_a_container_is_no_lost_run_until_it_is_killed(stack: Stack) -> None:
+    with stack.connect("loader", "loader_password") as connection:
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, Month(2021, 2).number))
+        before = set(runs(stack))
+        name = f"{stack.name}-load"
+        load = stack.start("run", "--name", name, "--no-TTY", "era5", "load", "--from", "2021-02")
         try:
-            (run,) = wait_for(lambda: set(runs(backfilled)) - before, "the command has a run")
-            wait_for(lambda: "is being loaded by" in messages(backfilled, run), "it waits for the lock")
+            (run,) = wait_for(lambda: set(runs(stack)) - before, "the command has a run")
+            wait_for(lambda: "is being loaded by" in messages(stack, run), "it waits for the lock")
             # Longer than the daemon takes to look twice after every run.
             time.sleep(25)
-            assert status_of(backfilled, run) == "STARTED"
+            assert status_of(stack, run) == "STARTED"
             kill(name)
             load.wait(60)
-            assert wait_for_end(backfilled, run) == "FAILURE"
-            assert "of the command is exited" in messages(backfilled, run)
+            assert wait_for_end(stack, run) == "FAILURE"
+            assert "of the command is exited" in messages(stack, run)
         finally:
             load.kill()
             load.communicate()
             docker("rm", "--force", name)
 
 
-def test_code_server_of_another_version_is_named_with_its_remedy(backfilled: Stack) -> None:
-    other = f"{backfilled.name}:other"
-    docker("build", "--tag", other, "-", input=f"FROM {backfilled.image}\nLABEL {VERSION_LABEL}=9.9.9\n")
+def test_code_server_of_another_version_is_named_with_its_remedy(stack: Stack) -> None:
+    other = f"{stack.name}:other"
+    docker("build", "--tag", other, "-", input=f"FROM {stack.image}\nLABEL {VERSION_LABEL}=9.9.9\n")
     try:
-        backfilled.compose("up", "--detach", "--no-deps", "--no-build", "--wait", "code", STACK_IMAGE=other)
-        run = backfilled.web.launch("2021-03-01")
-        assert wait_for_end(backfilled, run) == "FAILURE"
-        said = messages(backfilled, run)
+        stack.compose("up", "--detach", "--no-deps", "--no-build", "--wait", "code", STACK_IMAGE=other)
+        run = stack.web.launch("2021-03-01")
+        assert wait_for_end(stack, run) == "FAILURE"
+        said = messages(stack, run)
         assert re.search(r"the code server's image is era5-pipeline 9\.9\.9, that of the daemon \d", said), said
         assert "docker compose up --detach" in said
-        assert run not in backfilled.run_containers()
-        assert "2021-03" not in months(backfilled)
+        assert run not in stack.run_containers()
+        assert "2021-03" not in months(stack)
     finally:
-        backfilled.compose("up", "--detach", "--no-deps", "--no-build", "--wait", "code")
+        stack.compose("up", "--detach", "--no-deps", "--no-build", "--wait", "code")
         docker("image", "rm", "--force", other)
     # With the remedy, the same month is loaded.
-    assert wait_for_end(backfilled, backfilled.web.launch("2021-03-01")) == "SUCCESS"
+    assert wait_for_end(stack, stack.web.launch("2021-03-01")) == "SUCCESS"
 
 
 def ask_proxy(url: str, password: str | None, context: ssl.SSLContext | None = None) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -109,7 +109,8 @@ class ContainerRunLauncher(DockerRunLauncher):
             super().launch_run(context)
 
     def _get_docker_image(self, job_code_origin: object) -> str:  # its image is a name, or none
-        image = docker.from_env().containers.get(self._code_server).image
+        with closing(docker.from_env()) as engine:
+            image = engine.containers.get(self._code_server).image
         version = image.labels.get(VERSION_LABEL, "of unknown version")
         if version != __version__:
             raise Era5Error(
@@ -156,7 +157,8 @@ class ContainerRunLauncher(DockerRunLauncher):
         if not _CONTAINER_ID.fullmatch(host):  # of a process outside containers: not known here
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         try:
-            status = docker.from_env().containers.get(host).status
+            with closing(docker.from_env()) as engine:
+                status = engine.containers.get(host).status
         except NotFound:
             status = "gone"
         if status == "running":
