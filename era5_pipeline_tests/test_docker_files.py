@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from era5_pipeline import __version__
+from era5_pipeline.defs.running.services import LOCATION
 from era5_pipeline.model.settings import Settings
 from era5_pipeline_tests.commands import ROOT
 
@@ -41,14 +42,24 @@ CHART_KEYS = {
         *("enabled", "runCoordinator", "runMonitoring", "runRetries", "env", "podSecurityContext", "securityContext"),
         *("resources", "volumes", "volumeMounts"),
     },
-    "dagsterDaemon.runCoordinator.config.queuedRunCoordinator": {"dequeueIntervalSeconds", "maxConcurrentRuns"},
+    "dagsterDaemon.runCoordinator": {"enabled", "type", "config"},
+    "dagsterDaemon.runCoordinator.config": {"customRunCoordinator"},
     "dagsterDaemon.runMonitoring": {
         *("enabled", "startTimeoutSeconds", "pollIntervalSeconds", "maxResumeRunAttempts"),
         *("freeSlotsAfterRunEndSeconds", "cancelTimeoutSeconds"),
     },
     "dagsterDaemon.runRetries": {"enabled", "maxRetries", "retryOnAssetOrOpFailure"},
     "dagsterWebserver": {
-        *("service", "readinessProbe", "podSecurityContext", "securityContext", "resources", "env", "volumes"),
+        *(
+            "service",
+            "workspace",
+            "readinessProbe",
+            "podSecurityContext",
+            "securityContext",
+            "resources",
+            "env",
+            "volumes",
+        ),
     },
     "dagster-user-deployments": {"enabled", "enableSubchart", "deployments"},
     "dagster-user-deployments.deployments.0": {
@@ -170,10 +181,7 @@ def test_values_have_only_keys_that_the_chart_knows(path: str) -> None:
 
 def test_queue_monitoring_and_retries_of_the_chart_are_those_of_dagster_yaml() -> None:
     daemon, more = HELM["dagsterDaemon"], HELM["additionalInstanceConfig"]
-    queue = DAGSTER["run_coordinator"]["config"]
-    assert daemon["runCoordinator"]["config"]["queuedRunCoordinator"] == {
-        "dequeueIntervalSeconds": queue["dequeue_interval_seconds"]
-    }
+    assert daemon["runCoordinator"]["config"]["customRunCoordinator"] == DAGSTER["run_coordinator"]
     assert more["concurrency"] == DAGSTER["concurrency"]
     assert daemon["runRetries"] == {
         "enabled": DAGSTER["run_retries"]["enabled"],
@@ -185,6 +193,15 @@ def test_queue_monitoring_and_retries_of_the_chart_are_those_of_dagster_yaml() -
     assert shown["pollIntervalSeconds"] == monitoring["poll_interval_seconds"]
     assert shown["freeSlotsAfterRunEndSeconds"] == monitoring["free_slots_after_run_end_seconds"]
     assert shown["maxResumeRunAttempts"] == monitoring.get("max_resume_run_attempts", 0)
+
+
+def test_webserver_and_daemon_know_the_code_server_under_the_name_of_the_code_location() -> None:
+    (code,) = HELM["dagster-user-deployments"]["deployments"]
+    (server,) = HELM["dagsterWebserver"]["workspace"]["servers"]
+    (local,) = yaml.safe_load((DOCKER / "workspace.yaml").read_text())["load_from"]
+    assert server == {"host": code["name"], "port": code["port"], "name": LOCATION}
+    assert local["grpc_server"]["location_name"] == LOCATION
+    assert code["dagsterApiGrpcArgs"][-2:] == ["--location-name", LOCATION]
 
 
 def test_every_pod_of_the_chart_is_confined_and_limited() -> None:
