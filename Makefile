@@ -54,8 +54,10 @@ test: $(READY)
 test-quick: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
 
+# With BASE=IMAGE the image is built on that, by the engine that is running, and the other images are those of
+# docker/compose.yaml. Without it, an engine is started and stand-ins are made: .ci/docker.
 test-docker: $(READY)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" bash .ci/docker test
+	@ERA5_TEST_DOCKER="$(or $(BASE),$(ERA5_TEST_DOCKER))" PATH="$(CURDIR)/$(BIN):$$PATH" bash .ci/docker test
 
 lint: $(READY)
 	@$(BIN)/ruff check .

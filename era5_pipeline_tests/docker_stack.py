@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCKER = ROOT / "docker"
-# "BASE DATABASE PROXY": see .ci/docker.
+# "BASE DATABASE PROXY": see .ci/docker. Those that are not given are the defaults of compose.yaml.
 IMAGES = os.environ.get("ERA5_TEST_DOCKER", "").split()
 SERVICES = ("db", "code", "web", "daemon")
 _SECONDS = 600
@@ -135,12 +135,10 @@ def prepared(folder: Path) -> dict[str, int]:
 def running_stack(folder: Path, **settings: str) -> Iterator[Stack]:
     """Build the image and start the system; afterwards remove its containers, volumes and image."""
     name = f"era5-test-{secrets.token_hex(3)}"
-    ports, (base, database, proxy) = prepared(folder), IMAGES
+    ports = prepared(folder)
     lines = {
         "STACK_IMAGE": f"{name}:test",
-        "STACK_BASE": base,
-        "STACK_DB_IMAGE": database,
-        "STACK_PROXY_IMAGE": proxy,
+        **dict(zip(("STACK_BASE", "STACK_DB_IMAGE", "STACK_PROXY_IMAGE"), IMAGES, strict=False)),
         "STACK_SETTINGS": str(folder / ".env"),
         "STACK_SECRETS": str(folder / "secrets"),
         **{f"STACK_{port.upper()}_PORT": str(number) for port, number in ports.items()},

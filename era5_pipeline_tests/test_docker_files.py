@@ -181,7 +181,10 @@ def test_values_have_only_keys_that_the_chart_knows(path: str) -> None:
 
 def test_queue_monitoring_and_retries_of_the_chart_are_those_of_dagster_yaml() -> None:
     daemon, more = HELM["dagsterDaemon"], HELM["additionalInstanceConfig"]
-    assert daemon["runCoordinator"]["config"]["customRunCoordinator"] == DAGSTER["run_coordinator"]
+    # Dagster's own class: its image, which runs the daemon there, does not have ours.
+    queue = daemon["runCoordinator"]["config"]["customRunCoordinator"]
+    assert (queue["module"], queue["class"]) == ("dagster._core.run_coordinator", "QueuedRunCoordinator")
+    assert queue["config"] == DAGSTER["run_coordinator"]["config"]
     assert more["concurrency"] == DAGSTER["concurrency"]
     assert daemon["runRetries"] == {
         "enabled": DAGSTER["run_retries"]["enabled"],

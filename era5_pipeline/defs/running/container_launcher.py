@@ -15,6 +15,7 @@ import dagster as dg
 import docker
 from dagster._config import StringSource
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+from dagster._core.storage.tags import MAX_RETRIES_TAG
 from dagster_docker import DockerRunLauncher
 from dagster_docker.docker_run_launcher import DOCKER_CONTAINER_ID_TAG
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -106,18 +107,22 @@ class ContainerRunLauncher(DockerRunLauncher):
                 process.
         """
         with self._engine_errors():
+            version = self._image().labels.get(VERSION_LABEL, "of unknown version")
+            if version != __version__:
+                # Runs whose launch failed are retried, which would not help here.
+                self._instance.add_run_tags(context.dagster_run.run_id, {MAX_RETRIES_TAG: "0"})
+                raise Era5Error(
+                    f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
+                    remedy="Start all services from one image: docker compose up --detach. Then launch the month again.",
+                )
             super().launch_run(context)
 
     def _get_docker_image(self, job_code_origin: object) -> str:  # its image is a name, or none
+        return str(self._image().id)
+
+    def _image(self) -> Any:
         with closing(docker.from_env()) as engine:
-            image = engine.containers.get(self._code_server).image
-        version = image.labels.get(VERSION_LABEL, "of unknown version")
-        if version != __version__:
-            raise Era5Error(
-                f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
-                remedy="Start all services from one image: docker compose up --detach. Then launch the month again.",
-            )
-        return str(image.id)
+            return engine.containers.get(self._code_server).image
 
     @contextmanager
     def _engine_errors(self) -> Iterator[None]:
