@@ -107,22 +107,24 @@ class ContainerRunLauncher(DockerRunLauncher):
                 process.
         """
         with self._engine_errors():
-            version = self._image().labels.get(VERSION_LABEL, "of unknown version")
+            _, version = self._image()
             if version != __version__:
                 # Runs whose launch failed are retried, which would not help here.
                 self._instance.add_run_tags(context.dagster_run.run_id, {MAX_RETRIES_TAG: "0"})
                 raise Era5Error(
                     f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
-                    remedy="Start all services from one image: docker compose up --detach. Then launch the month again.",
+                    remedy="Start all services from one image: docker compose up --detach. Then launch it again.",
                 )
             super().launch_run(context)
 
     def _get_docker_image(self, job_code_origin: object) -> str:  # its image is a name, or none
-        return str(self._image().id)
+        return self._image()[0]
 
-    def _image(self) -> Any:
+    def _image(self) -> tuple[str, str]:
+        """Id and version of the image that the code server's container has."""
         with closing(docker.from_env()) as engine:
-            return engine.containers.get(self._code_server).image
+            image = engine.containers.get(self._code_server).image
+        return str(image.id), str(image.labels.get(VERSION_LABEL, "of unknown version"))
 
     @contextmanager
     def _engine_errors(self) -> Iterator[None]:
