@@ -64,21 +64,22 @@ class StoredMonth:
         """Have the raw files on local disk.
 
         Raises:
-            InputError: if one is neither here nor in the store.
+            InputError: if one is neither here nor in the store. The user's own files are left to the inventory.
             LocalDiskError, StoreError, TransientError: see `Depot.obtain`.
         """
         for file in raw.files:
             if file.origin is not None:
                 fetch_object(self.month, file)
-            elif not self.depot.obtain(file) and (not file.path.is_file() or self._is_shared(file)):
+            elif self.depot.is_own(file) and not self.depot.obtain(file) and self._is_needed(file):
                 raise InputError(
                     f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
                     remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
-                    "(ERA5_KEEP), and the user's own files must be where every executor finds them.",
+                    "(ERA5_KEEP).",
                 )
 
-    def _is_shared(self, file: RawFile) -> bool:
-        return self.depot.is_shared and self.depot.is_own(file)
+    def _is_needed(self, file: RawFile) -> bool:
+        """Whether it cannot be left to the inventory to say what is wrong with the file that is here."""
+        return self.depot.is_shared or not file.path.is_file()
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 
