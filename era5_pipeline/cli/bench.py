@@ -10,7 +10,11 @@ import typer
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
     from era5_pipeline.bench.target import Target
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
 
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, with ratios measured in the same run.")
@@ -26,6 +30,8 @@ _TARGETS = {
     "pipeline_rows_per_second": 1_000_000,
     "flatten_rows_per_second": 3_000_000,
 }
+# At most this much.
+_LIMITS = {"seconds_per_month": 2.5}
 
 
 @bench.callback()
@@ -36,10 +42,10 @@ def _group() -> None:
 @bench.command("run")
 def run(
     suite: Annotated[
-        Literal["limit", "layouts", "pipeline"],
+        Literal["limit", "layouts", "pipeline", "orchestration"],
         typer.Argument(
             help="limit: compared with the fastest possible COPY; layouts: rate, space and read time of each; "
-            "pipeline: all stages."
+            "pipeline: all stages; orchestration: tiny months through Dagster's daemon and queue."
         ),
     ],
     *,
@@ -58,6 +64,15 @@ def run(
             "--dask-scheduler", metavar="ADDRESS", help="Suite pipeline: flatten on this Dask cluster too, to compare."
         ),
     ] = None,
+    months: Annotated[
+        int, typer.Option("--months", min=1, max=1020, help="Suite orchestration: how many months to backfill.")
+    ] = 24,
+    failing: Annotated[
+        int,
+        typer.Option(
+            "--failing", min=0, max=100, help="Suite orchestration: months that fail first, and are run again."
+        ),
+    ] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")
     ] = None,
@@ -72,6 +87,7 @@ def run(
       era5 bench run layouts --rows 7440000
       era5 bench run pipeline --workers 2
       era5 bench run pipeline --dask-scheduler tcp://127.0.0.1:8786
+      era5 bench run orchestration --months 1020 --failing 2
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from rich.console import Console
 
@@ -87,19 +103,19 @@ def run(
             f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
         )
     settings, wanted = read_settings(dask_scheduler=dask_scheduler), find_variables(variables) if variables else None
+    if failing > months:
+        raise UsageError("--failing: more months than --months", remedy="Let at most --months fail.")
     console = Console(stderr=True)
+    if suite == "orchestration":
+        _finish(_run_orchestration(settings, console, months=months, failing=failing), json_file)
+        return
     with (
         open_warehouse(settings, create=True) as warehouse,
         new_target(warehouse) as target,
         temporary_folder(settings.home, "bench-") as folder,
         console.status("starting") as status,
     ):
-
-        def say(text: str) -> None:
-            status.update(text)
-            if not console.is_terminal:
-                typer.echo(text, err=True)
-
+        say = _teller(console, status)
         with target.connect() as connection:
             environment = describe_environment(connection, folder)
         measured = _run(
@@ -113,10 +129,44 @@ def run(
             variables=wanted,
             dask_scheduler=dask_scheduler,
         )
-    result = {"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}
+    _finish({"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}, json_file)
+
+
+def _teller(console: "Console", status: "Status") -> Callable[[str], None]:
+    """Return a callback that shows what is being done."""
+
+    def say(text: str) -> None:
+        status.update(text)
+        if not console.is_terminal:
+            typer.echo(text, err=True)
+
+    return say
+
+
+def _finish(result: dict[str, Any], json_file: Path | None) -> None:
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     _print(result)
+
+
+def _run_orchestration(settings: "Settings", console: "Console", *, months: int, failing: int) -> dict[str, Any]:
+    """Run the suite on an embedded server of its own, or in a new database of the user's server."""
+    from contextlib import ExitStack
+
+    from era5_pipeline.bench.orchestration.orchestration_suite import run_orchestration
+    from era5_pipeline.bench.target import new_target
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.runtime.scratch_folders import temporary_folder
+
+    with ExitStack() as stack:
+        url = None
+        if settings.database_url is not None:
+            warehouse = stack.enter_context(open_warehouse(settings))
+            url = stack.enter_context(new_target(warehouse)).warehouse.url
+        folder = stack.enter_context(temporary_folder(settings.home, "bench-"))
+        say = _teller(console, stack.enter_context(console.status("starting")))
+        measured = run_orchestration(folder, url, months=months, failing=failing, say=say)
+    return {"suite": "orchestration", **measured}
 
 
 def _run(
@@ -165,14 +215,15 @@ def _print(result: dict[str, Any]) -> None:
             seconds,
             cell["reason"] or "",
         )
-    console.print(cells)
+    if result["cells"]:
+        console.print(cells)
     figures = Table("ratio or figure", box=SIMPLE)
     for name in ("value", "target"):
         figures.add_column(name, justify="right")
     for name, value in (*result["ratios"].items(), *result["figures"].items()):
         for label, number in _labelled(name, value):
-            target = _TARGETS.get(name)
-            figures.add_row(label, "null" if number is None else f"{number:,.6g}", f">= {target:,}" if target else "")
+            target = f">= {_TARGETS[name]:,}" if name in _TARGETS else f"<= {_LIMITS[name]}" if name in _LIMITS else ""
+            figures.add_row(label, "null" if number is None else f"{number:,.6g}", target)
     console.print(figures)
     typer.echo(f"{result['server']['version']} on {result['machine']['cores']} cores, {result['machine']['processor']}")
 
