@@ -1,0 +1,126 @@
+"""The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything.
+
+A process that the code server starts spends two seconds of processor time on imports, several times what a tiny month
+takes. Here: starting, watching and ending the processes. Not here: what they do (`defs.running.forked_run`).
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing import process as processes
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._utils import get_run_crash_explanation
+
+from era5_pipeline.defs.running.forked_run import DEFINITIONS, PRELOADED, execute_run
+from era5_pipeline.defs.running.lost_runs import fail_run, is_alive, is_here, process_of
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
+
+    import dagster as dg
+    from dagster._core.launcher import LaunchRunContext
+    from dagster._serdes import ConfigurableClassData
+
+_PACKAGE = Path(__file__).parents[2]
+_log = logging.getLogger(__name__)
+
+
+class ForkingRunLauncher(DefaultRunLauncher):
+    """Forks a process for each run of this package's definitions; others are started by their code server.
+
+    The process that forks is the standard library's: it has one thread and no connections. The runs outlive it, and the
+    daemon too; whoever finds one lost (this process, run monitoring, the next `era5` command) marks it as failed.
+    """
+
+    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(inst_data)
+        self._context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+        self._context.set_forkserver_preload(list(PRELOADED))
+        self._imported_at: float | None = None
+        self._starting = threading.Lock()
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Start the run's process; of code that has changed since the imports, or that is not ours, as Dagster does."""
+        run = context.dagster_run
+        if not self._can_fork(run):
+            super().launch_run(context)
+            return
+        try:
+            process = self._start(run.run_id)
+        except (OSError, EOFError) as error:  # the forking process died, or cannot fork
+            _log.warning("run %s is started by the code server: %s", run.run_id, error or type(error).__name__)
+            super().launch_run(context)
+            return
+        self._run_ids.add(run.run_id)
+        threading.Thread(target=self._watch, args=(process, run.run_id), name="watch-run", daemon=True).start()
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt the run's process; False if the run has ended, or its process cannot be reached from here."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        pid = process_of(self._instance, run_id) if is_here(run) else None
+        if pid is None:
+            return bool(super().terminate(run_id))
+        self._instance.report_run_canceling(run)
+        try:
+            os.kill(pid, signal.SIGINT)
+        except ProcessLookupError:
+            return False
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Yes: run monitoring finds runs that were lost together with the daemon that watched them."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Whether the run's process lives; of a run on another machine, which this one cannot see, that it does."""
+        record = self._instance.get_run_record_by_id(run.run_id)
+        if record is None or not is_here(run) or is_alive(self._instance, record):
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "its process ended without recording a result")
+
+    def _can_fork(self, run: dg.DagsterRun) -> bool:
+        origin = None if run.job_code_origin is None else run.job_code_origin.repository_origin
+        if origin is None or origin.executable_path != sys.executable:
+            return False
+        pointer = origin.code_pointer
+        if not isinstance(pointer, ModuleCodePointer) or pointer.module != DEFINITIONS:
+            return False
+        changed_at = max(path.stat().st_mtime for path in _PACKAGE.rglob("*.py"))
+        if self._imported_at is None:
+            self._imported_at = changed_at
+        return changed_at <= self._imported_at
+
+    def _start(self, run_id: str) -> ForkServerProcess:
+        with self._starting:
+            process = self._context.Process(target=execute_run, args=(self._instance.get_ref(), run_id))
+            process.start()
+            # Otherwise Python would wait for the run when this process ends.
+            processes._children.discard(process)  # type: ignore[attr-defined]
+        return process
+
+    def _watch(self, process: ForkServerProcess, run_id: str) -> None:
+        """Wait for the end of the process, and mark the run as failed if it has recorded none."""
+        process.join()
+        code = process.exitcode
+        process.close()
+        try:
+            run = self._instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished:
+                said = get_run_crash_explanation(f"Run execution process for {run_id}", code or 0)
+                fail_run(self._instance, run, said)
+        except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring looks again
+            _log.warning("run %s: its process ended with %s, and that was not recorded: %s", run_id, code, error)
