@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
+from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import names_of
 
@@ -34,6 +35,18 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     sample_hours: int | None = Field(
         default=None, description="Source sample: number of hours from the start of each month"
     )
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Tag the run with month, source and machine, where the queue has not: `dg launch` goes past it.
+
+        The machine tells whose process id is in the run's log, once somebody asks whether the run is still alive.
+        """
+        run = context.run
+        if run is None or context.instance is None:  # in a schedule
+            return
+        tags = missing_tags(run) | (HERE if HOST not in run.tags else {})
+        if tags:
+            context.instance.add_run_tags(run.run_id, tags)
 
     def settings(self) -> Settings:
         """The settings of this run, read now.

@@ -27,6 +27,7 @@ Keep = Literal["all", "flat", "none"]
 S3_SCHEME = "s3://"
 # Between folders and addresses of S3: the separator of paths, which is in `s3://` too.
 _SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
+Order = Literal["newest", "oldest"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?")
@@ -130,6 +131,7 @@ class Settings(BaseSettings):
     dask_scheduler: Annotated[str, AfterValidator(_scheduler_address)] | None = Field(
         default=None, description="Address of a Dask scheduler whose workers flatten; unset: this process does"
     )
+    order: Order = Field(default="newest", description="Which months of a backfill the daemon runs first")
     workers: int = Field(
         default=1, ge=1, le=64, description="Connections that load one month in parallel, if the layout allows it"
     )
