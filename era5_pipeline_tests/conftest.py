@@ -18,7 +18,10 @@ settings.load_profile("era5")
 # Modules that take several seconds though they need no server (pytest --durations=60 -m "not server").
 SLOW_MODULES = frozenset(
     {
+        "cli/test_backfill_killed.py",  # backfills, whose daemon turns every 30 s
+        "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
+        "bench/orchestration/test_orchestration_suite.py",  # a backfill, and another
         "bench/test_suites.py",  # processes that start together
         "flat/cluster/test_dask_client.py",  # Dask clusters are started
         "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed

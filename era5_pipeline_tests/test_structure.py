@@ -47,7 +47,10 @@ ONLY_IN = {
 # Test modules about a topic that several modules of their room share.
 TOPICS = {
     "bench": {"test_suites"},
-    "cli": {"test_cli", "test_load_interrupted", "test_series_and_map", "test_web_ui"},
+    "cli": {
+        *("test_backfill_killed", "test_cli", "test_load_failed", "test_load_interrupted", "test_series_and_map"),
+        *("test_services_killed", "test_web_ui"),
+    },
     "defs": {"test_cds"},
     "postgres": {"test_tls"},
     "query": {"test_plots"},

@@ -9,7 +9,8 @@ def up(
 ) -> None:
     """Run the embedded database, Dagster's web UI and its daemon; Ctrl-C stops them all.
 
-    With ERA5_DATABASE_URL set, that server is used, and no embedded one is started.
+    What is killed is started again, up to five times within ten minutes. With ERA5_DATABASE_URL set, that server is
+    used, and no embedded one is started.
 
     \b
     Examples:
@@ -20,10 +21,12 @@ def up(
     import socket
 
     from era5_pipeline.defs.running.instance import dagster_home, open_instance
+    from era5_pipeline.defs.running.run_processes import end_runs
     from era5_pipeline.defs.running.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
     from era5_pipeline.runtime.supervisor import supervise
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 
@@ -40,7 +43,7 @@ def up(
         with warehouse.connect() as connection:
             ensure_schema(connection)
             require_may_load(connection)
-        with open_instance(settings.home):
+        with open_instance(settings.home, no_daemon=True):
             pass  # creates Dagster's tables, and marks lost runs as failed
         logs = settings.home / "logs"
         env = {**os.environ, "DAGSTER_HOME": str(home), "ERA5_HOME": str(settings.home)}
@@ -51,7 +54,20 @@ def up(
             typer.echo(f"logs      {logs}")
             typer.echo("Press Ctrl-C to stop all.")
 
+        def warn(text: str) -> None:
+            typer.echo(f"era5: {text}", err=True)
+
         typer.echo("starting ...", err=True)
-        code = supervise(dagster_services(home, port), env=env, log_folder=logs, on_ready=on_ready)
+        try:
+            code = supervise(
+                dagster_services(home, port),
+                env=env,
+                log_folder=logs,
+                on_ready=on_ready,
+                on_restart=warn,
+                tend=EmbeddedDatabaseWatch(settings, warn).look,
+            )
+        finally:
+            end_runs(home)
     typer.echo("stopped")
     raise typer.Exit(code)

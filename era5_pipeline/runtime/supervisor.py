@@ -1,4 +1,4 @@
-"""Supervise child processes: start them in order, watch them, and stop them together.
+"""Supervise child processes: start them in order, watch them, start again what was killed, and stop them together.
 
 Here: the processes and their log files. Not here: which processes (`defs.running.services`), or the embedded PostgreSQL
 server, which outlives the process that starts it.
@@ -35,6 +35,14 @@ _POLL_SECONDS = 0.1
 # those that do not end on SIGINT, SIGKILL for those that ignore both. With each, the seconds to wait for the end.
 _STOP_SIGNALS = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 _HURRIED_SECONDS = 1.0
+# What a process has left of its group when it has ended gets this time for each signal.
+_REST_SECONDS = 3.0
+
+# A process that ended is started again after a second, then two, four ...; those of the last ten minutes count.
+_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 30.0
+_COUNTED_SECONDS = 600.0
+# Between two calls of `tend`.
+_TEND_SECONDS = 1.0
 
 _LOG_LINES = 15
 _LOG_TAIL_BYTES = 1 << 14
@@ -89,21 +97,32 @@ class ManagedProcess:
     """A process to supervise.
 
     `ready` returns, within a second or so, whether the process can be used; None: it is ready as soon as it runs.
+    `restarts`: how often it is started again within ten minutes, once all were ready, if it ends by itself.
     """
 
     name: str
     argv: tuple[str, ...]
     ready: Callable[[], bool] | None = None
     ready_seconds: float = 60.0
+    restarts: int = 0
 
 
 def supervise(
-    processes: Sequence[ManagedProcess], *, env: Mapping[str, str], log_folder: Path, on_ready: Callable[[], None]
+    processes: Sequence[ManagedProcess],
+    *,
+    env: Mapping[str, str],
+    log_folder: Path,
+    on_ready: Callable[[], None],
+    on_restart: Callable[[str], None] = lambda _: None,
+    tend: Callable[[], None] = lambda: None,
 ) -> int:
     """Start `processes` in order, each when the previous one is ready, and run them until a signal asks to stop.
 
     SIGINT (Ctrl-C), SIGTERM or SIGHUP stops them in reverse order; a second signal shortens the waits. No process is
     left running, whatever happens. Each one's output is appended to `<log_folder>/<name>.log`.
+
+    `on_restart` is told what ended by itself and is started again. `tend` is called every second once all are ready;
+    what it raises ends them all.
 
     Must be called from the main thread: only there can Python handle signals.
 
@@ -111,7 +130,7 @@ def supervise(
         0 if stopped when all were ready, 128 + the signal's number if stopped before.
 
     Raises:
-        Era5Error: if a process does not start, is not ready in time, or exits by itself.
+        Era5Error: if a process does not start, is not ready in time, or exits by itself more often than its `restarts`.
         LocalDiskError: if the logs cannot be written.
     """
     with _StopRequests() as requests, ExitStack() as stack:
@@ -126,8 +145,13 @@ def supervise(
             if requests.first:
                 return 128 + requests.first
         on_ready()
+        tended = time.monotonic()
         while not requests.first:
-            _check_all_run(children)
+            for child in children:
+                child.start_again_if_ended(on_restart)
+            if time.monotonic() - tended > _TEND_SECONDS:
+                tend()
+                tended = time.monotonic()
             time.sleep(_POLL_SECONDS)
         return 0
 
@@ -199,6 +223,8 @@ class _Child:
         self._env = env
         self._requests = requests
         self._process: subprocess.Popen[bytes] | None = None
+        self._ended: list[float] = []
+        self._start_at = 0.0
 
     def start(self) -> None:
         with self._log.opened() as log:
@@ -231,6 +257,28 @@ class _Child:
             return f"ended by itself with exit code {ended.si_status}"
         return f"{_BY_SIGNAL} {ended.si_status}"
 
+    def start_again_if_ended(self, on_restart: Callable[[str], None]) -> None:
+        """Start the process again if it ended by itself, after a pause that grows.
+
+        Raises:
+            Era5Error: if it ended too often.
+        """
+        now = time.monotonic()
+        if self._process is None:
+            if now >= self._start_at:
+                self.start()
+            return
+        ending = self.ending()
+        if ending is None:
+            return
+        self._ended = [*(at for at in self._ended if now - at < _COUNTED_SECONDS), now]
+        if len(self._ended) > self.managed.restarts:
+            raise self.failure(ending)
+        on_restart(f"{self.managed.name} {ending}: starting it again")
+        self.stop()
+        self._process = None
+        self._start_at = now + min(_RESTART_SECONDS * 2 ** (len(self._ended) - 1), _LONGEST_RESTART_SECONDS)
+
     def failure(self, problem: str) -> Era5Error:
         return Era5Error(
             f"{self.managed.name}: {problem}; last lines of its log:\n{self._log.last_lines()}",
@@ -253,7 +301,8 @@ class _Child:
     def _ends_within(self, seconds: float) -> bool:
         begin = time.monotonic()
         while self._process is not None and _group_runs(self._process.pid):
-            if time.monotonic() - begin > (_HURRIED_SECONDS if self._requests.is_repeated else seconds):
+            longest = seconds if self.ending() is None else min(seconds, _REST_SECONDS)
+            if time.monotonic() - begin > (_HURRIED_SECONDS if self._requests.is_repeated else longest):
                 return False
             time.sleep(_POLL_SECONDS / 2)
         return True

@@ -16,15 +16,16 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
-from era5_pipeline.defs.running.lost_runs import HERE
+from era5_pipeline.defs.run_tags import HERE
+from era5_pipeline.defs.running.lasting_storage import outlast_restarts
 from era5_pipeline.defs.running.storage import release_server
 
 if TYPE_CHECKING:
     from dagster._core.instance.ref import InstanceRef
 
 DEFINITIONS = "era5_pipeline.definitions"
-# What the process that forks imports: the definitions, and what a month's stages import when they begin.
-PRELOADED = (DEFINITIONS, __name__)
+# What the process that forks imports.
+PRELOADED = "era5_pipeline.defs.running.preloaded"
 
 
 def execute_run(reference: InstanceRef, run_id: str) -> None:
@@ -43,6 +44,7 @@ def execute_run(reference: InstanceRef, run_id: str) -> None:
 
 
 def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
+    outlast_restarts(instance)
     instance.add_run_tags(run_id, HERE)
     run = instance.get_run_by_id(run_id)
     if run is None or run.is_finished or run.job_code_origin is None:

@@ -13,7 +13,8 @@ from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import SQLAlchemyError
 
 from era5_pipeline.defs.pools import ensure_pools
-from era5_pipeline.defs.running.lost_runs import HERE, fail_lost_runs
+from era5_pipeline.defs.run_tags import HERE
+from era5_pipeline.defs.running.lost_runs import fail_lost_runs
 from era5_pipeline.defs.running.services import socket_path
 from era5_pipeline.defs.running.storage import closing_connections
 from era5_pipeline.model.errors import Era5Error, TransientError, WarehouseError

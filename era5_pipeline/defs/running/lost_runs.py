@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import psutil as _psutil
 
+from era5_pipeline.defs.run_tags import HERE, HOST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 psutil: Any = _psutil  # it has no type annotations
 
-# The tag of a run's host: a process id says nothing on another one.
-HOST = "era5/host"
-HERE = {HOST: socket.gethostname()}
 _GRPC_INFO = ".dagster/grpc_info"
 # A started run records its process id within this time.
 _PID_SECONDS = 60

@@ -14,7 +14,7 @@ import sys
 import threading
 from multiprocessing import process as processes
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
@@ -44,8 +44,9 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data)
-        self._context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        self._context.set_forkserver_preload(list(PRELOADED))
+        # Elsewhere than on Linux, libraries of the system do not survive a fork.
+        self._context: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+        self._context.set_forkserver_preload([PRELOADED])
         self._imported_at: float | None = None
         self._starting = threading.Lock()
 
@@ -71,7 +72,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
             return False
         pid = process_of(self._instance, run_id) if is_here(run) else None
         if pid is None:
-            return bool(super().terminate(run_id))
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
         self._instance.report_run_canceling(run)
         try:
             os.kill(pid, signal.SIGINT)
@@ -106,7 +107,9 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
     def _start(self, run_id: str) -> ForkServerProcess:
         with self._starting:
-            process = self._context.Process(target=execute_run, args=(self._instance.get_ref(), run_id))
+            process: ForkServerProcess = self._context.Process(
+                target=execute_run, args=(self._instance.get_ref(), run_id)
+            )
             process.start()
             # Otherwise Python would wait for the run when this process ends.
             processes._children.discard(process)  # type: ignore[attr-defined]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOCATION = "era5_pipeline"
+# How often a service that was killed is started again within ten minutes.
+_RESTARTS = 5
 # The limit for the path of a Unix socket is 104 (macOS) or 108 bytes.
 _SOCKET_BYTES = 100
 
@@ -51,13 +53,15 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
                 *("--location-name", LOCATION, "--socket", str(socket)),
             ),
             ready=partial(_serves_grpc, socket),
+            restarts=_RESTARTS,
         ),
         ManagedProcess(
             "webserver",
             (*_module("dagster_webserver"), "--host", LOOPBACK, "--port", str(port), *with_workspace),
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
+            restarts=_RESTARTS,
         ),
-        ManagedProcess("daemon", (*_module("dagster._daemon"), "run", *with_workspace)),
+        ManagedProcess("daemon", (*_module("dagster._daemon"), "run", *with_workspace), restarts=_RESTARTS),
     )
 
 

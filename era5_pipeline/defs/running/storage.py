@@ -9,11 +9,12 @@ password.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from dagster_postgres import DagsterPostgresStorage
-from dagster_postgres.utils import create_pg_engine
+from dagster_postgres.utils import create_pg_engine, set_pg_statement_timeout
+from sqlalchemy import event
 
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.postgres.connect import dagster_url, open_warehouse
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import dagster as dg
     from dagster._serdes import ConfigurableClassData
+    from sqlalchemy.engine import Engine
 
 _until_exit = ExitStack()
 # Connections that a process keeps open: a run needs two at once, the daemon's threads sometimes more.
@@ -43,6 +45,12 @@ def release_server() -> None:
     _until_exit.close()
 
 
+def _limit_statements(engine: Engine, statement_timeout: int, **_: object) -> None:
+    """Limit the time of statements, in milliseconds, as Dagster does for the web UI."""
+    event.listen(engine, "connect", lambda connection, _: set_pg_statement_timeout(connection, statement_timeout))
+    engine.dispose()
+
+
 @contextmanager
 def closing_connections(instance: dg.DagsterInstance) -> Iterator[None]:
     """Close the instance's connections at the end of the context."""
@@ -60,7 +68,7 @@ class WarehouseStorage(DagsterPostgresStorage):
     server restart between two statements does no harm.
     """
 
-    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None) -> None:
+    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(postgres_url=postgres_url, inst_data=inst_data)
         engine = create_pg_engine(
             postgres_url, isolation_level="AUTOCOMMIT", pool_size=_KEPT, max_overflow=_MORE, pool_pre_ping=True
@@ -69,6 +77,8 @@ class WarehouseStorage(DagsterPostgresStorage):
         storages: tuple[Any, ...] = (self.run_storage, self.event_log_storage, self.schedule_storage)
         for storage in storages:
             storage._engine = engine
+            # The web UI would get connections that are not tested, and a page of errors after a restart of the server.
+            storage.optimize_for_webserver = partial(_limit_statements, engine)
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
