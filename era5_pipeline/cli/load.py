@@ -83,6 +83,10 @@ def load(
         bool,
         typer.Option("--refetch", help="Sources cds and arco: fetch months again although their files exist."),
     ] = False,
+    failed: Annotated[
+        bool,
+        typer.Option("--failed", help="Load the months again whose last attempt failed, with the settings they had."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
     """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
@@ -97,6 +101,7 @@ def load(
       era5 load --files-dir ~/era5
       era5 load --from 2023-09 --files-dir ~/era5 --allow-incomplete
       era5 load --from 2024-01 --source sample --area -5/106/-8/108
+      era5 load --failed
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import os
 
@@ -117,6 +122,8 @@ def load(
         "sample_hours": sample_hours,
     }
     overrides = {name: value for name, value in overrides.items() if value is not None}
+    if failed:
+        raise typer.Exit(_load_failed(overrides, from_, to, as_json=as_json))
     settings = read_settings(**overrides)
     months = _months(settings, from_, to)
     raise typer.Exit(run_months(settings, [(month, overrides) for month in months], as_json=as_json))
@@ -129,6 +136,31 @@ def _place(text: str) -> str:
     from era5_pipeline.runtime.store.address import is_s3
 
     return text if is_s3(text) else str(Path(text).expanduser().absolute())
+
+
+def _load_failed(overrides: dict[str, Any], first: str | None, last: str | None, *, as_json: bool) -> int:
+    """Load the failed months, of this range if one is given, each with its own settings below `overrides`."""
+    from era5_pipeline.cli.output import print_line
+    from era5_pipeline.cli.run_months import run_months
+    from era5_pipeline.defs.running.failed_months import failed_months
+    from era5_pipeline.defs.running.instance import open_instance
+    from era5_pipeline.model.months import months_between
+    from era5_pipeline.model.settings import read_settings
+
+    if first is None and last is not None:
+        raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
+    wanted = None if first is None else months_between(first, last)
+    with open_instance(read_settings(**overrides).home) as instance:
+        found = [month for month in failed_months(instance) if wanted is None or month.month in wanted]
+    for one in found:
+        typer.echo(f"era5: failed before: {one.reason}", err=True)
+    if not found:
+        print_line("[]" if as_json else "no month's last attempt failed")
+        return 0
+    months = [(one.month, {**one.overrides, **overrides}) for one in found]
+    # Those of the first month: they only say what is shown as being loaded.
+    settings = read_settings(**months[0][1])
+    return run_months(settings, months, as_json=as_json, known_changed=True)
 
 
 def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":

@@ -42,15 +42,19 @@ _COLUMNS = (
 )
 
 
-def run_months(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool) -> int:
+def run_months(
+    settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool = False
+) -> int:
     """Run the months, each with its own overrides of the settings; return the exit code.
+
+    `known_changed`: run also those of which the table holds what the source has.
 
     Raises:
         Era5Error: if no database is reachable.
         KeyboardInterrupt: if it was interrupted.
     """
     try:
-        return _run(settings, wanted, as_json=as_json)
+        return _run(settings, wanted, as_json=as_json, known_changed=known_changed)
     except KeyboardInterrupt:
         typer.echo(
             "era5: interrupted\n      Finished months are loaded, the others are unchanged. "
@@ -60,7 +64,7 @@ def run_months(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, a
         raise
 
 
-def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool) -> int:
+def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
     import logging
     from collections import deque
 
@@ -93,8 +97,10 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         )
         with warehouse.connect() as connection:
             require_may_load(connection)
-        with console.status("checking which months are already loaded"):
-            unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
+        unchanged: frozenset[Month] = frozenset()
+        if not known_changed:
+            with console.status("checking which months are already loaded"):
+                unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:

@@ -25,6 +25,7 @@ from era5_pipeline.model.errors import Era5Error, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dagster._core.remote_origin import RemoteJobOrigin
     from dagster_shared.error import SerializableErrorInfo
 
     from era5_pipeline.model.months import Month
@@ -78,7 +79,7 @@ def run_month(
                 # The command line reports the run itself; Dagster's console log would bury it.
                 "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },
-            tags=OWN_PROCESS,
+            tags=OWN_PROCESS,  # the resource adds month and source
             raise_on_error=False,
         )
     errors = [ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks]
@@ -96,15 +97,19 @@ def _recorded_code_location(instance: dg.DagsterInstance) -> Iterator[None]:
 
     `execute_in_process` records none; the UI offers "Re-execute" all the same, which fails with HTTP 500.
     """
-    socket = str(socket_path(Path(instance.root_directory)))
-    server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
-    origin = RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(load_month.name)
     recording: Any = instance
-    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=origin)
+    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=job_origin(instance))
     try:
         yield
     finally:
         del recording.create_run_for_job
+
+
+def job_origin(instance: dg.DagsterInstance) -> RemoteJobOrigin:
+    """Where `era5 up` serves the job of a month."""
+    socket = str(socket_path(Path(instance.root_directory)))
+    server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
+    return RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(load_month.name)
 
 
 @contextmanager

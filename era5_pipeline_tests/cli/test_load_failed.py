@@ -1,0 +1,58 @@
+"""`era5 load --failed`: the months whose last attempt failed are run again, with the settings that they had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline_tests.backfills import damaged, sample_files
+from era5_pipeline_tests.commands import InProcess, assert_explained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+
+@pytest.fixture
+def here(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
+) -> InProcess:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    here.set(ERA5_DATABASE_URL=warehouse.url, ERA5_HOME=str(tmp_path / "home"))
+    return here
+
+
+def test_nothing_failed(here: InProcess) -> None:
+    printed = here.run("load", "--failed")
+    assert printed.out == "no month's last attempt failed\n"
+    assert here.run("load", "--failed", "--json").json() == []
+    assert_explained(here.run("load", "--failed", "--to", "2020-01", code=2), "--to was given without --from")
+
+
+def test_failed_months_are_loaded_again_once_their_input_is_mended(here: InProcess, tmp_path: Path) -> None:
+    files = sample_files(tmp_path / "inbox", "2021-01", "2021-03")
+    place = ("--files-dir", str(tmp_path / "inbox"), "--area=-6/106/-6.25/106.5")
+    with damaged(files[1]):
+        first = here.run("load", "--from", "2021-01", "--to", "2021-03", *place, code=3)
+        assert "2021-02" in first.err
+        # Without its options: they are those of the failed run.
+        again = here.run("load", "--failed", "--json", code=3)
+        assert [result["month"] for result in again.json()] == ["2021-02"]
+        assert "failed before: " in again.err
+        assert files[1].name in again.err
+        assert here.run("load", "--failed", "--from", "2021-03").out == "no month's last attempt failed\n"
+    (result,) = here.run("load", "--failed", "--json").json()
+    assert (result["month"], result["state"], result["rows"]) == ("2021-02", "loaded", 672 * 6)
+    assert here.run("load", "--failed").out == "no month's last attempt failed\n"
+
+
+def test_settings_of_the_environment_are_remembered(here: InProcess, tmp_path: Path) -> None:
+    (file,) = sample_files(tmp_path / "inbox", "2021-05", "2021-05")
+    with pytest.MonkeyPatch.context() as patch, damaged(file):
+        for name, value in {"ERA5_FILES_DIR": str(tmp_path / "inbox"), "ERA5_AREA": "-6/106/-6.25/106.25"}.items():
+            patch.setenv(name, value)
+        here.run("load", "--from", "2021-05", code=3)
+    (result,) = here.run("load", "--failed", "--json").json()
+    assert (result["month"], result["state"], result["rows"]) == ("2021-05", "loaded", 744 * 4)
