@@ -69,9 +69,7 @@ def run(
     ] = 24,
     failing: Annotated[
         int,
-        typer.Option(
-            "--failing", min=0, max=100, help="Suite orchestration: months that fail first, and are run again."
-        ),
+        typer.Option("--failing", min=0, max=100, help="Suite orchestration: months that fail first."),
     ] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")

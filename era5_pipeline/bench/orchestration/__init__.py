@@ -1,1 +1,1 @@
-"""What a run of a tiny month costs: a backfill through `era5 up`, its daemon and its queue, over the web UI's own API."""
+"""What Dagster costs a month: a backfill through `era5 up`, its daemon and its queue, launched as the web UI does."""
