@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -91,8 +92,9 @@ class Playground:
         self.events_file = folder / "events"
         self.logs = folder / "logs"
         self.code: int | None = None
+        self.restarted: list[str] = []
 
-    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0) -> int:
+    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0, restarts: int = 0) -> int:
         """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
             ManagedProcess(
@@ -100,11 +102,14 @@ class Playground:
                 argv=(sys.executable, "-c", script, name),
                 ready=lambda name=name: name in self.names("starts"),  # type: ignore[misc]
                 ready_seconds=ready_seconds,
+                restarts=restarts,
             )
             for name, script in zip("abcdef", scripts, strict=False)
         ]
         env = os.environ | {"EVENTS": str(self.events_file)}
-        self.code = supervise(services, env=env, log_folder=self.logs, on_ready=on_ready)
+        self.code = supervise(
+            services, env=env, log_folder=self.logs, on_ready=on_ready, on_restart=self.restarted.append
+        )
         return self.code
 
     def events(self) -> list[tuple[str, str, int]]:
@@ -202,6 +207,43 @@ def test_a_process_that_exits_later_is_an_error(playground: Playground) -> None:
     assert told.exists()
     assert "bye" in failed.value.message
     assert sorted(playground.names("ends")) == ["a", "c"]
+
+
+def test_a_process_that_was_killed_is_started_again(playground: Playground) -> None:
+    def kill_twice() -> None:
+        (_, _, first), _ = playground.events()
+        os.kill(first, signal.SIGKILL)
+        threading.Thread(target=kill_again).start()
+
+    def kill_again() -> None:
+        wait_until(lambda: playground.names("starts").count("a") == 2, 60)
+        os.kill(playground.events()[-1][2], signal.SIGKILL)
+        wait_until(lambda: playground.names("starts").count("a") == 3, 60)
+        ctrl_c()
+
+    assert playground.run(GOOD, GOOD, on_ready=kill_twice, restarts=2) == 0
+    assert playground.restarted == ["a ended by itself by signal 9: starting it again"] * 2
+    # The other one went on.
+    assert playground.names("starts").count("b") == 1
+
+
+def test_a_process_that_ends_again_and_again_is_an_error(playground: Playground) -> None:
+    with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
+        playground.run(GOOD, DIES_LATER, on_ready=lambda: None, restarts=1)
+    assert "bye" in failed.value.message
+    assert playground.names("starts").count("b") == 2
+    assert playground.names("ends") == ["a"]
+
+
+def test_what_tends_the_processes_ends_them_when_it_fails(playground: Playground, tmp_path: Path) -> None:
+    def tend() -> None:
+        raise Era5Error("the database is gone", remedy="Look for it.")
+
+    good = ManagedProcess("a", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events()))
+    env = os.environ | {"EVENTS": str(playground.events_file)}
+    with pytest.raises(Era5Error, match="the database is gone"):
+        supervise([good], env=env, log_folder=tmp_path, on_ready=lambda: None, tend=tend)
+    assert playground.names("ends") == ["a"]
 
 
 def test_the_first_process_exits_while_the_second_starts(playground: Playground) -> None:
