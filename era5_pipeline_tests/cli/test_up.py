@@ -122,7 +122,7 @@ class WebUI:
         return str(launched["run"]["runId"])
 
     def wait(self, run: str, *statuses: str) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             status = str(self.ask(STATUS, run=run)["runOrError"]["status"])
             if status in statuses:
