@@ -15,7 +15,7 @@ import pytest
 
 from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.orchestration.web_api import ASSETS, BackfillRun, WebApi
-from era5_pipeline.defs.running.run_processes import run_processes
+from era5_pipeline.defs.launchers.run_processes import run_processes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.sources.sample.sample_source import SampleSource

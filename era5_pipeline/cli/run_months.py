@@ -65,7 +65,6 @@ def run_months(
 
 
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
-    import logging
     from collections import deque
 
     from rich.console import Console
@@ -78,11 +77,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.stages import request_ahead, unchanged_months
     from era5_pipeline.warehouse.schema import require_may_load
 
-    # Warnings of libraries (such as every attempt to reach a server that is down) would bury our own messages.
-    logging.getLogger().setLevel(logging.ERROR)
-    logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
-    # It logs every check of a skipped month as not executed.
-    logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
+    _quiet_libraries()
     console = Console(stderr=True)
     if source_kind(settings.source_name).is_generated:
         console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
@@ -131,6 +126,16 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     return _report(settings, runs, not_tried)
+
+
+def _quiet_libraries() -> None:
+    """Silence warnings of libraries (such as every attempt to reach a server that is down): they would bury our own."""
+    import logging
+
+    logging.getLogger().setLevel(logging.ERROR)
+    logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
+    # It logs every check of a skipped month as not executed.
+    logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
 
 
 def _is_service_down(runs: "Sequence[MonthRun]") -> bool:

@@ -20,8 +20,8 @@ def up(
     import os
     import socket
 
+    from era5_pipeline.defs.launchers.run_processes import end_runs
     from era5_pipeline.defs.running.instance import dagster_home, open_instance
-    from era5_pipeline.defs.running.run_processes import end_runs
     from era5_pipeline.defs.running.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings

@@ -1,1 +1,1 @@
-"""What runs the assets: the Dagster instance, its storage and services, and a month run in this process."""
+"""What runs the assets: the Dagster instance, its storage, queue and services, a month run in this process."""

@@ -2,7 +2,7 @@
 
 Importing the definitions takes as long as a small month's work. So the process that forks imports this module once, and
 each run begins where the imports end. Here: the imports, and the run. Not here: which process forks, and when
-(`defs.running.run_launcher`).
+(`defs.launchers.run_launcher`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFINITIONS = "era5_pipeline.definitions"
 # What the process that forks imports.
-PRELOADED = "era5_pipeline.defs.running.preloaded"
+PRELOADED = "era5_pipeline.defs.launchers.preloaded"
 
 
 def execute_run(reference: InstanceRef, run_id: str) -> None:

@@ -1,7 +1,7 @@
 """The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything.
 
 A process that the code server starts spends two seconds of processor time on imports, several times what a tiny month
-takes. Here: starting, watching and ending the processes. Not here: what they do (`defs.running.forked_run`).
+takes. Here: starting, watching and ending the processes. Not here: what they do (`defs.launchers.forked_run`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._utils import get_run_crash_explanation
 
-from era5_pipeline.defs.running.forked_run import DEFINITIONS, PRELOADED, execute_run
+from era5_pipeline.defs.launchers.forked_run import DEFINITIONS, PRELOADED, execute_run
 from era5_pipeline.defs.running.lost_runs import fail_run, is_alive, is_here, process_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Everything that a run imports, imported beforehand by the process that forks runs (`defs.running.run_launcher`).
+"""Everything that a run imports, imported beforehand by the process that forks runs (`defs.launchers.run_launcher`).
 
 Besides the definitions: what Dagster and the libraries import only when a run begins, which takes half a second of it.
 Nothing here may start a thread or open a connection, which a fork does not survive.
@@ -14,7 +14,7 @@ from era5_pipeline.model.source_kinds import SOURCE_KINDS
 
 _WHEN_A_RUN_BEGINS = (
     "era5_pipeline.definitions",
-    "era5_pipeline.defs.running.forked_run",
+    "era5_pipeline.defs.launchers.forked_run",
     "dagster._core.definitions.repository_definition.repository_data_builder",
     "dagster._core.execution.plan.active",
     "dagster._core.executor.in_process",

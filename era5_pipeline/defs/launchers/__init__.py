@@ -1,0 +1,1 @@
+"""How a run is started: forked from a process that has imported everything, or as a container."""
