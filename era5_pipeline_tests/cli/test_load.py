@@ -196,7 +196,7 @@ def test_full_disk(on_server: InProcess) -> None:
     with era5_files.full_disk(300_000) as folder:
         on_server.set(ERA5_HOME=str(folder))
         printed = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
-        assert_explained(printed, "No space left on device", "ERA5_HOME")
+        assert_explained(printed, "2020-02 is not begun: it takes about 2.4 MB", "ERA5_HOME")
         assert table_of(printed.out) == {"2020-02": ["failed"]}
         assert era5_files.left_behind(folder) == []
 

@@ -27,7 +27,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
     assert fields <= set(Settings.model_fields)
     # Settings of the machine, the service or the schedules, not of a run.
     assert set(Settings.model_fields) - fields == {
-        *("home", "database_url", "dagster_database_url", "lock_timeout_seconds"),
+        *("home", "store", "keep", "database_url", "dagster_database_url", "lock_timeout_seconds"),
         *("cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         *("available_after_days", "revise_after_months"),
     }
