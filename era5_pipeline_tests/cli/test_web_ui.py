@@ -92,7 +92,9 @@ def assert_reason_is_read(page: Page, url: str, file: str) -> None:
     # "View logs" leads there too, in a tab of its own.
     page.goto(url + str(page.locator("a[href*='/runs/']").first.get_attribute("href")))
     for words in (f"{file}: is a damaged ZIP", "Download it again."):
-        expect(page.get_by_text(words).first).to_be_in_viewport()
+        shown = page.get_by_text(words).first
+        shown.scroll_into_view_if_needed()  # the log is longer than the window
+        expect(shown).to_be_visible()
     see(page, "reason-of-the-failure")
 
 
