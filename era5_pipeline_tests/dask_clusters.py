@@ -47,8 +47,11 @@ class DaskCluster:
         file = self.folder / "scheduler.json"
         arguments = ("scheduler", "--port", "0", "--protocol", self.protocol, "--scheduler-file", str(file), *_HERE)
         self.scheduler = self._start(*arguments, log="scheduler.log")
-        # The file is there before all of its text is.
         self._await(self.scheduler, "scheduler.log", "Scheduler at:")
+        deadline = time.monotonic() + _SECONDS
+        while not (file.is_file() and file.read_text().endswith("}")):  # it is there before all of its text is
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
     def start_worker(self, preload: str = "", other_version_of: str = "") -> subprocess.Popen[bytes]:
         """Start a worker, and wait until it has joined.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CONNECT_SECONDS = 10
+# How long a scheduler that was connected to may take to answer: it may be busy, or its machine.
+ANSWER_SECONDS = 60
 # What must be equal on both sides: Dask's own protocol, and the code that reads tiles.
 _SAME = ("era5_pipeline", "dask", "distributed")
 _LOGGERS = ("distributed", "distributed.client")
@@ -84,9 +86,10 @@ def _client(address: str) -> Client:
 
 async def _require_answer(address: str) -> None:
     """Connect once: the client would wait without end for a program that listens and does not answer."""
-    async with asyncio.timeout(CONNECT_SECONDS + 1):  # first of all what connecting itself says: refused, unknown host
+    async with asyncio.timeout(CONNECT_SECONDS):
         security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-        comm = await connect(address, timeout=CONNECT_SECONDS, **security)  # type: ignore[no-untyped-call]
+        # Half of the time, so that its reason is heard: connection refused, unknown host.
+        comm = await connect(address, timeout=CONNECT_SECONDS / 2, **security)  # type: ignore[no-untyped-call]
         comm.abort()
 
 

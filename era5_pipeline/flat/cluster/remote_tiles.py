@@ -15,8 +15,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from distributed import KilledWorker
+from distributed.comm.core import CommClosedError
 
-from era5_pipeline.flat.cluster.dask_client import CONNECT_SECONDS, connected, lost_scheduler, own_versions
+from era5_pipeline.flat.cluster.dask_client import ANSWER_SECONDS, connected, lost_scheduler, own_versions
 from era5_pipeline.flat.cluster.tile_tasks import count_tile
 from era5_pipeline.model.errors import TransientError, UsageError
 
@@ -98,6 +99,11 @@ class _Cluster:
                     raise
             except CancelledError as error:
                 raise lost_scheduler(self._address) from error
+            except OSError as error:
+                # Of the connection; those of files are errors of our own.
+                if isinstance(error, CommClosedError) or self._client.status != "running":
+                    raise lost_scheduler(self._address) from error
+                raise
             except KilledWorker as error:
                 raise UsageError(
                     f"{self._raw.month}: several Dask workers died, one after another, while they read the same tile",
@@ -117,7 +123,7 @@ class _Cluster:
     def _threads(self) -> dict[str, int]:
         """The threads of each worker."""
         try:
-            threads: dict[str, int] = self._client.nthreads(callback_timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+            threads: dict[str, int] = self._client.nthreads(callback_timeout=ANSWER_SECONDS)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, RuntimeError, CancelledError) as error:
             raise lost_scheduler(self._address) from error
         return threads

@@ -232,7 +232,7 @@ def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
     raw = month_of_weather(tmp_path / "raw")
     deadly = "import os\nfrom era5_pipeline.flat.cluster import tile_tasks\ntile_tasks.fill = lambda *_: os._exit(9)\n"
-    with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1") as cluster:
+    with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
         error = error_of(raw, tmp_path / "there", cluster.address)
     assert isinstance(error, UsageError)
     assert error.message.startswith("2023-07: several Dask workers died")

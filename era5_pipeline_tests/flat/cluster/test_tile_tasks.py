@@ -27,7 +27,7 @@ from era5_pipeline_tests.era5_files import Layout, hours_from, left_behind, raw_
 if TYPE_CHECKING:
     from era5_pipeline.sources.source import RawMonth
 
-_SECONDS = 60.0
+_SECONDS = 120.0
 NAMES = ("t2m", "u10")
 
 
@@ -94,7 +94,7 @@ def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
     monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
     monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
     raw = zipped_month(tmp_path / "raw")
-    preload = "from era5_pipeline.flat.cluster import tile_tasks\ntile_tasks._IDLE_SECONDS = 3.0\n"
+    preload = "from era5_pipeline.flat.cluster import tile_tasks\ntile_tasks._IDLE_SECONDS = 15.0\n"
     with dask_cluster(1, preload=preload) as cluster:
         folders: set[Path] = set()
 
