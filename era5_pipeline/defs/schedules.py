@@ -93,8 +93,9 @@ def _requests(
     updates = due(settings, contents, context.scheduled_execution_time)
     if not updates:
         return dg.SkipReason(nothing_due)
-    filters = dg.RunsFilter(job_name=load_month.name, statuses=_UNFINISHED)
-    unfinished = {run.tags.get(_PARTITION) for run in context.instance.get_runs(filters)}
+    # Of any job: those of a backfill from the web UI have an implicit one.
+    runs = context.instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
+    unfinished = {run.tags.get(_PARTITION) for run in runs}
     # A month's files are below one name: its other parts follow with the next tick.
     first = {update.month: update for update in reversed(updates)}
     requests = [

@@ -204,10 +204,12 @@ def test_unavailable_month_is_skipped_and_tried_again_at_the_next_tick(world: Wo
     assert entry.hours == 2 * 24 + 9
 
 
-def test_month_that_is_already_running_is_not_requested(world: World) -> None:
+@pytest.mark.parametrize("job", ["load_month", "__ASSET_JOB"])
+def test_month_that_is_already_running_is_not_requested(world: World, job: str) -> None:
+    # A backfill from the web UI runs the second one.
     (request,) = world.tick("monthly_update", "2026-09-07T06:00", run=False).requests
     run = world.pipeline.instance.create_run_for_job(
-        defs.resolve_job_def(load_month.name),
+        defs.resolve_job_def(job),
         status=dg.DagsterRunStatus.STARTED,
         tags={"dagster/partition": str(request.partition_key)},
     )
