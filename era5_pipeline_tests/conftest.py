@@ -28,6 +28,9 @@ SLOW_MODULES = frozenset(
         "flat/cluster/test_tile_tasks.py",  # Dask clusters are started and killed
         "defs/watching/test_alerts.py",  # the daemon, whose sensors turn every 30 s
         "defs/watching/test_freshness.py",  # a backfill, whose daemon turns every 30 s
+        "bench/methods/test_methods.py",  # a database for each way to load
+        "bench/runner/test_throwaway_server.py",  # data folders are created
+        "cli/test_bench.py",  # runs that are interrupted and killed
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_merge.py",  # thousands of overlapping files
         "flat/test_tiles.py",  # tilings of the globe

@@ -114,7 +114,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 # Fixtures of a server, and names by which a test or a fixture of its own starts one: its test is marked `server`.
 _SERVER_FIXTURES = frozenset({"embedded", "server_url", "host"})
-_SERVER_STARTERS = frozenset({"new_home", "EmbeddedServer", "own_server_of"})
+_SERVER_STARTERS = frozenset({"new_home", "EmbeddedServer", "own_server_of", "ServerTemplate"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,12 +36,12 @@ UNLIMITED = {"cli"}
 ONLY_IN = {
     "dagster": {"defs", "definitions"},
     "ecmwf": {"sources"},
-    "matplotlib": {"query"},
+    "matplotlib": {"query", "bench"},  # bench: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
     "psycopg": {"postgres", "warehouse", "query", "planning", "monitor", "bench", "cli"},
     "rich": {"cli", "planning"},  # planning: only to write numbers of bytes
     "typer": {"cli"},
-    "xarray": {"netcdf", "sources"},
+    "xarray": {"netcdf", "sources", "bench"},  # bench: what a user would do without a warehouse
 }
 
 # Test modules about a topic that several modules of their room share.
@@ -51,6 +51,7 @@ TOPICS = {
         *("test_backfill_killed", "test_cli", "test_load_failed", "test_load_interrupted", "test_series_and_map"),
         *("test_services_killed", "test_web_ui"),
     },
+    "bench/methods": {"test_methods"},
     "defs": {"test_cds"},
     "postgres": {"test_tls"},
     "query": {"test_plots"},

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -21,7 +22,6 @@ from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, Locatio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
@@ -95,8 +95,12 @@ class ServerFile:
         ).rowcount
 
     def remove(self, connection: psycopg.Connection[Any]) -> None:
-        """Truncate the file; SQL cannot delete it."""
+        """Truncate the file, because SQL cannot delete it, and delete it if it is on this machine."""
         connection.execute(sql.SQL("COPY (SELECT WHERE false) TO {} (FORMAT text)").format(sql.Literal(self.path)))
+        path = Path(self.path)
+        with suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
 
 
 @dataclass

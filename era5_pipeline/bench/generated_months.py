@@ -27,6 +27,8 @@ _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Mon
 # The corner of an area with land and sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
 _STEP = 0.25
+# From 60 degrees north there are 600 rows of points to the south pole; higher areas begin further north.
+_HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class GeneratedMonths:
 
     def raw(self, count: int) -> list[RawMonth]:
         """The first `count` months, as netCDF."""
-        source = SampleSource(self.folder / "raw", Request(self.variables, self._area()))
+        area = area_of(self.rows / _MONTHS[0].hours)
+        source = SampleSource(self.folder / "raw", Request(self.variables, area))
         return [source.fetch(month) for month in _MONTHS[:count]]
 
     def flat(self, count: int) -> list[FlatMonth]:
@@ -48,12 +51,14 @@ class GeneratedMonths:
             flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet") for raw in self.raw(count)
         ]
 
-    def _area(self) -> Area:
-        """A rectangle with about `rows` / 744 locations, twice as wide as high in grid points."""
-        locations = max(1, round(self.rows / _MONTHS[0].hours))
-        height = min(math.ceil(math.sqrt(locations / 2)), 480)
-        width = min(math.ceil(locations / height), 1440)
-        return Area(_NORTH, _WEST, _NORTH - _STEP * (height - 1), _WEST + _STEP * (width - 1))
+
+def area_of(locations: float) -> Area:
+    """A rectangle of about so many locations, twice as wide as high in grid points."""
+    locations = max(1, round(locations))
+    height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
+    width = min(math.ceil(locations / height), 1440)
+    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * _STEP, 90.0)
+    return Area(north, _WEST, north - _STEP * (height - 1), _WEST + _STEP * (width - 1))
 
 
 def write_csv(flat: FlatMonth, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.bench.cells import CannotRunError, Numbers
-from era5_pipeline.postgres.connect import Warehouse, describe_server, ensure_database
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, describe_server, ensure_database
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
@@ -30,13 +30,25 @@ if TYPE_CHECKING:
 # Layouts by what `SHOW timescaledb.license` says.
 _OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("columnstore", "calendar hypertable")}
 
+# Loads of fewer rows are only tried out.
+SYNCED_ROWS = 10_000
+_PREFIX = "era5_bench_"
+_COMMENT = "Temporary, of era5 bench run: dropped when it ends"
+# A run creates its database, and drops abandoned ones, while no other does.
+_LOCK = 7215436109
+
 
 @dataclass(frozen=True)
 class Target:
-    """The database; `offered` are the layouts of its server, starting with the default one."""
+    """The database; `offered` are the layouts of its server, starting with the default one.
+
+    `syncs`: earlier writes are brought to disk before a measurement, which takes seconds on a busy machine and is of no
+    use for loads of a few thousand rows.
+    """
 
     warehouse: Warehouse
     offered: tuple[str, ...]
+    syncs: bool = True
 
     @contextmanager
     def connect(self) -> Iterator[psycopg.Connection[Any]]:
@@ -58,6 +70,17 @@ class Target:
             missing = missing_variables(connection, (variable.column for variable in variables))
             add_columns(connection, missing, timeout_seconds=0, on_wait=lambda _: None)
 
+    def calm(self) -> None:
+        """Write what earlier work left in memory to disk, so that it is not waited for.
+
+        Where this user may not order a checkpoint, without one. `sync` is for a server on this machine.
+        """
+        if not self.syncs:
+            return
+        with self.connect() as connection, suppress(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CHECKPOINT")
+        os.sync()
+
     def fill(
         self,
         layout: Layout,
@@ -75,10 +98,7 @@ class Target:
         COPY alone (`copy_seconds`; the longest one of several connections).
         """
         self.make_table(layout, variables)
-        with self.connect() as connection:
-            # So that earlier writes are not waited for; `sync` is for a server on this machine.
-            connection.execute("CHECKPOINT")
-            os.sync()
+        self.calm()
         started = time.monotonic()
         with method as copy:
             timed = _Timed(copy)
@@ -127,23 +147,49 @@ class _Timed:
 
 
 @contextmanager
-def new_target(warehouse: Warehouse) -> Iterator[Target]:
+def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
     """A new database beside that of `warehouse`, with TimescaleDB where the server offers it; dropped afterwards.
+
+    Those that killed runs left are dropped too: a run keeps a connection to its own, and a comment says what they are.
 
     Raises:
         ServerUnsuitableError: if it may not be created.
     """
-    name = f"era5_bench_{os.getpid()}"
+    name = f"{_PREFIX}{os.getpid()}"
     temporary = Warehouse(with_database(warehouse.url, name))
-    ensure_database(temporary.url)
+    with server_errors("creating a database to measure in"), warehouse.connect() as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        _drop_abandoned(connection)
+        _drop(connection, name)
+        ensure_database(temporary.url)
+        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_COMMENT)))
+        keeper = temporary.connect()
     try:
-        with server_errors("measuring"), temporary.connect() as connection:
-            ensure_schema(connection)  # creates the extension, and the ledger's schema
-            license_name = describe_server(connection).license
-        yield Target(temporary, _OFFERED[license_name])
+        with keeper:
+            with server_errors("measuring"), temporary.connect() as connection:
+                ensure_schema(connection)  # creates the extension, and the ledger's schema
+                license_name = describe_server(connection).license
+            yield Target(temporary, _OFFERED[license_name], syncs)
     finally:
-        with server_errors("measuring"), warehouse.connect() as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        with server_errors("dropping the database that was measured in"), warehouse.connect() as connection:
+            _drop(connection, name)
+            _drop(connection, name + DAGSTER_SUFFIX)  # which `era5 up` makes
+
+
+def _drop_abandoned(connection: psycopg.Connection[Any]) -> None:
+    rows = connection.execute(
+        "SELECT datname FROM pg_database d WHERE starts_with(datname, %s) "
+        "AND shobj_description(d.oid, 'pg_database') = %s "
+        "AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid) "
+        "AND pg_has_role(d.datdba, 'USAGE')",
+        (_PREFIX, _COMMENT),
+    ).fetchall()
+    for (name,) in rows:
+        _drop(connection, name)
+
+
+def _drop(connection: psycopg.Connection[Any], name: str) -> None:
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def count_rows(connection: psycopg.Connection[Any]) -> int:

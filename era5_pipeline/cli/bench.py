@@ -1,25 +1,18 @@
-"""`era5 bench`: the measurements of docs/performance.md, on this machine and server."""
+"""`era5 bench`: measurements of loading on this machine and server, and the tables and figures made of them."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.status import Status
+    from era5_pipeline.bench.runner.results_file import ResultsFile
 
-    from era5_pipeline.bench.target import Target
-    from era5_pipeline.model.settings import Settings
-    from era5_pipeline.model.variables import Variable
+bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, and what they found as tables and figures.")
 
-bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, with ratios measured in the same run.")
-
-# The target (at least this much) of each ratio and figure, for the printed table.
+# The target (at least this much) of each ratio, for the printed table.
 _TARGETS = {
     "loader_to_limit": 0.95,
     "loader_to_psycopg_rows": 10,
@@ -27,33 +20,53 @@ _TARGETS = {
     "columnstore_to_compress_chunk": 1.7,
     "columnstore_to_heap": 0.85,
     "two_workers_to_one": 1.4,
-    "pipeline_rows_per_second": 1_000_000,
-    "flatten_rows_per_second": 3_000_000,
 }
-# At most this much.
-_LIMITS = {"seconds_per_month": 2.5}
-
-
-@bench.callback()
-def _group() -> None:
-    """Keep `run` a subcommand although it is the only one."""
 
 
 @bench.command("run")
 def run(
-    suite: Annotated[
-        Literal["limit", "layouts", "pipeline", "orchestration"],
-        typer.Argument(
-            help="limit: compared with the fastest possible COPY; layouts: rate, space and read time of each; "
-            "pipeline: all stages; orchestration: tiny months through Dagster's daemon and queue."
-        ),
+    suites: Annotated[
+        list[str],
+        typer.Argument(metavar="SUITE..."),
     ],
     *,
-    rows: Annotated[int, typer.Option("--rows", min=744, help="Approximate number of rows per month.")] = 3_000_000,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            "--database-url",
+            metavar="URL",
+            help="Measure on this server, in databases that are created and dropped (default: ERA5_DATABASE_URL, else "
+            "an embedded server for this run alone).",
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows", min=744, help="Rows of one load (default: each suite's own, as in benchmarks/README.md)."
+        ),
+    ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=2, max=6, help="Connections per month, or months at once.")
-    ] = 2,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How many times to measure each item.")] = 3,
+        str | None,
+        typer.Option(
+            "--workers", metavar="LIST", help="Numbers of connections (default: 1,2,4 up to twice the cores)."
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", min=1, help="How many times to measure each cell (default: each suite's own)."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method", metavar="NAME", help="Suites insert, multi-insert, copy, tools: only this; repeatable."
+        ),
+    ] = None,
+    batches: Annotated[
+        int, typer.Option("--batches", min=2, help="Suite sustained: how many batches (744 in the study).")
+    ] = 60,
+    held: Annotated[
+        str, typer.Option("--held", metavar="LIST", help="Suite scale: how many months the table holds.")
+    ] = "1,12,120,1020",
     variables: Annotated[
         str | None,
         typer.Option("--variables", metavar="LIST", help="Suite layouts: measure months of these variables too."),
@@ -68,165 +81,147 @@ def run(
         int, typer.Option("--months", min=1, max=1020, help="Suite orchestration: how many months to backfill.")
     ] = 24,
     failing: Annotated[
-        int,
-        typer.Option("--failing", min=0, max=100, help="Suite orchestration: months that fail first."),
+        int, typer.Option("--failing", min=0, max=100, help="Suite orchestration: months that fail first.")
     ] = 0,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all measurements to this file.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="The file of results (default: one in ERA5_HOME/benchmarks)."),
     ] = None,
 ) -> None:
-    """Measure loads of generated months in a new database, which is dropped afterwards.
+    """Measure, cell by cell, and go on where an earlier run with the same file ended.
 
-    The server is the one of ERA5_DATABASE_URL, or the embedded one. Items that it cannot run are null, with the reason.
+    Suites: insert, multi-insert, copy, sustained, parallel, tools, settings, conversion, ladder, scale, others, limit,
+    layouts, pipeline, orchestration; or all.
+
+    A cell has a new table, or a new server, and is measured in turns with the others of its suite. What cannot be
+    measured here is null, with the reason. After every measurement the file is complete.
 
     \b
     Examples:
-      era5 bench run limit --json limit.json
-      era5 bench run layouts --rows 7440000
-      era5 bench run pipeline --workers 2
+      era5 bench run all
+      era5 bench run copy tools --database-url postgresql://postgres@localhost:5432/postgres
+      era5 bench run limit --rows 3000000 --json limit.json
+      era5 bench run sustained --batches 744
       era5 bench run pipeline --dask-scheduler tcp://127.0.0.1:8786
       era5 bench run orchestration --months 1020 --failing 2
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from pydantic import SecretStr
     from rich.console import Console
 
-    from era5_pipeline.bench.environment import describe_environment
-    from era5_pipeline.bench.target import new_target
+    from era5_pipeline.bench.bench_run import BenchPlan, run_plan
+    from era5_pipeline.bench.environment import machine_name
+    from era5_pipeline.bench.methods.method_registry import require_known
+    from era5_pipeline.bench.runner.bench_context import BenchOptions
+    from era5_pipeline.bench.runner.results_file import ResultsFile
+    from era5_pipeline.bench.suites.suite_registry import find_suites
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.variables import find_variables
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.runtime.scratch_folders import temporary_folder
+    from era5_pipeline.postgres.urls import normalized
 
+    chosen = find_suites(suites)
+    numbers = _numbers("--workers", workers, 64) if workers else _default_workers()
+    names = tuple(method or ())
+    require_known(names, numbers)
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise UsageError(
             f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
         )
-    settings, wanted = read_settings(dask_scheduler=dask_scheduler), find_variables(variables) if variables else None
     if failing > months:
         raise UsageError("--failing: more months than --months", remedy="Let at most --months fail.")
-    console = Console(stderr=True)
-    if suite == "orchestration":
-        _finish(_run_orchestration(settings, console, months=months, failing=failing), json_file)
-        return
-    with (
-        open_warehouse(settings, create=True) as warehouse,
-        new_target(warehouse) as target,
-        temporary_folder(settings.home, "bench-") as folder,
-        console.status("starting") as status,
-    ):
-        say = _teller(console, status)
-        with target.connect() as connection:
-            environment = describe_environment(connection, folder)
-        measured = _run(
-            suite,
-            target,
-            folder,
-            rows=rows,
-            workers=workers,
-            repeats=repeats,
-            say=say,
-            variables=wanted,
-            dask_scheduler=dask_scheduler,
-        )
-    _finish({"suite": suite, "rows": rows, "repeats": repeats, **measured, **environment}, json_file)
-
-
-def _teller(console: "Console", status: "Status") -> Callable[[str], None]:
-    """Return a callback that shows what is being done."""
-
-    def say(text: str) -> None:
-        status.update(text)
-        if not console.is_terminal:
-            typer.echo(text, err=True)
-
-    return say
-
-
-def _finish(result: dict[str, Any], json_file: Path | None) -> None:
-    if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    _print(result)
-
-
-def _run_orchestration(settings: "Settings", console: "Console", *, months: int, failing: int) -> dict[str, Any]:
-    """Run the suite on an embedded server of its own, or in a new database of the user's server."""
-    from contextlib import ExitStack
-
-    from era5_pipeline.bench.orchestration.orchestration_suite import run_orchestration
-    from era5_pipeline.bench.target import new_target
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.runtime.scratch_folders import temporary_folder
-
-    with ExitStack() as stack:
-        url = None
-        if settings.database_url is not None:
-            warehouse = stack.enter_context(open_warehouse(settings))
-            url = stack.enter_context(new_target(warehouse)).warehouse.url
-        folder = stack.enter_context(temporary_folder(settings.home, "bench-"))
-        say = _teller(console, stack.enter_context(console.status("starting")))
-        measured = run_orchestration(folder, url, months=months, failing=failing, say=say)
-    return {"suite": "orchestration", **measured}
-
-
-def _run(
-    suite: str,
-    target: "Target",
-    folder: Path,
-    *,
-    rows: int,
-    workers: int,
-    repeats: int,
-    say: Callable[[str], None],
-    variables: "tuple[Variable, ...] | None",
-    dask_scheduler: str | None,
-) -> dict[str, Any]:
-    from era5_pipeline.bench.layout_suite import run_layouts
-    from era5_pipeline.bench.limit_suite import run_limit
-    from era5_pipeline.bench.pipeline_suite import run_pipeline
-
-    if suite == "layouts":
-        return run_layouts(target, folder, rows=rows, repeats=repeats, say=say, variables=variables)
-    if suite == "limit":
-        return run_limit(target, folder, rows=rows, workers=workers, repeats=repeats, say=say)
-    return run_pipeline(
-        target, folder, rows=rows, workers=workers, repeats=repeats, say=say, dask_scheduler=dask_scheduler
+    options = BenchOptions(
+        batches=batches,
+        held=_numbers("--held", held, 1020),
+        variables=find_variables(variables) if variables else None,
+        methods=names,
+        dask_scheduler=dask_scheduler,
+        months=months,
+        failing=failing,
     )
+    settings = read_settings(dask_scheduler=dask_scheduler)
+    given = SecretStr(database_url) if database_url is not None else settings.database_url
+    url = None if given is None else normalized(given.get_secret_value())
+    results = ResultsFile(json_file or settings.home / "benchmarks" / f"{machine_name()}.json")
+    console = Console(stderr=True)
+    with console.status("planning") as status:
+
+        def say(text: str) -> None:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        plan = BenchPlan(chosen, url, rows, repeats, numbers, options)
+        try:
+            run_plan(plan, settings.home, results, say, status.update)
+        finally:
+            if results.path.exists():
+                typer.echo(f"results: {results.path}", err=True)
+    _print(results, {suite.name: suite.summary for suite in chosen})
 
 
-def _print(result: dict[str, Any]) -> None:
+@bench.command("report")
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="It has results/DATE/MACHINE.json, as benchmarks.")
+    ] = Path("benchmarks"),
+) -> None:
+    """Make the tables and figures of the newest results in FOLDER, and fill the marked parts of documents beside it.
+
+    Tables go to FOLDER/results.md, figures to FOLDER/figures. In README.md and docs/choosing.md beside it, the parts
+    between `<!-- bench: NAME -->` and `<!-- end -->` are written anew.
+
+    \b
+    Examples:
+      era5 bench report
+      era5 bench report ~/measured
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.bench.report.write_report import write_report
+
+    for path in write_report(folder):
+        typer.echo(path)
+
+
+def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
+    """The numbers of a list such as `1,2,4`, ascending."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1 or found[-1] > most:
+        raise UsageError(f"{option}: {text!r} is no list of numbers from 1 to {most}", remedy="For example: 1,2,4.")
+    return tuple(found)
+
+
+def _default_workers() -> tuple[int, ...]:
+    import os
+
+    most = 2 * (os.cpu_count() or 1)
+    return tuple(count for count in (1, 2, 4, 8, 16, 32) if count <= max(2, most))
+
+
+def _print(results: "ResultsFile", suites: dict[str, str]) -> None:
+    """Print what is kept of these suites, by server; each with its summary."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
+    from era5_pipeline.bench.runner.bench_progress import figure_of
+
     console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    cells = Table("measured", box=SIMPLE)
-    for name in ("rows", "rows/s", "seconds"):
-        cells.add_column(name, justify="right")
-    cells.add_column("why not measured")
-    for cell in result["cells"]:
-        rate = cell["rows_per_second"]
-        seconds = ", ".join(f"{value:.2f}" for value in cell["seconds"])
-        cells.add_row(
-            cell["name"],
-            f"{cell['rows']:,}" if rate else "",
-            f"{rate:,}" if rate else "",
-            seconds,
-            cell["reason"] or "",
-        )
-    if result["cells"]:
-        console.print(cells)
-    figures = Table("ratio or figure", box=SIMPLE)
-    for name in ("value", "target"):
-        figures.add_column(name, justify="right")
-    for name, value in (*result["ratios"].items(), *result["figures"].items()):
-        for label, number in _labelled(name, value):
-            target = f">= {_TARGETS[name]:,}" if name in _TARGETS else f"<= {_LIMITS[name]}" if name in _LIMITS else ""
-            figures.add_row(label, "null" if number is None else f"{number:,.6g}", target)
-    console.print(figures)
-    typer.echo(f"{result['server']['version']} on {result['machine']['cores']} cores, {result['machine']['processor']}")
-
-
-def _labelled(name: str, value: Any) -> list[tuple[str, float | None]]:  # noqa: ANN401  # a number or None, or a dict of them
-    if isinstance(value, dict):
-        return [(f"{name}, {part}", number) for part, number in value.items()]
-    return [(name, value)]
+    console = console if console.is_terminal else Console(width=140)
+    for suite, summary in suites.items():
+        found = [cell for cell in results.contents["cells"] if cell["suite"] == suite]
+        for server in dict.fromkeys(cell["server"] for cell in found):
+            table = Table(
+                suite,
+                "median",
+                "repeats",
+                "why not measured",
+                box=SIMPLE,
+                title=f"{summary}: {server}",
+                title_justify="left",
+            )
+            for cell in (cell for cell in found if cell["server"] == server):
+                figure = "" if cell["reason"] else figure_of(cell)
+                table.add_row(cell["name"], figure, str(len(cell["repeats"])), cell["reason"] or "")
+            console.print(table)
+            for name, value in results.contents["ratios"].get(server, {}).get(suite, {}).items():
+                target = f" (target: at least {_TARGETS[name]})" if name in _TARGETS else ""
+                typer.echo(f"{name}: {'null' if value is None else format(value, ',.6g')}{target}")

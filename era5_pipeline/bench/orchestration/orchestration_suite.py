@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.environment import describe_environment
 from era5_pipeline.bench.orchestration.processor_seconds import KINDS, processor_seconds
 from era5_pipeline.bench.orchestration.running_system import running_system
+from era5_pipeline.bench.runner.planned_cell import Measured, PlannedCell
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.warehouse.ledger import read_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from era5_pipeline.bench.orchestration.running_system import RunningSystem
     from era5_pipeline.bench.orchestration.web_api import BackfillRun
+    from era5_pipeline.bench.runner.bench_context import BenchContext
 
 # 2 x 2 points.
 _AREA = "-6/106/-6.25/106.25"
@@ -31,6 +35,37 @@ _POLL_SECONDS = 2.0
 _IDLE_SECONDS = 20.0
 # Enough for a backfill that waits for its daemon twice, and 10 s a month.
 _LIMIT_SECONDS, _LIMIT_PER_MONTH = 300.0, 10.0
+
+
+@contextmanager
+def orchestration_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell, whose figures are those of `run_orchestration`; on the user's server, or an embedded one of its own."""
+    options = context.options
+
+    def measure() -> Measured:
+        url = context.target.warehouse.url if context.is_given else None
+        folder = context.folder / "backfill"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        found = run_orchestration(folder, url, months=options.months, failing=options.failing, say=lambda _: None)
+        figures = _flat_figures(found["figures"])
+        return Measured(0, {"seconds": figures["seconds_in_all"]} | figures)
+
+    parameters = {"months": options.months, "failing": options.failing}
+    yield [PlannedCell(f"backfill of {options.months} months", 0, parameters, measure)]
+
+
+def orchestration_bytes(context: BenchContext) -> int:
+    """Bytes on disk: the months are tiny, and each run leaves its log."""
+    return 200_000_000 + context.options.months * 1_000_000
+
+
+def _flat_figures(figures: Mapping[str, Any]) -> dict[str, float]:
+    """The figures with a name for each, of those that have several parts too."""
+    found: dict[str, float] = {}
+    for name, value in figures.items():
+        found |= {f"{name}, {part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 def run_orchestration(

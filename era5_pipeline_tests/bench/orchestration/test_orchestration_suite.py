@@ -16,15 +16,16 @@ def test_months_are_counted_and_measured(tmp_path: Path) -> None:
     with new_home() as home:
         home.run("bench", "run", "orchestration", "--months", "3", "--failing", "1", "--json", str(file))
         assert_nothing_is_left(home)
-    result = json.loads(file.read_text())
-    figures = result["figures"]
-    assert (result["suite"], result["months"], result["failing"]) == ("orchestration", 3, 1)
+    (cell,) = json.loads(file.read_text())["cells"]
+    assert (cell["suite"], cell["parameters"]) == ("orchestration", {"months": 3, "failing": 1})
+    figures = {name: values[1] for name, values in cell["medians"].items()}
     assert figures["seconds_per_month"] > 0
     assert figures["seconds_in_all"] >= figures["seconds_before_first_run"] > 0
-    used = figures["processor_seconds_per_month"]
+    begin = "processor_seconds_per_month, "
+    used = {name.removeprefix(begin): value for name, value in figures.items() if name.startswith(begin)}
     assert min(used[kind] for kind in ("daemon", "runs", "storage")) > 0
     assert abs(sum(value for kind, value in used.items() if kind != "all") - used["all"]) < 0.01
-    assert result["server"]["version"].startswith("PostgreSQL")
+    assert cell["server"].startswith("PostgreSQL")
 
 
 def assert_nothing_is_left(home: Home) -> None:

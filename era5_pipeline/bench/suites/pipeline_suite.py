@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from era5_pipeline.bench.at_once import run_at_once
-from era5_pipeline.bench.cells import CannotRunError, Numbers, ratio, take_turns
+from era5_pipeline.bench.cells import CannotRunError, Numbers
 from era5_pipeline.bench.generated_months import GeneratedMonths
+from era5_pipeline.bench.runner.planned_cell import PlannedCell
+from era5_pipeline.bench.runner.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, measured, rate_ratio
 from era5_pipeline.bench.target import Target, count_rows
 from era5_pipeline.flat.flatten import flatten_month, read_flat_month
 from era5_pipeline.model.settings import Settings
@@ -17,53 +21,75 @@ from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.layouts import LAYOUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from era5_pipeline.bench.runner.bench_context import BenchContext
+    from era5_pipeline.bench.runner.suite import Entries
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.sources.source import RawMonth
 
+ALL_STAGES, FLATTEN = "netCDF to rows, all workers at once", "flatten alone"
+ON_CLUSTER, AT_ONCE = "flatten on the Dask cluster", "flatten, all workers at once"
 
-def run_pipeline(
-    target: Target,
-    folder: Path,
-    *,
-    rows: int,
-    workers: int,
-    repeats: int,
-    say: Callable[[str], None],
-    dask_scheduler: str | None = None,
-) -> dict[str, Any]:
-    """Run the suite; return cells, ratios and figures as JSON values.
+
+@contextmanager
+def pipeline_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """All stages of as many months at once as there are workers, and flattening alone.
 
     Each worker processes a month of about `rows` rows: raw (inventory and digests of existing files), flat, load, and
-    the comparison of table and file. `dask_scheduler` is the address of a cluster to compare with.
+    the comparison of table and file. With the option `dask_scheduler`, flattening on that cluster is compared too.
     """
-    say("generating months")
-    raws = GeneratedMonths(folder / "source", rows).raw(workers)
-    measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
-        f"netCDF to rows, {workers} months at once": partial(_all_stages, target, folder, raws),
-        "flatten alone": partial(_flatten, folder, raws[0]),
-    }
-    if dask_scheduler is not None:
-        measures["flatten on the Dask cluster"] = partial(_flatten, folder, raws[0], dask_scheduler)
-        measures[f"flatten, {workers} months at once"] = partial(_flatten_at_once, folder, raws)
-    whole, flat, *others = take_turns(measures, repeats, say).values()
-    ratios = ("cluster_to_flatten_alone", "months_at_once_to_flatten_alone")
+    workers = context.some_workers
+    months = _SourceMonths(context.folder / "source", context.rows, workers)
+    dask = context.options.dask_scheduler
+    cells = [
+        PlannedCell(
+            ALL_STAGES,
+            workers * context.rows,
+            {"workers": workers},
+            lambda: measured(_all_stages(context.target, context.folder, months.raw)),
+        ),
+        PlannedCell(FLATTEN, context.rows, {"workers": 1}, lambda: measured(_flatten(context.folder, months.raw[0]))),
+    ]
+    if dask is not None:
+        cells += [
+            PlannedCell(ON_CLUSTER, context.rows, {}, lambda: measured(_flatten(context.folder, months.raw[0], dask))),
+            PlannedCell(
+                AT_ONCE,
+                workers * context.rows,
+                {"workers": workers},
+                lambda: measured(_flatten_at_once(context.folder, months.raw)),
+            ),
+        ]
+    yield cells
+
+
+def pipeline_ratios(entries: Entries) -> dict[str, float | None]:
+    """A Dask cluster and several months at once over flattening alone; nothing where no cluster was named."""
+    if ON_CLUSTER not in entries:
+        return {}
     return {
-        "cells": [cell.to_json() for cell in (whole, flat, *others)],
-        "ratios": {
-            name: ratio(cell.rows_per_second, flat.rows_per_second) for name, cell in zip(ratios, others, strict=False)
-        },
-        "figures": {
-            "pipeline_rows_per_second": whole.rows_per_second,
-            "flatten_rows_per_second": flat.rows_per_second,
-            "peak_rss_bytes": max(whole.figures.get("peak_rss_bytes", [0])) or None,
-        },
-        "layout": target.offered[0],
-        "workers": f"{workers} processes, a month each",
+        "cluster_to_flatten_alone": rate_ratio(entries, ON_CLUSTER, FLATTEN),
+        "months_at_once_to_flatten_alone": rate_ratio(entries, AT_ONCE, FLATTEN),
     }
+
+
+def pipeline_bytes(context: BenchContext) -> int:
+    """Bytes on disk for the months as files and tables."""
+    return context.rows * context.some_workers * (2 * TABLE_ROW_BYTES + 2 * FILE_ROW_BYTES)
+
+
+@dataclass
+class _SourceMonths:
+    folder: Path
+    rows: int
+    count: int
+
+    @cached_property
+    def raw(self) -> list[RawMonth]:
+        return GeneratedMonths(self.folder, self.rows).raw(self.count)
 
 
 def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int, Numbers]:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import random
 import time
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from era5_pipeline.bench.cells import Cell, Numbers, ratio, take_turns
 from era5_pipeline.bench.copy_methods import pipeline_copy
 from era5_pipeline.bench.generated_months import GeneratedMonths
 from era5_pipeline.bench.reader import Reader
+from era5_pipeline.bench.runner.planned_cell import Measured, PlannedCell
+from era5_pipeline.bench.runner.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, measured, rate_ratio
 from era5_pipeline.bench.target import Target, require_rows
+from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
 from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     import psycopg
 
+    from era5_pipeline.bench.cells import Numbers
+    from era5_pipeline.bench.runner.bench_context import BenchContext
+    from era5_pipeline.bench.runner.suite import Entries
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.variables import Variable
 
@@ -33,56 +39,62 @@ COMPRESSED_AFTERWARDS = "columnstore by compress_chunk"
 _LOCATIONS = 50
 
 
-def run_layouts(
-    target: Target,
-    folder: Path,
-    *,
-    rows: int,
-    repeats: int,
-    say: Callable[[str], None],
-    variables: tuple[Variable, ...] | None = None,
-) -> dict[str, Any]:
-    """Run the suite; return cells, ratios and figures as JSON values. Layouts that the server lacks are null.
+@contextmanager
+def layout_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell for each layout; those that the server lacks are null.
 
-    With `variables`, each layout is also measured with a month of these, and with one of the default variables in a
-    table that has columns for these.
+    With the option `variables`, each layout is also measured with a month of these, and with one of the default
+    variables in a table that has columns for these.
     """
-    say("generating a month")
-    (flat,) = GeneratedMonths(folder, rows).flat(1)
+    suite = _Layouts(context)
     layouts: dict[str, Layout] = LAYOUTS | {COMPRESSED_AFTERWARDS: Columnstore(direct=False)}
-    measures: dict[str, Callable[[], tuple[int, Numbers]]] = {
-        name: partial(_load, target, layout, flat) for name, layout in layouts.items()
-    }
+    cells = [suite.cell(name, layout, ()) for name, layout in layouts.items()]
+    variables = context.options.variables or ()
     if variables:
-        say(f"generating a month of {len(variables)} variables")
-        (other,) = GeneratedMonths(folder / "variables", rows, variables).flat(1)
+        some = len(DEFAULT_VARIABLES)
         for name, layout in LAYOUTS.items():
-            measures[f"{name}, {len(variables)} variables"] = partial(_load, target, layout, other, variables)
-            measures[f"{name}, {len(flat.columns)} of {len(variables)} variables"] = partial(
-                _load, target, layout, flat, variables
-            )
-    cells = take_turns(measures, repeats, say)
+            cells.append(suite.cell(f"{name}, {len(variables)} variables", layout, variables, all_of_them=True))
+            cells.append(suite.cell(f"{name}, {some} of {len(variables)} variables", layout, variables))
+    yield cells
 
-    def rate(name: str) -> float | None:
-        return cells[name].rows_per_second
 
+def layout_bytes(context: BenchContext) -> int:
+    """Bytes on disk for a month and its replacement, with their log."""
+    return context.rows * (4 * TABLE_ROW_BYTES + FILE_ROW_BYTES) * (1 if context.options.variables is None else 3)
+
+
+def layout_ratios(entries: Entries) -> dict[str, float | None]:
+    """The columnstore over the heap, and over compressing afterwards."""
     return {
-        "cells": [cell.to_json() for cell in cells.values()],
-        "ratios": {
-            "columnstore_to_compress_chunk": ratio(rate("columnstore"), rate(COMPRESSED_AFTERWARDS)),
-            "columnstore_to_heap": ratio(rate("columnstore"), rate("calendar hypertable")),
-        },
-        "figures": {
-            "bytes_per_row": _of_each(cells, "bytes_per_row"),
-            "location_month_ms": _of_each(cells, "location_month_ms"),
-            "reader_longest_wait_ms": _of_each(cells, "reader_longest_wait_ms"),
-        },
+        "columnstore_to_compress_chunk": rate_ratio(entries, "columnstore", COMPRESSED_AFTERWARDS),
+        "columnstore_to_heap": rate_ratio(entries, "columnstore", "calendar hypertable"),
     }
 
 
-def _of_each(cells: dict[str, Cell], figure: str) -> dict[str, float | None]:
-    values = {name: cell.figure(figure) for name, cell in cells.items()}
-    return {name: None if value is None else round(value, 3) for name, value in values.items()}
+@dataclass
+class _Layouts:
+    context: BenchContext
+
+    @cached_property
+    def _month(self) -> FlatMonth:
+        return GeneratedMonths(self.context.folder, self.context.rows).flat(1)[0]
+
+    @cached_property
+    def _other_month(self) -> FlatMonth:
+        variables = self.context.options.variables
+        return GeneratedMonths(self.context.folder / "variables", self.context.rows, variables).flat(1)[0]
+
+    def cell(
+        self, name: str, layout: Layout, variables: tuple[Variable, ...], *, all_of_them: bool = False
+    ) -> PlannedCell:
+        def measure() -> Measured:
+            target = self.context.target
+            # Before the month is generated: it is none of those that the server lacks.
+            target.make_table(layout, variables)
+            return measured(_load(target, layout, self._other_month if all_of_them else self._month, variables))
+
+        parameters = {"layout": layout.name, "variables": [variable.column for variable in variables]}
+        return PlannedCell(name, self.context.rows, parameters, measure)
 
 
 def _load(target: Target, layout: Layout, flat: FlatMonth, variables: tuple[Variable, ...] = ()) -> tuple[int, Numbers]:

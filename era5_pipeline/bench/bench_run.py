@@ -1,0 +1,157 @@
+"""A run of suites: a database or a server for each, its cells in turns, and what is kept of them.
+
+Without a URL, they are measured on an embedded server of the run's own, with the settings that the pipeline gives it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from era5_pipeline.bench.environment import describe_environment, describe_own
+from era5_pipeline.bench.runner.bench_context import BenchContext, BenchOptions
+from era5_pipeline.bench.runner.bench_progress import BenchProgress
+from era5_pipeline.bench.runner.disk_space import require_space
+from era5_pipeline.bench.runner.run_cells import run_cells, wanted_repeats
+from era5_pipeline.bench.target import SYNCED_ROWS, new_target
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.doctor.machine import is_session_here, log_folder
+from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.runtime.scratch_folders import temporary_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from era5_pipeline.bench.runner.results_file import ResultsFile
+    from era5_pipeline.bench.runner.suite import Suite
+    from era5_pipeline.bench.target import Target
+
+_PREFIX = "bench-"
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What to run: `url` None: on an embedded server of the run's own. `rows` and `repeats` None: each suite's own."""
+
+    suites: tuple[Suite, ...]
+    url: str | None
+    rows: int | None
+    repeats: int | None
+    workers: tuple[int, ...]
+    options: BenchOptions
+
+    def rows_of(self, suite: Suite) -> int:
+        """The rows of a load of the suite."""
+        return suite.rows if self.rows is None else self.rows
+
+    def repeats_of(self, suite: Suite) -> int:
+        """The repeats of the suite's cells."""
+        return suite.repeats if self.repeats is None else self.repeats
+
+    def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
+        """What the suite plans its cells with."""
+        return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
+
+
+def run_plan(
+    plan: BenchPlan, home: Path, results: ResultsFile, say: Callable[[str], None], now: Callable[[str], None]
+) -> None:
+    """Run the suites one after another; each repeat is in `results` when it is done.
+
+    Raises:
+        LocalDiskError: if a disk has too little room; before anything is measured.
+        ServerUnsuitableError: if this user may not create a database.
+        Era5Error: if the server is lost. What was measured before is kept.
+    """
+    stop_abandoned(home)
+    with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
+        # The server's user must be able to enter it, to read CSV files.
+        folder.chmod(0o755)
+        needed = {suite.name: suite.bytes(plan.context(suite, folder, None)) for suite in plan.suites}
+        require_space(needed, {"files and tables": folder})
+        wanted = {}
+        for suite in plan.suites:
+            with suite.plan(plan.context(suite, folder, None)) as cells:
+                wanted[suite.name] = wanted_repeats(cells, plan.repeats_of(suite))
+        progress = BenchProgress(wanted, say, now)
+        warehouse: Warehouse | None = None
+        for suite in plan.suites:
+            if not suite.own_server and warehouse is None:
+                now("starting a server" if plan.url is None else "connecting")
+                warehouse = stack.enter_context(_open_warehouse(plan.url, folder))
+                if plan.url is not None:
+                    require_space(needed, _server_folders(warehouse))
+            with _new_folder(folder, suite.name) as files:
+                _run_suite(plan, suite, files, None if suite.own_server else warehouse, results, progress)
+
+
+def _run_suite(
+    plan: BenchPlan,
+    suite: Suite,
+    folder: Path,
+    warehouse: Warehouse | None,
+    results: ResultsFile,
+    progress: BenchProgress,
+) -> None:
+    with ExitStack() as stack:
+        if warehouse is None:
+            server, environment = None, describe_own(folder)
+        else:
+            server = stack.enter_context(new_target(warehouse, syncs=plan.rows_of(suite) >= SYNCED_ROWS))
+            with server.connect() as connection:
+                environment = describe_environment(connection, folder)
+        environment["server"]["is_own"] = plan.url is None or warehouse is None
+        results.use_environment(environment)
+        cells = stack.enter_context(suite.plan(plan.context(suite, folder, server)))
+        run_cells(suite.name, cells, plan.repeats_of(suite), results, progress)
+        entries = {cell.name: entry for cell in cells if (entry := results.entry(suite.name, cell.name)) is not None}
+        results.set_ratios(suite.name, suite.ratios(entries))
+
+
+@contextmanager
+def _new_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A folder for the suite's files, removed when it is done."""
+    folder = parent / name
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _open_warehouse(url: str | None, folder: Path) -> Iterator[Warehouse]:
+    if url is not None:
+        yield Warehouse(url)
+        return
+    with EmbeddedServer(folder / "server").lease() as own:
+        yield Warehouse(own)
+
+
+def _server_folders(warehouse: Warehouse) -> dict[str, Path]:
+    """The server's folder, if it is on this machine and can be seen."""
+    with warehouse.connect() as connection:
+        info = connection.info
+        port = None if info.host.startswith("/") else _client_port(connection.fileno())
+        pid = info.backend_pid
+        folder = log_folder(pid, None) if is_session_here(pid, info.user, info.dbname, port) else None
+    return {} if folder is None else {"tables of the server": folder.resolve()}
+
+
+def _client_port(descriptor: int) -> int:
+    with socket.socket(fileno=os.dup(descriptor)) as connected:
+        return int(connected.getsockname()[1])
+
+
+def stop_abandoned(home: Path) -> None:
+    """Stop embedded servers that killed runs left running; their folders are removed when the next one is made."""
+    for folder in home.glob(f"{_PREFIX}*"):
+        # In use: that of a run that goes on.
+        with suppress(Era5Error, OSError):
+            EmbeddedServer(folder / "server").stop()

@@ -1,0 +1,80 @@
+"""What every way to load offers, and the batch of rows that it is given."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import psycopg
+from psycopg import sql
+
+from era5_pipeline.bench.copy_methods import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+Family = Literal["insert", "multi-insert", "copy", "tool"]
+
+WEATHER_COLUMNS = sql.SQL("weather ({})").format(sql.SQL(", ").join(map(sql.Identifier, COLUMNS)))
+INSERT_TEXT = f"INSERT INTO weather ({', '.join(COLUMNS)}) VALUES "
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to load, and the flat month that they were taken from; files that a way writes go into `folder`."""
+
+    rows: pa.Table
+    flat: FlatMonth
+    folder: Path
+
+
+class LoadMethod(ABC):
+    """A way to load a batch into the table `weather`.
+
+    `libraries` are modules that it imports and that the package does not require. `loads_only`: it is measured without
+    its preparation, as the tools that begin with a CSV file are in the study.
+    """
+
+    name: ClassVar[str]
+    family: ClassVar[Family]
+    libraries: ClassVar[tuple[str, ...]] = ()
+    loads_only: ClassVar[bool] = False
+
+    def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
+        """Why it cannot be used here or with this server; None if it can."""
+        del connection
+        lacking = [name for name in self.libraries if find_spec(name.split(".", maxsplit=1)[0]) is None]
+        return f"the library {lacking[0]} is not installed" if lacking else None
+
+    def session(self, url: str) -> AbstractContextManager[Any]:
+        """A connection for one load; opening it is not timed."""
+        return psycopg_session(url)
+
+    @abstractmethod
+    def prepare(self, batch: Batch) -> Any:  # noqa: ANN401  # what `load` of the same way takes
+        """Make what `load` needs of the batch."""
+
+    @abstractmethod
+    def load(self, session: Any, prepared: Any) -> None:  # noqa: ANN401  # what `session` and `prepare` gave
+        """Load it, and commit."""
+
+    def notes(self, session: Any) -> dict[str, str]:  # noqa: ANN401  # what `session` gave
+        """What a reader of the result should know: a version, or how the server got a file."""
+        del session
+        return {}
+
+
+@contextmanager
+def psycopg_session(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of psycopg in UTC that commits when asked."""
+    with psycopg.connect(url, options="-c TimeZone=UTC") as connection:
+        yield connection
