@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from era5_pipeline.bench.report.found_results import Rate, Results
 
 _OURS = "era5-pipeline"
+_HELPS = 1.05
 Advice = tuple[str, str, str]
 
 
@@ -139,12 +140,14 @@ def _hypertable(results: Results) -> Advice | None:
 
 
 def _setting(results: Results, names: Iterable[str]) -> tuple[str, float] | None:
-    """The setting that helps most, and its ratio to the default."""
+    """The setting that helps most, and its ratio to the default; None if none does."""
     server = results.main_server("settings")
     ratios: dict[str, Any] = {} if server is None else results.contents["ratios"].get(server, {}).get("settings", {})
     table = "a new table for each batch"
     found = [(name, ratios[f"{name}, {table}"]) for name in names if ratios.get(f"{name}, {table}")]
-    return max(found, key=lambda one: one[1], default=None)
+    best = max(found, key=lambda one: one[1], default=None)
+    # Less than that is within what repeats differ by.
+    return best if best is not None and best[1] >= _HELPS else None
 
 
 def _durable(results: Results) -> Advice | None:

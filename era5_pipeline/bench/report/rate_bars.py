@@ -137,7 +137,14 @@ def draw_summary(results: Results, path: Path) -> bool:
 
 
 def draw_values(
-    title: str, below: str, bars: Sequence[tuple[str, float, str]], path: Path, *, ours: str = "", log: bool = False
+    title: str,
+    below: str,
+    bars: Sequence[tuple[str, float, str]],
+    path: Path,
+    *,
+    ours: str = "",
+    log: bool = False,
+    line: float | None = None,
 ) -> None:
     """Draw bars of any numbers, each with its label and a text; labels that begin with `ours` in our colour."""
     figure, axes = chart(title, below, height=_BAR_INCHES * len(bars), left=3.1)
@@ -154,6 +161,8 @@ def draw_values(
         axes.set_xlim(min(values) / 2, max(values) * 5)
     else:
         axes.set_xlim(0, max(values) * 1.25)
+    if line is not None:
+        axes.axvline(line, color=INK, linewidth=0.8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.grid(axis="y", visible=False)
     save_chart(figure, path)

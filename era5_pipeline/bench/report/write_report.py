@@ -99,6 +99,7 @@ def _draw_settings(results: Results, path: Path) -> bool:
         f"Rate over that with PostgreSQL's defaults{base}. {server}, {results.hardware}",
         bars,
         path,
+        line=1,
     )
     return True
 
