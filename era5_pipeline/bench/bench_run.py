@@ -141,7 +141,9 @@ def _server_folders(warehouse: Warehouse) -> dict[str, Path]:
         port = None if info.host.startswith("/") else _client_port(connection.fileno())
         pid = info.backend_pid
         folder = log_folder(pid, None) if is_session_here(pid, info.user, info.dbname, port) else None
-    return {} if folder is None else {"tables of the server": folder.resolve()}
+        # While the session is there: it is found by the session's process.
+        found = None if folder is None else folder.resolve()
+    return {} if found is None or not found.is_dir() else {"tables of the server": found}
 
 
 def _client_port(descriptor: int) -> int:
