@@ -161,8 +161,14 @@ class Backfill:
         return self._home.server.is_running()
 
     def _has_succeeded(self) -> bool:
+        """Whether the last run of each month succeeded, or was killed when nothing of the month was left to do."""
         latest = {run.month: run.status for run in reversed(self.runs())}
-        return latest == {month.key: "SUCCESS" for month in self.months}
+        loaded = self.materialized("weather")
+        return {month.key for month in self.months} == {
+            month
+            for month, status in latest.items()
+            if status == "SUCCESS" or (status == "FAILURE" and month in loaded)
+        }
 
 
 @contextmanager
