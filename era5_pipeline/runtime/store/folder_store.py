@@ -7,7 +7,6 @@ names of their own, and those that killed processes left are removed by their ag
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import StoreError, disk_remedy
 from era5_pipeline.runtime.files import sync_folder
+from era5_pipeline.runtime.store.saved_stream import save_stream
 from era5_pipeline.runtime.store.stored_object import StoredObject
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _UNFINISHED = ".unfinished-"
 # No upload takes as long.
 _ABANDONED_SECONDS = 2 * 86_400
-_BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -80,20 +79,13 @@ class FolderStore:
 
     def download(self, key: str, path: Path) -> str | None:
         """See `ObjectStore`."""
-        digest = hashlib.sha256()
         with self._errors(f"reading {key}"):
             try:
                 source = self._path(key).open("rb")
             except FileNotFoundError:
                 return None
-        with source, path.open("wb") as target:
-            while True:
-                with self._errors(f"reading {key}"):
-                    block = source.read(_BLOCK_BYTES)
-                if not block:
-                    return digest.hexdigest()
-                digest.update(block)
-                target.write(block)
+        with source:
+            return save_stream(source, path, reading=lambda: self._errors(f"reading {key}"))
 
     def remove(self, key: str) -> None:
         """See `ObjectStore`."""

@@ -7,7 +7,6 @@ verified afterwards.
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from pyarrow import fs
 
 from era5_pipeline.model.errors import TransientError
 from era5_pipeline.runtime.store.s3_errors import UNREACHABLE, s3_errors
+from era5_pipeline.runtime.store.saved_stream import save_stream
 from era5_pipeline.runtime.store.stored_object import StoredObject
 
 if TYPE_CHECKING:
@@ -115,20 +115,13 @@ class S3Store:
 
     def download(self, key: str, path: Path) -> str | None:
         """See `ObjectStore`."""
-        digest = hashlib.sha256()
         with self._errors(f"reading {key}"):
             try:
                 stream = self._transfers.open_input_stream(self._address.path(key))
             except FileNotFoundError:
                 return None
-        with stream, path.open("wb") as target:
-            while True:
-                with self._errors(f"reading {key}"):
-                    block = stream.read(_BLOCK_BYTES)
-                if not block:
-                    return digest.hexdigest()
-                digest.update(block)
-                target.write(block)
+        with stream:
+            return save_stream(stream, path, reading=lambda: self._errors(f"reading {key}"))
 
     def remove(self, key: str) -> None:
         """See `ObjectStore`."""
