@@ -37,7 +37,11 @@ _PREFIX = "bench-"
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to run: `url` None: on an embedded server of the run's own. `rows` and `repeats` None: each suite's own."""
+    """Suites and sizes of one benchmark run.
+
+    `url` is the server, None: an embedded server that is started for this run. `rows` and `repeats` apply to all
+    suites, None: the defaults of each.
+    """
 
     suites: tuple[Suite, ...]
     url: str | None
@@ -55,7 +59,7 @@ class BenchPlan:
         return suite.repeats if self.repeats is None else self.repeats
 
     def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
-        """What the suite plans its cells with."""
+        """The parameters from which the suite makes the list of its cells."""
         return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
 
 

@@ -1,4 +1,4 @@
-"""What every measurement uses: its numbers, the error for what cannot be measured here, and ratios."""
+"""Types of a measurement: its figures by name, the error for what cannot be measured on this machine, ratios."""
 
 from __future__ import annotations
 

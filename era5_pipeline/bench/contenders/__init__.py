@@ -1,1 +1,1 @@
-"""What a user would choose instead of a warehouse: each keeps the same year, and answers the same questions."""
+"""Alternatives to the warehouse (files, DuckDB, ClickHouse), each with the same year and the same questions."""

@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from era5_pipeline.bench.contenders.contender import (
     COLUMN,
     MEAN_MONTH,
-    Contender,
+    FolderContender,
     GeneratedYear,
     folder_bytes,
     fresh_folder,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 _FROM, _TO = MEAN_MONTH.start, MEAN_MONTH.end
 
 
-class _ColumnFiles(Contender):
-    """A year as Parquet, made from netCDF by the pipeline's own stage."""
-
-    def __init__(self) -> None:
-        self._folder: Path | None = None
-        self._opened: Any = None
-
-    @property
-    def _at(self) -> Path:
-        assert self._folder is not None  # noqa: S101  # loaded before
-        return self._folder
-
-    def files(self) -> Iterable[Path]:
-        """All files of its folder."""
-        return [path for path in self._at.rglob("*") if path.is_file()]
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-
-
-class DuckdbOnParquet(_ColumnFiles):
+class DuckdbOnParquet(FolderContender):
     """DuckDB on the flat files."""
 
     name: ClassVar[str] = "DuckDB on Parquet"
@@ -74,7 +50,7 @@ class DuckdbOnParquet(_ColumnFiles):
         return float(self._opened.execute(query, [_FROM, _TO]).fetchone()[0])
 
 
-class ClickhouseTable(_ColumnFiles):
+class ClickhouseTable(FolderContender):
     """ClickHouse in this process, with a MergeTree by location and time, filled from the flat files."""
 
     name: ClassVar[str] = "ClickHouse (chdb)"

@@ -1,4 +1,4 @@
-"""What every contender offers, the year that it is given, and emptying the page cache of files."""
+"""The base class of alternatives to the warehouse, the generated year that they store, and emptying the page cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from era5_pipeline.bench.generated_months import area_of
 from era5_pipeline.flat.flatten import flatten_month
@@ -103,6 +103,29 @@ class Contender(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close it, if it was opened."""
+
+
+class FolderContender(Contender):
+    """A contender that keeps the year in a folder of its own, and reads it through something that is opened."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._opened: Any = None
+
+    @property
+    def _at(self) -> Path:
+        assert self._folder is not None  # noqa: S101  # loaded before
+        return self._folder
+
+    def files(self) -> Iterable[Path]:
+        """All files of its folder."""
+        return [path for path in self._at.rglob("*") if path.is_file()]
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
 
 def folder_bytes(folder: Path) -> int:

@@ -9,14 +9,13 @@ from era5_pipeline.bench.contenders.contender import (
     KELVIN,
     MEAN_MONTH,
     SHORT_NAME,
-    Contender,
+    FolderContender,
     GeneratedYear,
     folder_bytes,
     fresh_folder,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     import xarray as xr
@@ -25,27 +24,8 @@ if TYPE_CHECKING:
 _TIMES = {"units": "hours since 1940-01-01", "dtype": "int64", "chunks": (8784,)}
 
 
-class _GridFiles(Contender):
+class _GridFiles(FolderContender):
     """Questions to a dataset of xarray."""
-
-    def __init__(self) -> None:
-        self._folder: Path | None = None
-        self._dataset: xr.Dataset | None = None
-
-    @property
-    def _at(self) -> Path:
-        assert self._folder is not None  # noqa: S101  # loaded before
-        return self._folder
-
-    def files(self) -> Iterable[Path]:
-        """All files of its folder."""
-        return [path for path in self._at.rglob("*") if path.is_file()]
-
-    def close(self) -> None:
-        """Close the dataset."""
-        if self._dataset is not None:
-            self._dataset.close()
-            self._dataset = None
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
         """Select the nearest point."""
@@ -60,8 +40,8 @@ class _GridFiles(Contender):
 
     @property
     def _values(self) -> xr.DataArray:
-        assert self._dataset is not None  # noqa: S101  # opened before
-        return self._dataset[SHORT_NAME]
+        values: xr.DataArray = self._opened[SHORT_NAME]
+        return values
 
     @property
     def _time(self) -> str:
@@ -83,7 +63,7 @@ class NetcdfFiles(_GridFiles):
 
     def open(self) -> None:
         """Open those with the variable."""
-        self._dataset = _open_netcdf(self._at)
+        self._opened = _open_netcdf(self._at)
 
 
 class ZarrFiles(_GridFiles):
@@ -115,7 +95,7 @@ class ZarrFiles(_GridFiles):
         """Open the store."""
         import xarray as xr  # noqa: PLC0415  # other suites do without it
 
-        self._dataset = xr.open_zarr(self._at, consolidated=False)
+        self._opened = xr.open_zarr(self._at, consolidated=False)
 
 
 def _unpack(archive: Path, folder: Path) -> None:

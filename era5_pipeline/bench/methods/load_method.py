@@ -1,4 +1,4 @@
-"""What every way to load offers, and the batch of rows that it is given."""
+"""The base class of ways to load rows, and the batch of rows in memory that each begins with."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LoadMethod(ABC):
         """Load it, and commit."""
 
     def notes(self, session: Any) -> dict[str, str]:  # noqa: ANN401  # what `session` gave
-        """What a reader of the result should know: a version, or how the server got a file."""
+        """Remarks for the table of results by name, such as the version of a tool; none by default."""
         del session
         return {}
 

@@ -40,7 +40,7 @@ class ParallelCopyTool(LoadMethod):
         return f"{PARALLEL_COPY}, {self.workers} worker{'s' if self.workers > 1 else ''}"
 
     def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Whether the program is there."""
+        """See `LoadMethod`: the program must be on PATH."""
         del connection
         return None if shutil.which(PARALLEL_COPY) else f"{PARALLEL_COPY} is not on PATH"
 
