@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
-
-import pytest
 
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.backfills import (
@@ -18,27 +15,10 @@ from era5_pipeline_tests.backfills import (
     begun_backfill,
     kill_service,
     locked,
-    running_up,
     runs_here,
     wait_until,
     waiting_load,
 )
-from era5_pipeline_tests.commands import new_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[RunningUp]:
-    with new_home() as home, running_up(home) as up:
-        yield up
-
-
-@pytest.fixture(scope="module")
-def backfills() -> list[Backfill]:
-    """Those that the tests launched."""
-    return []
 
 
 def test_run_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:

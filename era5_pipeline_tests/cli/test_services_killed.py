@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -18,30 +17,14 @@ from era5_pipeline_tests.backfills import (
     begun_backfill,
     kill_service,
     locked,
-    running_up,
     wait_until,
     waiting_load,
 )
-from era5_pipeline_tests.commands import BIN, ROOT, ended, environment, new_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from era5_pipeline_tests.commands import BIN, ROOT, ended, environment
 
 RUNS = "query ($filter: RunsFilter!) { runsOrError(filter: $filter) { ... on Runs { results { runId } } } }"
 STATUS = "query ($run: ID!) { runOrError(runId: $run) { ... on Run { status } } }"
 FAILED = {"runOrError": {"status": "FAILURE"}}
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[RunningUp]:
-    with new_home() as home, running_up(home) as up:
-        yield up
-
-
-@pytest.fixture(scope="module")
-def backfills() -> list[Backfill]:
-    """Those that the tests launched."""
-    return []
 
 
 @pytest.mark.parametrize(("service", "year"), [("code-server", 2001), ("dagster_webserver", 2002)])
