@@ -7,43 +7,38 @@ pipeline's home, so that any of them can be run again alone.
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
-from era5_pipeline.flat.flat_month import FlatMonth, month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.kept_inventory import InventoryKeeper
 from era5_pipeline.flat.storage.removal import FileRemoval
 from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
-from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.planning.room import require_room, require_room_to_flatten
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
-from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.runtime.waits import measured_waits
-from era5_pipeline.sources.source import FolderSource, QueuedSource, RawMonth, Request, Source
+from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, load_month
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.kept_inventory import KeptInventory
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.netcdf.contents import Problem
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+    from era5_pipeline.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -89,29 +84,8 @@ def _no_op(_: str) -> None:
     """No-op callback."""
 
 
-# Of a store, whose answers take longer than reading them.
-_READ_AT_ONCE = 16
 # Saves unpacking ZIPs twice where flat follows raw in one process, as in a Dagster run or `era5 load`.
 _inventories = InventoryKeeper()
-
-
-def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
-    """The source that the settings select; `say` receives messages about waits and retries.
-
-    Raises:
-        UsageError: if a setting that it needs is missing.
-    """
-    name = settings.source_name
-    module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
-    source: Source = module.open_source(settings, Request(settings.wanted_variables, settings.wanted_area), say)
-    return source
-
-
-def request_ahead(settings: Settings, month: Month) -> None:
-    """Submit the month's request early, if the source has a queue and none is under way; `run_raw` continues it."""
-    source = source_of(settings)
-    if isinstance(source, QueuedSource):
-        source.ask(month)
 
 
 def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_op) -> RawResult:
@@ -298,58 +272,6 @@ def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
 
 def _removal(settings: Settings, stored: StoredMonth) -> FileRemoval:
     return FileRemoval(stored, settings.keep, has_copies=bool(settings.files_buckets))
-
-
-def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
-    """The months of which the table holds exactly what the source has now.
-
-    A month that the source cannot provide is not among them: running it reports why. For a service, whose months are
-    requested again only if the settings say so, the ledger decides.
-    """
-    with warehouse.connect() as connection:
-        held = {contents.month: contents.parts for contents in read_ledger(connection)}
-    if settings.force:
-        return frozenset()
-    source = source_of(settings)
-
-    def is_unchanged(month: Month) -> bool:
-        return _is_unchanged(settings, source, month, held.get(month, ()))
-
-    depot = Depot.of(settings)
-    depot.require()
-    if not depot.is_shared or not source_kind(source.name).is_service:
-        # Other sources may open netCDF, whose library is not made for threads.
-        return frozenset(month for month in months if is_unchanged(month))
-    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
-        return frozenset(
-            month for month, is_same in zip(months, threads.map(is_unchanged, months), strict=True) if is_same
-        )
-
-
-def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
-    """Whether a part of the month is what the source has now."""
-    raw = source.known(month) if parts else None
-    if raw is not None:
-        return month_fingerprint(raw) in {part.fingerprint for part in parts if not part.is_cut}
-    if not source_kind(source.name).is_service or settings.refetch:
-        return False
-    # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
-    # wanted is a part of a larger area.
-    wanted = {variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES}
-    area = None if settings.wanted_area is None else LocationSet.of_area(settings.wanted_area)
-    return any(
-        part.state == "loaded"
-        and part.source == source.name
-        and wanted <= set(part.column_names)
-        and (area.is_subset_of(part.location_ids) if area is not None else part.area is None and not part.is_cut)
-        for part in parts
-    )
-
-
-def stray_problems(settings: Settings) -> tuple[Problem, ...]:
-    """Problems of unusable files of the source `files` whose month is unknown."""
-    source = source_of(settings)
-    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FolderSource) else ()
 
 
 @contextmanager

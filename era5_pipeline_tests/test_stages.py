@@ -23,18 +23,13 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.netcdf import archive
+from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.open_source import source_of, stray_problems
 from era5_pipeline.sources.sample.sample_source import SampleSource
-from era5_pipeline.stages import (
-    run_flat,
-    run_load,
-    run_raw,
-    source_of,
-    stray_problems,
-    unchanged_months,
-)
+from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files

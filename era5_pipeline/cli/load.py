@@ -167,8 +167,8 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import months_between
+    from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.sources.source import FolderSource
-    from era5_pipeline.stages import source_of
 
     source = source_of(settings)  # raises for missing settings before anything is started
     if first is None:

@@ -73,8 +73,9 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.defs.running.instance import open_instance
     from era5_pipeline.defs.running.runner import run_month
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.planning.unchanged_months import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.stages import request_ahead, unchanged_months
+    from era5_pipeline.sources.open_source import request_ahead
     from era5_pipeline.warehouse.schema import require_may_load
 
     _quiet_libraries()
@@ -249,7 +250,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
 def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequence[Month]") -> int:
     """Print the errors on stderr, each once; return the exit code."""
     from era5_pipeline.model.months import spans
-    from era5_pipeline.stages import stray_problems
+    from era5_pipeline.sources.open_source import stray_problems
 
     errors = [error for run in runs for error in run.errors]
     for text in grouped_problems((f"era5: {error.message}", error.remedy) for error in errors):

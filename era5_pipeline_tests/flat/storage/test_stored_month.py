@@ -14,9 +14,10 @@ import pytest
 from era5_pipeline.model.errors import InputError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.store.depot import Depot
-from era5_pipeline.stages import run_flat, run_load, run_raw, unchanged_months
+from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.flat_months import assert_holds
 

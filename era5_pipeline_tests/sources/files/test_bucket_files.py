@@ -12,10 +12,12 @@ import pytest
 from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.store.object_store import open_store
+from era5_pipeline.sources.open_source import source_of, stray_problems
 from era5_pipeline.sources.source import FolderSource
-from era5_pipeline.stages import run_flat, run_load, run_raw, source_of, stray_problems, unchanged_months
+from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.flat_months import assert_holds

@@ -1,0 +1,44 @@
+"""The source that the settings select: opening it, requesting a month early, and its files that no month can use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from era5_pipeline.sources.source import FolderSource, QueuedSource, Request, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.netcdf.contents import Problem
+
+
+def _no_op(_: str) -> None:
+    """No-op callback."""
+
+
+def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
+    """The source that the settings select; `say` receives messages about waits and retries.
+
+    Raises:
+        UsageError: if a setting that it needs is missing.
+    """
+    name = settings.source_name
+    module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
+    source: Source = module.open_source(settings, Request(settings.wanted_variables, settings.wanted_area), say)
+    return source
+
+
+def request_ahead(settings: Settings, month: Month) -> None:
+    """Submit the month's request early, if the source has a queue and none is under way; `run_raw` continues it."""
+    source = source_of(settings)
+    if isinstance(source, QueuedSource):
+        source.ask(month)
+
+
+def stray_problems(settings: Settings) -> tuple[Problem, ...]:
+    """Problems of unusable files of the source `files` whose month is unknown."""
+    source = source_of(settings)
+    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FolderSource) else ()
