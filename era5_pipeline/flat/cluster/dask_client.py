@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import warnings
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from distributed import Client, Security
 from distributed.comm.core import connect
@@ -71,9 +73,8 @@ def _client(address: str) -> Client:
         # Results come from the workers themselves: through the scheduler, each would be sent twice.
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True)  # type: ignore[no-untyped-call]
     except OSError as error:
-        reason = " ".join(str(error.__cause__ or error).split()) or "no answer"
         raise TransientError(
-            f"no Dask scheduler answers at {address} ({reason})",
+            f"no Dask scheduler answers at {address} ({_refusal(address) or 'no answer'})",
             remedy="Start it (dask scheduler), correct ERA5_DASK_SCHEDULER, or unset it to flatten in this process.",
         ) from error
     except (TypeError, ValueError, RuntimeError, ImportError) as error:
@@ -84,11 +85,24 @@ def _client(address: str) -> Client:
         ) from error
 
 
+def _refusal(address: str) -> str:
+    """Why no connection is made: refused, unknown host; empty if one is made.
+
+    Asked again: Dask tries until its time is over, and reports a last try that was cut short as one without a reason.
+    """
+    url = urlsplit(address)
+    try:
+        with socket.create_connection((url.hostname or "", url.port or 0), timeout=CONNECT_SECONDS / 2):
+            return ""
+    except OSError as error:
+        return " ".join(str(error).split())
+
+
 async def _require_answer(address: str) -> None:
     """Connect once: the client would wait without end for a program that listens and does not answer."""
     async with asyncio.timeout(CONNECT_SECONDS):
         security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-        # Half of the time, so that its reason is heard: connection refused, unknown host.
+        # Less than the limit above, which is for a connection that is made and not answered.
         comm = await connect(address, timeout=CONNECT_SECONDS / 2, **security)  # type: ignore[no-untyped-call]
         comm.abort()
 
