@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BENCHMARKS = ROOT / "benchmarks"
-DOCUMENTS = ("docs/choosing.md",)
+DOCUMENTS = ("README.md", "docs/choosing.md")
 MOST_BYTES, MOST_PICTURE_BYTES = 1_500_000, 100_000
 
 
