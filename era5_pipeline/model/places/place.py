@@ -1,0 +1,67 @@
+"""A named place, and what a command was asked for: a place or bare coordinates, with the grid cell that stands for it.
+
+Here: the types, and how they are described in words. Not here: finding a place by its name (`place_search`), a cell
+(`cells`) or a zone (`time_zones`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.places.cells import Cell
+
+
+@dataclass(frozen=True)
+class Place:
+    """A city of the table of places; `country` is its English name, degrees are north and east positive."""
+
+    name: str
+    country: str
+    latitude: float
+    longitude: float
+    population: int
+    time_zone: str
+    geoname_id: int
+    country_code: str = ""
+    # The state or province: of the United States its postal code, such as TX; elsewhere GeoNames' code, such as 11.
+    region: str = ""
+
+    def __str__(self) -> str:
+        region = f", {self.region}" if self.country_code == "US" and self.region else ""
+        return f"{self.name}{region}, {self.country}"
+
+
+@dataclass(frozen=True)
+class AskedPlace:
+    """What a command was asked for: a place by name, or bare coordinates (`place` is None), and its grid cell.
+
+    `latitude` and `longitude` are those asked for, in degrees: of a named place, its own.
+    """
+
+    place: Place | None
+    latitude: float
+    longitude: float
+    cell: Cell
+
+    @property
+    def name(self) -> str | None:
+        """The name of the place and its country; None for bare coordinates."""
+        return None if self.place is None else str(self.place)
+
+    @cached_property
+    def time_zone(self) -> str:
+        """The IANA zone: of a named place from its table, of bare coordinates by their position."""
+        if self.place is not None:
+            return self.place.time_zone
+        from era5_pipeline.model.places.time_zones import zone_of  # noqa: PLC0415  # loads 3 MB of polygons
+
+        return zone_of(self.latitude, self.longitude)
+
+    @property
+    def description(self) -> str:
+        """One line: the place asked for and the cell that stands for it, with its share of land."""
+        asked = f"{self.latitude:g}, {self.longitude:g}"
+        return f"{f'{self.name} ({asked})' if self.place else asked}: {self.cell.description}"
