@@ -26,12 +26,13 @@ class Place:
     time_zone: str
     geoname_id: int
     country_code: str = ""
-    # The state or province: of the United States its postal code, such as TX; elsewhere GeoNames' code, such as 11.
+    # The postal code of a state of the United States, such as TX; empty elsewhere.
     region: str = ""
 
     def __str__(self) -> str:
-        region = f", {self.region}" if self.country_code == "US" and self.region else ""
-        return f"{self.name}{region}, {self.country}"
+        region = f", {self.region}" if self.region else ""
+        country = f", {self.country}" if self.country != self.name else ""
+        return f"{self.name}{region}{country}"
 
 
 @dataclass(frozen=True)

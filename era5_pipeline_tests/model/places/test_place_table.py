@@ -1,0 +1,83 @@
+"""The table of places as a whole: its size, and that every line of it can be used."""
+
+from __future__ import annotations
+
+from zoneinfo import available_timezones
+
+from era5_pipeline.model.places.folded_names import folded
+from era5_pipeline.model.places.place_table import (
+    ATTRIBUTION,
+    CITIES,
+    COUNTRIES,
+    FOLDER,
+    OTHER_NAMES,
+    codes_by_name,
+    count_cities,
+    country_names,
+    main_names,
+    other_names,
+    place_of,
+    with_geoname_id,
+    with_main_name,
+    with_other_name,
+)
+from era5_pipeline_tests.commands import ROOT
+
+
+def test_the_files_are_small() -> None:
+    assert sum((FOLDER / name).stat().st_size for name in (CITIES, OTHER_NAMES, COUNTRIES)) < 2_500_000
+
+
+def test_every_city_can_be_used() -> None:
+    places = [place_of(number) for number in range(count_cities())]
+    assert len(places) == len(main_names()) == 34_006
+    assert len({place.geoname_id for place in places}) == len(places)
+    assert {place.time_zone for place in places} <= available_timezones()
+    assert all(-90 <= place.latitude <= 90 and -180 <= place.longitude <= 180 for place in places)
+    assert all(place.name and place.country and place.population >= 0 for place in places)
+    states = {place.region for place in places if place.country_code == "US"}
+    # 50 states and the capital's district.
+    assert len(states) == 51
+    assert {f"US-{state}" for state in states} <= country_names().keys()
+    assert not any(place.region for place in places if place.country_code != "US")
+    assert [folded(place.name) for place in places] == main_names()
+
+
+def test_a_line_is_found_by_each_of_its_names() -> None:
+    (number,) = with_other_name("saigon")
+    assert place_of(number).name == "Ho Chi Minh City"
+    assert with_main_name("ho chi minh city") == [number]
+    names = {name for line, name in other_names() if line == number}
+    assert {"saigon", "hcmc", "胡志明市"} <= names
+    assert all(number in with_other_name(name) for name in names)
+
+
+def test_first_and_last_lines_and_parts_of_names_are_told_apart() -> None:
+    listed = list(other_names())
+    first, last = listed[0], listed[-1]
+    assert first[0] == 0
+    assert last[0] == count_cities() - 1
+    for line, name in (first, last):
+        assert not name or line in with_other_name(name)
+    assert with_other_name("aigo") == []
+    assert with_other_name("") == []
+    assert with_main_name("") == []
+
+
+def test_a_line_is_found_by_its_number_at_geonames() -> None:
+    (number,) = with_geoname_id(1642911)
+    assert place_of(number).name == "Jakarta"
+    assert with_geoname_id(911) == []
+
+
+def test_countries_are_known_by_codes_and_names() -> None:
+    known = codes_by_name()
+    assert known["fr"] == known["fra"] == known["france"] == ("FR",)
+    assert known["uk"] == known["gb"] == known["united kingdom"] == ("GB",)
+    assert known["netherlands"] == ("NL",)
+    assert known["tx"] == known["texas"] == ("US-TX",)
+    assert set(known["georgia"]) == {"GE", "US-GA"}
+
+
+def test_the_source_is_named_in_the_notice() -> None:
+    assert ATTRIBUTION in (ROOT / "NOTICE").read_text(encoding="utf-8")
