@@ -60,7 +60,7 @@ def find_asked_place(
     Raises:
         UsageError: if they ask for two, for a place that is not in the table, or for an impossible point.
     """
-    from era5_pipeline.model.places.cells import cell_of
+    from era5_pipeline.model.places.grid_cells import cell_of
     from era5_pipeline.model.places.place import AskedPlace
 
     if place is not None:

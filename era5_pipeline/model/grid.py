@@ -27,6 +27,7 @@ N_LONGITUDES = 1440
 N_LOCATIONS = N_LATITUDES * N_LONGITUDES
 # float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also allows for files with rounding errors.
 TOLERANCE_DEGREES = 1e-3
+EARTH_RADIUS_KM = 6371.0
 
 
 def latitude_indices(latitudes: npt.ArrayLike) -> IntArray:
@@ -82,6 +83,20 @@ def latitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
 def longitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Degrees east in (-180, 180], float32, of longitude indices."""
     return (np.asarray(indices, dtype=np.float64) * STEP_DEGREES - 179.75).astype(np.float32)
+
+
+def distances_km(
+    latitude: float, longitude: float, latitudes: npt.ArrayLike, longitudes: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """Great-circle distances in km, (n,), from a point to others (n,); all coordinates in degrees."""
+    there, beside = (np.deg2rad(np.asarray(degrees, dtype=np.float64)) for degrees in (latitudes, longitudes))
+    here = np.deg2rad(latitude)
+    south_north = np.sin((there - here) / 2) ** 2
+    west_east = np.sin((beside - np.deg2rad(longitude)) / 2) ** 2
+    # Rounding errors may exceed 1 at the antipode.
+    haversine = np.minimum(south_north + np.cos(there) * np.cos(here) * west_east, 1.0)
+    distances: npt.NDArray[np.float64] = 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(haversine))
+    return distances
 
 
 def location_ids(latitude_index: npt.ArrayLike, longitude_index: npt.ArrayLike) -> IntArray:

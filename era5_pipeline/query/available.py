@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # A ledger that is missing, was made by an older version, or is not this user's to read.
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
-_EARTH_RADIUS_KM = 6371.0
 # How many spans of months a message names.
 _SHOWN_SPANS = 6
 
@@ -177,13 +176,11 @@ def nearest_place(
 ) -> tuple[grid.Location, float]:
     """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    latitudes, longitudes = (of.astype(np.float64) for of in (grid.latitudes_of(rows), grid.longitudes_of(columns)))
-    south_north = np.sin(np.deg2rad((latitudes - latitude) / 2)) ** 2
-    west_east = np.sin(np.deg2rad((longitudes - longitude) / 2)) ** 2
-    haversine = south_north + np.cos(np.deg2rad(latitudes)) * np.cos(np.deg2rad(latitude)) * west_east
-    best = int(np.argmin(haversine))
+    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
+    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
+    best = int(np.argmin(distances))
     place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
-    return place, 2 * _EARTH_RADIUS_KM * float(np.arcsin(np.sqrt(min(haversine[best], 1.0))))
+    return place, float(distances[best])
 
 
 def point_name(place: grid.Location) -> str:

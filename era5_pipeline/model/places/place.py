@@ -1,7 +1,7 @@
 """A named place, and what a command was asked for: a place or bare coordinates, with the grid cell that stands for it.
 
 Here: the types, and how they are described in words. Not here: finding a place by its name (`place_search`), a cell
-(`cells`) or a zone (`time_zones`).
+(`grid_cells`) or a zone (`time_zones`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from era5_pipeline.model.places.cells import Cell
+    from era5_pipeline.model.places.grid_cells import Cell
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,17 @@ class StandardOffset:
         """Whether it is no whole number of hours: hourly data cannot be cut into such days exactly."""
         return self.minutes % 60 != 0
 
+    @property
+    def other_years_in_words(self) -> str:
+        """The years in which the offset was another: `1941 to 1944, 1970`; empty if there are none."""
+        runs: list[list[int]] = []
+        for year in self.other_years:
+            if runs and runs[-1][1] == year - 1:
+                runs[-1][1] = year
+            else:
+                runs.append([year, year])
+        return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in runs)
+
     def __str__(self) -> str:
         hours, minutes = divmod(abs(self.minutes), 60)
         return f"UTC{'-' if self.minutes < 0 else '+'}{hours:02}:{minutes:02}"

@@ -1,0 +1,119 @@
+"""The grid cell of a point: the nearest grid point, or the nearest one that is on land, and its share of land.
+
+A cell is the square of 0.25 degrees around its grid point. `land_percent.npz` has the share of land of each, made from
+the shorelines of GSHHG by `era5_pipeline_tests/make_land.py`. Lakes, and rivers that are polygons there, are water, as
+in ERA5's own land-sea mask; the Caspian Sea is a lake. Ice shelves of Antarctica are land.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import (
+    EARTH_RADIUS_KM,
+    N_LATITUDES,
+    N_LONGITUDES,
+    STEP_DEGREES,
+    Location,
+    distances_km,
+    latitudes_of,
+    location_ids,
+    longitudes_of,
+    nearest_location,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+CellChoice = Literal["nearest", "land"]
+
+LAND_PERCENT = Path(__file__).with_name("land_percent.npz")
+# A cell counts as land if at least this much of it is.
+LAND_ENOUGH = 0.5
+# How far a land cell is looked for.
+_FURTHEST_KM = 100.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A grid point, and how much of its cell is land, 0 to 1."""
+
+    location: Location
+    land_share: float
+
+    @property
+    def description(self) -> str:
+        """Location, degrees, and how much of the cell is land or water, in words."""
+        where = self.location
+        degrees = f"latitude {where.latitude:g}, longitude {where.longitude:g}"
+        return f"location_id {where.location_id}, {degrees}, {land_words(self.land_share)}"
+
+
+def land_words(share: float) -> str:
+    """How much of a cell is land or water: `all land`, `all water` or `62 % land, 38 % water`."""
+    if share in (0.0, 1.0):
+        return "all land" if share else "all water"
+    percent = min(max(round(share * 100), 1), 99)
+    return f"{percent} % land, {100 - percent} % water"
+
+
+def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -> Cell:
+    """The cell of a point in degrees; longitude in [-180, 360].
+
+    `nearest` is that of the nearest grid point; `land` that of the nearest one, by great-circle distance, of which at
+    least half is land.
+
+    Raises:
+        UsageError: if a coordinate is out of range, or no such cell is near.
+    """
+    nearest = cell_at(nearest_location(latitude, longitude))
+    if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
+        return nearest
+    found = _nearest_land(latitude, longitude)
+    if found is None:
+        raise UsageError(
+            f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
+            remedy="Leave --cell land away to get the nearest cell, or give another place.",
+        )
+    return found
+
+
+def cell_at(location: Location) -> Cell:
+    """The cell of a grid point."""
+    row, column = divmod(location.location_id - 1, N_LONGITUDES)
+    return Cell(location, int(land_percent()[row, column]) / 100)
+
+
+@cache
+def land_percent() -> npt.NDArray[np.uint8]:
+    """How much of each cell is land, (721, 1440), by latitude and longitude index: 0 and 100 are exact."""
+    with np.load(LAND_PERCENT) as file:
+        percent: npt.NDArray[np.uint8] = file["percent"]
+    return percent
+
+
+def _nearest_land(latitude: float, longitude: float) -> Cell | None:
+    """The cell nearest to a point of which at least half is land; None if there is none in `_FURTHEST_KM`."""
+    reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
+    degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
+    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)
+    row_of, column_of = np.nonzero(land_percent()[rows] >= 100 * LAND_ENOUGH)
+    if not row_of.size:
+        return None
+    distances = distances_km(latitude, longitude, degrees[rows[row_of]], longitudes_of(column_of))
+    best = int(np.argmin(distances))
+    if distances[best] > _FURTHEST_KM:
+        return None
+    row, column = int(rows[row_of[best]]), int(column_of[best])
+    location = Location(
+        location_id=int(location_ids(row, column)),
+        latitude=float(latitudes_of(row)),
+        longitude=float(longitudes_of(column)),
+    )
+    return cell_at(location)

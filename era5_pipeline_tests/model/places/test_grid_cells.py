@@ -1,0 +1,149 @@
+"""The cell of a point, and how much of it is land."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import distances_km, latitudes_of, longitudes_of
+from era5_pipeline.model.places.grid_cells import CellChoice, cell_of, land_percent, land_words
+from era5_pipeline.query.plots.outlines import polygons_within, read_shores
+
+if TYPE_CHECKING:
+    from era5_pipeline.query.plots.outlines import FloatArray
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "expected"),
+    [
+        (-6.21, 106.85, (-6.25, 106.75)),
+        (-6.21, 106.88, (-6.25, 107.0)),
+        (90.0, 12.3, (90.0, 12.25)),
+        (-90.0, -180.0, (-90.0, 180.0)),
+        (89.9, 0.0, (90.0, 0.0)),
+        # Both sides of the date line, and of Greenwich.
+        (-16.8, 179.95, (-16.75, 180.0)),
+        (-16.8, -179.95, (-16.75, 180.0)),
+        (-16.8, -179.8, (-16.75, -179.75)),
+        (51.48, 359.95, (51.5, 0.0)),
+        (51.48, -0.05, (51.5, 0.0)),
+        (51.48, 180.0 + 106.85, (51.5, -73.25)),
+    ],
+)
+def test_the_nearest_grid_point_is_arithmetic(latitude: float, longitude: float, expected: tuple[float, float]) -> None:
+    found = cell_of(latitude, longitude).location
+    assert (found.latitude, found.longitude) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "latitude", "longitude", "least", "most"),
+    [
+        ("Jakarta", -6.25, 106.75, 0.95, 1.0),
+        ("the port of Jakarta", -6.0, 107.0, 0.05, 0.95),
+        ("the Pacific", 0.0, -140.0, 0.0, 0.0),
+        ("the Sahara", 25.0, 10.0, 1.0, 1.0),
+        ("the Caspian Sea, a lake", 42.0, 51.0, 0.0, 0.0),
+        ("Lake Victoria", -1.0, 33.0, 0.0, 0.0),
+        ("Manitoulin, an island in Lake Huron", 45.75, -82.25, 0.5, 1.0),
+        ("the South Pole", -90.0, 0.0, 1.0, 1.0),
+        ("the Ross ice shelf", -81.0, -175.0, 1.0, 1.0),
+        ("the North Pole", 90.0, 0.0, 0.0, 0.0),
+        ("Chukotka, on the date line", 67.0, 180.0, 1.0, 1.0),
+        ("Greenwich", 51.5, 0.0, 0.95, 1.0),
+        ("Nauru, 21 km2 of a cell of 770 km2", -0.5, 167.0, 0.01, 0.06),
+    ],
+)
+def test_known_places_have_the_share_of_land_that_maps_show(
+    name: str, latitude: float, longitude: float, least: float, most: float
+) -> None:
+    assert least <= cell_of(latitude, longitude).land_share <= most, name
+
+
+def test_every_cell_has_a_percentage_and_the_globe_has_its_share_of_land() -> None:
+    percent = land_percent()
+    assert percent.shape == (721, 1440)
+    assert percent.max() == 100
+    weights = np.cos(np.deg2rad(latitudes_of(np.arange(721))))
+    # The globe is 29.2 % land; lakes are about 1.8 % of that, ice shelves 1.5 million km2 beside it.
+    assert np.average(percent.mean(axis=1), weights=weights) == pytest.approx(28.9, abs=0.4)
+
+
+def test_the_share_is_the_area_of_the_shorelines_in_the_cell() -> None:
+    """On 80 coasts and shores of lakes, the same shorelines are clipped to the cell, and their areas are added up."""
+    mixed = np.flatnonzero((land_percent() > 0) & (land_percent() < 100))
+    shores = read_shores("i")
+    for row, column in zip(*np.divmod(np.random.default_rng(15).choice(mixed, 80, replace=False), 1440), strict=True):
+        latitude, longitude = float(latitudes_of(row)), float(longitudes_of(column))
+        window = (longitude - 0.125, longitude + 0.125, latitude - 0.125, latitude + 0.125)
+        land = 0.0
+        for number, ring in polygons_within(shores.outlines, np.ones(len(shores.level), dtype=np.bool_), window):
+            # Level 1 is land, 2 a lake, 3 an island in it, 4 a pond there, 5 Antarctica.
+            land += _area(ring) * (1 if shores.level[number] % 2 == 1 else -1)
+        assert land_percent()[row, column] == pytest.approx(100 * land / 0.25**2, abs=1.2), (latitude, longitude)
+
+
+def _area(ring: FloatArray) -> float:
+    x, y = ring.astype(np.float64).T
+    x, y = x - x[0], y - y[0]
+    return abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude"),
+    [
+        (1.29, 103.85),
+        (21.3, -157.85),
+        (64.135, -21.895),
+        (-16.85, 179.97),
+        (-16.85, -179.95),
+        (53.5, 108.0),
+        (68.9, -179.9),
+    ],
+)
+def test_the_nearest_land_cell_is_the_nearest_of_all_that_are_half_land(latitude: float, longitude: float) -> None:
+    found = cell_of(latitude, longitude, "land")
+    rows, columns = np.nonzero(land_percent() >= 50)
+    distances = distances_km(latitude, longitude, latitudes_of(rows), longitudes_of(columns))
+    best = int(distances.argmin())
+    assert found.location.location_id == rows[best] * 1440 + columns[best] + 1
+    assert found.land_share == land_percent()[rows[best], columns[best]] / 100 >= 0.5
+    assert cell_of(latitude, longitude, "nearest").land_share < 0.5
+
+
+def test_a_cell_that_is_land_stays_the_nearest() -> None:
+    assert cell_of(-6.21, 106.85, "land") == cell_of(-6.21, 106.85)
+
+
+@pytest.mark.parametrize("point", [(0.0, -140.0), (90.0, 0.0), (-0.52, 166.93)])
+def test_no_land_near_is_said(point: tuple[float, float]) -> None:
+    with pytest.raises(UsageError, match="no cell within 100 km") as caught:
+        cell_of(*point, "land")
+    assert "--cell land" in caught.value.remedy
+
+
+@pytest.mark.parametrize("choice", ["nearest", "land"])
+@pytest.mark.parametrize("point", [(91.0, 0.0), (-90.5, 0.0), (0.0, 361.0), (0.0, -181.0), (float("nan"), 0.0)])
+def test_impossible_coordinates_are_refused(point: tuple[float, float], choice: CellChoice) -> None:
+    with pytest.raises(UsageError, match="is out of range"):
+        cell_of(*point, choice)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "all water"),
+        (1.0, "all land"),
+        (0.62, "62 % land, 38 % water"),
+        (0.001, "1 % land, 99 % water"),
+        (0.999, "99 % land, 1 % water"),
+    ],
+)
+def test_the_share_in_words(share: float, words: str) -> None:
+    assert land_words(share) == words
+
+
+def test_a_cell_is_described_in_one_line() -> None:
+    assert cell_of(0.0, -140.0).description == "location_id 518560, latitude 0, longitude -140, all water"
