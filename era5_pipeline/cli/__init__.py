@@ -20,6 +20,7 @@ from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.metrics import metrics
 from era5_pipeline.cli.output import ResultsCommand, discard_output
+from era5_pipeline.cli.places import places
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
@@ -49,6 +50,7 @@ app.command("status", cls=ResultsCommand)(status)
 app.command("watch", cls=ResultsCommand)(watch)
 app.command("metrics")(metrics)
 app.command("variables", cls=ResultsCommand)(variables)
+app.command("places", cls=ResultsCommand)(places)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)
 app.command("up")(up)

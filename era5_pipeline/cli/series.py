@@ -18,6 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.picture_options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.place_options import (
+    CellOption,
+    LatitudeOption,
+    LongitudeOption,
+    PlaceOption,
+    require_asked_place,
+)
 from era5_pipeline.model.errors import NoDataError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     import psycopg
     from rich.table import Table
 
-    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.places.place import AskedPlace
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.query.gaps import Gaps
     from era5_pipeline.query.series import Series
@@ -41,8 +48,10 @@ _CHUNK_ROWS = 10_000
 
 def series(
     *,
-    lat: Annotated[float, typer.Option("--lat", metavar="DEGREES", help="Latitude, north positive.")],
-    lon: Annotated[float, typer.Option("--lon", metavar="DEGREES", help="Longitude, east positive.")],
+    place: PlaceOption = None,
+    lat: LatitudeOption = None,
+    lon: LongitudeOption = None,
+    cell: CellOption = "nearest",
     from_: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"),
@@ -90,7 +99,7 @@ def series(
         typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
     ] = False,
 ) -> None:
-    """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to the coordinates.
+    """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
 
     Of a long series the table shows the first and last 24 hours; CSV and JSON have every row. Missing months and hours
     are named on standard error, in JSON, and below a plot.
@@ -98,11 +107,11 @@ def series(
     \b
     Examples:
       era5 series --lat 25.5 --lon 51.25 --from 2023-01 --to 2023-03
-      era5 series --lat -6.2 --lon 106.8 --column temperature_2m --plot t.png
+      era5 series --place Jakarta --column temperature_2m --plot t.png
+      era5 series --place Singapore --cell land --from 2023
       era5 series --lat -6.2 --lon 106.8 --column t2m --plot t.pdf --title Jakarta --vmin 15 --vmax 40
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.grid import nearest_location
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.model.variables import find_variables
@@ -113,7 +122,8 @@ def series(
     from era5_pipeline.query.series import read_series
 
     require_limits(vmin, vmax)
-    location = nearest_location(lat, lon)
+    asked_place = require_asked_place(place, lat, lon, cell)
+    location = asked_place.cell.location
     start, end = parse_time_range(from_, to or from_)
     asked = find_variables(",".join(column)) or None if column else None
     if plot:
@@ -129,7 +139,7 @@ def series(
         server_errors("reading the series"),
     ):
         rows = read_series(connection, location, asked, start, end)
-        variables = _with_values(rows, asked, location, connection)
+        variables = _with_values(rows, asked, asked_place, connection)
         gaps = read_gaps(connection, location, rows, variables, start, end)
         first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
         credit = read_credit(connection, first, last + timedelta(hours=1)) if plot else ""
@@ -137,30 +147,39 @@ def series(
     if plot:
         from era5_pipeline.query.plots import plot_series
 
-        plot_series(rows, variables, location, plot, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
-        typer.echo(f"wrote {plot}: {_describe(location, None)}, {rows.times.size:,} hours ({credit})", err=True)
+        plot_series(
+            rows,
+            variables,
+            location,
+            plot,
+            place_name=asked_place.name,
+            credit=credit,
+            notes=lines,
+            title=title,
+            limits=(vmin, vmax),
+        )
+        typer.echo(f"wrote {plot}: {asked_place.description}, {rows.times.size:,} hours ({credit})", err=True)
     if plot is None or format_ is not None:
-        asked_for = (lat, lon) if (location.latitude, location.longitude) != (lat, lon) else None
         with surviving_closed_pipe():
-            _print(rows, variables, location, asked_for, gaps, format_ or "table")
+            _print(rows, variables, asked_place, gaps, format_ or "table")
     warn_of_gaps(lines, strict=strict)
 
 
 def _print(
     rows: "Series",
     variables: tuple["Variable", ...],
-    location: "Location",
-    asked: tuple[float, float] | None,
+    asked: "AskedPlace",
     gaps: "Mapping[str, Gaps]",
     format_: Format,
 ) -> None:
-    """Print the rows; `asked` are the coordinates that were given, if the location is not exactly there."""
+    """Print the rows, with the place above a table; with other formats on standard error, unless its cell is plain."""
     if format_ == "table":
-        _print_table(rows, variables, _describe(location, asked))
+        _print_table(rows, variables, asked.description)
         return
-    if asked:
-        typer.echo(_describe(location, asked), err=True)
-    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, location, gaps):
+    where = asked.cell.location
+    if asked.name is not None or (where.latitude, where.longitude) != (asked.latitude, asked.longitude):
+        typer.echo(asked.description, err=True)
+    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps):
         sys.stdout.write(chunk)
 
 
@@ -179,7 +198,7 @@ def surviving_closed_pipe() -> Iterator[None]:
 def _with_values(
     rows: "Series",
     asked: "tuple[Variable, ...] | None",
-    location: "Location",
+    place: "AskedPlace",
     connection: "psycopg.Connection[Any]",
 ) -> tuple["Variable", ...]:
     """The columns that were asked for, or else those that have values.
@@ -197,19 +216,14 @@ def _with_values(
     if variables:
         return asked or variables
     names = ", ".join(variable.column for variable in asked) if asked else "all columns"
-    message = f"{_describe(location, None)}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
+    location = place.cell.location
+    message = f"{place.description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
     held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
     why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
     raise NoDataError(
         f"{message}{len(rows.times):,} hours{why.instead}",
         remedy=why.remedy,
     )
-
-
-def _describe(location: "Location", asked: tuple[float, float] | None) -> str:
-    degrees = f"latitude {location.latitude:g}, longitude {location.longitude:g}"
-    nearest = f" (nearest to {asked[0]:g}, {asked[1]:g})" if asked else ""
-    return f"location_id {location.location_id}, {degrees}{nearest}"
 
 
 def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
@@ -220,14 +234,13 @@ def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
 
 
 def _json(
-    rows: "Series", variables: tuple["Variable", ...], location: "Location", gaps: "Mapping[str, Gaps]"
+    rows: "Series", variables: tuple["Variable", ...], asked: "AskedPlace", gaps: "Mapping[str, Gaps]"
 ) -> Iterator[str]:
     """An object with the place, what is missing by column, and the rows, one a line."""
     from era5_pipeline.query.gaps import gaps_as_json
 
-    head = {"location_id": location.location_id, "latitude": location.latitude, "longitude": location.longitude}
-    for name, value in (head | gaps_as_json(gaps)).items():
-        yield f"{'{' if name == 'location_id' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
+    for name, value in (asked.as_json() | gaps_as_json(gaps)).items():
+        yield f"{'{' if name == 'place' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
     names = ['"time"', *(f'"{variable.column}"' for variable in variables)]
     before = ',\n"rows": [\n'
     for chunk in _chunks(len(rows.times)):

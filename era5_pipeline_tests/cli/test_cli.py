@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
-    ("metrics",),
+    *(("metrics",), ("places",)),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )

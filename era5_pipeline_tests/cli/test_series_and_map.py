@@ -66,8 +66,9 @@ MAP = ("map", "--time", "2023-02-01T12:00", "--column", "t2m")
 def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
     out, err = run(app, *HERE, "--format", "json")
     found = json.loads(out)
-    assert list(found) == ["location_id", "latitude", "longitude", "missing_months", "missing_hours", "rows"]
-    assert (found["location_id"], found["latitude"], found["longitude"]) == (483547, -6.25, 106.75)
+    place = ["place", "location_id", "latitude", "longitude", "land_share"]
+    assert list(found) == [*place, "missing_months", "missing_hours", "rows"]
+    assert [found[name] for name in place] == [None, 483547, -6.25, 106.75, 1.0]
     assert found["missing_months"] == {}
     assert found["missing_hours"]["total_cloud_cover"] == ["2023-01-30T03", "2023-01-30T10"]
     assert found["missing_hours"]["temperature_2m"] == ["2023-01-30T10"]
@@ -80,6 +81,30 @@ def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
     assert '"total_precipitation": 1e-05}' in out
     assert "snowfall" not in rows[0]
     assert err.splitlines()[-1] == "warning: no total_cloud_cover at 2023-01-30T03, 2023-01-30T10 (2 hours)"
+
+
+def test_a_place_by_name_is_that_of_its_grid_point(app: typer.Typer, tmp_path: Path) -> None:
+    out, _ = run(app, "series", "--place", "jakarta", "--column", "t2m")
+    here, _ = run(app, *HERE, "--column", "t2m")
+    heading = "Jakarta, Indonesia (-6.215, 106.845): location_id 483547, latitude -6.25, longitude 106.75, all land"
+    assert out.splitlines()[0] == heading
+    assert out.splitlines()[1:] == here.splitlines()[1:]
+    out, err = run(app, "series", "--place", "Jakarta", "--format", "csv", "--column", "t2m")
+    assert err.splitlines()[0] == heading
+    assert len(out.splitlines()) == HOURS
+    out, _ = run(app, "series", "--place", "Jakarta", "--format", "json")
+    assert json.loads(out)["place"]["geoname_id"] == 1642911
+    _, err = run(app, "series", "--place", "Jakarta", "--plot", "out.svg")
+    assert f"wrote out.svg: {heading}, 71 hours" in err
+    assert "Weather at Jakarta, Indonesia" in (tmp_path / "out.svg").read_text(encoding="utf-8")
+
+
+def test_a_cell_with_water_says_how_much(app: typer.Typer) -> None:
+    out, _ = run(app, "series", "--lat", "-17", "--lon", "180", "--column", "t2m")
+    assert out.splitlines()[0].endswith("latitude -17, longitude 180, 27 % land, 73 % water")
+    # The nearest cell that is half land is elsewhere, and not loaded.
+    with pytest.raises(NoDataError, match="the nearest of its 7 locations is latitude -17, longitude 180"):
+        run(app, "series", "--lat", "-17", "--lon", "180", "--cell", "land")
 
 
 def test_csv_has_every_row(app: typer.Typer) -> None:
@@ -165,6 +190,10 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*HERE, "--column", "humidity"), UsageError, "is not in the catalogue of variables"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
         (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
+        (("series",), UsageError, "no place is given\nGive --place NAME"),
+        (("series", "--place", "Jakarta", "--lat", "1"), UsageError, "exclude each other"),
+        (("series", "--place", "Jakrta"), UsageError, r"is not among .*\nDid you mean Jakarta, Indonesia\?"),
+        (("series", "--place", "Singapore"), NoDataError, "the table has nothing there"),
         (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "names no hour"),
         (
             ("map", "--time", "2023-02-01T00", "--column", "sf", "--out", "a.png"),

@@ -62,7 +62,45 @@ class AskedPlace:
         return zone_of(self.latitude, self.longitude)
 
     @property
+    def is_moved(self) -> bool:
+        """Whether the cell is not that of the nearest grid point, because that is mostly water."""
+        from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
+
+        return self.cell.location != nearest_location(self.latitude, self.longitude)
+
+    @property
     def description(self) -> str:
-        """One line: the place asked for and the cell that stands for it, with its share of land."""
+        """One line: the place asked for, the cell that stands for it, and how much of that is land."""
         asked = f"{self.latitude:g}, {self.longitude:g}"
-        return f"{f'{self.name} ({asked})' if self.place else asked}: {self.cell.description}"
+        where = self.cell.location
+        point = f"location_id {where.location_id}, latitude {where.latitude:g}, longitude {where.longitude:g}"
+        nearest = "nearest land" if self.is_moved else "nearest"
+        if self.place is not None:
+            beside = ", the nearest land" if self.is_moved else ""
+            return f"{self.name} ({asked}): {point}{beside}, {self.cell.land_words}"
+        if (where.latitude, where.longitude) != (self.latitude, self.longitude):
+            point += f" ({nearest} to {asked})"
+        return point if self.cell.land_share == 1.0 else f"{point}, {self.cell.land_words}"
+
+    def as_json(self) -> dict[str, object]:
+        """The facts of the place and its cell, for output as JSON; `place` is null for bare coordinates."""
+        named = None
+        if self.place is not None:
+            named = {
+                "name": self.place.name,
+                "country": self.place.country,
+                "region": self.place.region or None,
+                "population": self.place.population,
+                "latitude": self.place.latitude,
+                "longitude": self.place.longitude,
+                "time_zone": self.place.time_zone,
+                "geoname_id": self.place.geoname_id,
+            }
+        where = self.cell.location
+        return {
+            "place": named,
+            "location_id": where.location_id,
+            "latitude": where.latitude,
+            "longitude": where.longitude,
+            "land_share": self.cell.land_share,
+        }

@@ -62,10 +62,10 @@ def find_place(text: str) -> Place:
     """
     candidates = find_candidates(text)
     if not candidates:
-        raise _unknown(text)
-    meant = _meant(candidates)
+        raise unknown_place(text)
+    meant = place_meant(candidates)
     if meant is None:
-        raise _ambiguous(text, candidates)
+        raise ambiguous_place(text, candidates)
     return meant
 
 
@@ -158,7 +158,7 @@ def _codes(place: Place) -> set[str]:
     return {place.country_code, _state_code(place)}
 
 
-def _meant(candidates: list[Candidate]) -> Place | None:
+def place_meant(candidates: list[Candidate]) -> Place | None:
     """The city that a name means of those that have it; None if that is not clear."""
     by_main, by_other = ([one.place for one in candidates if one.by_main_name is kind] for kind in (True, False))
     first, *rest = by_main or by_other
@@ -169,12 +169,13 @@ def _meant(candidates: list[Candidate]) -> Place | None:
     return first
 
 
-def _ambiguous(text: str, candidates: list[Candidate]) -> UsageError:
+def ambiguous_place(text: str, candidates: list[Candidate]) -> UsageError:
+    """The error for a name of several cities, with a list of them, and what to add to the name."""
     ranked = sorted((one.place for one in candidates), key=_rank)
     first = ranked[0]
     name = text.split(",", maxsplit=1)[0].strip()
     there = [one for one in candidates if _state_code(one.place) == _state_code(first)]
-    example = f"such as {name}, {first.region or first.country}, or" if _meant(there) == first else "or give"
+    example = f"such as {name}, {first.region or first.country}, or" if place_meant(there) == first else "or give"
     return UsageError(
         f"{_shown(text)} is the name of {len(ranked)} cities",
         remedy=f"Add the country or state, {example} the number of one, such as {first.geoname_id}:"
@@ -198,7 +199,8 @@ def _list(candidates: Iterable[Candidate]) -> str:
     return "; ".join(places[:_SHOWN_NEAREST]) + ("; ..." if len(places) > _SHOWN_NEAREST else "")
 
 
-def _unknown(text: str) -> UsageError:
+def unknown_place(text: str) -> UsageError:
+    """The error for a text that names no city of the table, with the nearest names."""
     name = _parts(text)[0]
     if codes := codes_by_name().get(name.removeprefix("the ")):
         largest = min((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)

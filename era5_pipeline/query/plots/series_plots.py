@@ -76,6 +76,7 @@ def series_figure(
     variables: tuple[Variable, ...],
     location: Location,
     *,
+    place_name: str | None = None,
     credit: str = "",
     notes: Sequence[str] = (),
     title: str | None = None,
@@ -91,7 +92,7 @@ def series_figure(
     Values at another step are drawn at their own times: instants as dots and a line, amounts of the hour before as thin
     bars, without totals, since the other hours are not known. A gap is a grey band that no line crosses. `notes` say
     what is missing, and are printed above `credit`, small at the bottom. `limits` are those of the vertical axis, if
-    all variables have one unit.
+    all variables have one unit. The title has `place_name`, or else the degrees.
 
     Raises:
         NoDataError: if there is no value to draw.
@@ -124,11 +125,11 @@ def series_figure(
             _name_panel(axes, {variable: drawn[variable] for variable in shown})
         if number == len(panels) - 1 and axes.get_legend_handles_labels()[1]:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=3)
-    place = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
+    degrees = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
     step = drawn[variables[0]].step_text if is_single else ""
-    name = f"{style_of(variables[0]).title if is_single else 'Weather'} at {place}"
-    below = [*([] if title is None else [name]), _time_span(series.times), *([step] if step else [])]
-    print_title(figure, _SERIES_LEFT, name if title is None else title, ", ".join(below))
+    name = f"{style_of(variables[0]).title if is_single else 'Weather'} at {place_name or degrees}"
+    below = ["" if title is None else name, degrees if place_name else "", _time_span(series.times), step]
+    print_title(figure, _SERIES_LEFT, name if title is None else title, ", ".join(filter(None, below)))
     print_notes(figure, _SERIES_LEFT, lines)
     print_credit(figure, _SERIES_LEFT, credit)
     return figure
@@ -140,6 +141,7 @@ def plot_series(
     location: Location,
     path: Path,
     *,
+    place_name: str | None = None,
     credit: str = "",
     notes: Sequence[str] = (),
     title: str | None = None,
@@ -153,7 +155,17 @@ def plot_series(
         LocalDiskError: if the disk is full or not writable.
     """
     variables = variable if isinstance(variable, tuple) else (variable,)
-    save(series_figure(series, variables, location, credit=credit, notes=notes, title=title, limits=limits), path)
+    figure = series_figure(
+        series,
+        variables,
+        location,
+        place_name=place_name,
+        credit=credit,
+        notes=notes,
+        title=title,
+        limits=limits,
+    )
+    save(figure, path)
 
 
 def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> None:

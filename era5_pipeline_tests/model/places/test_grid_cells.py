@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import distances_km, latitudes_of, longitudes_of
-from era5_pipeline.model.places.grid_cells import CellChoice, cell_of, land_percent, land_words
+from era5_pipeline.model.grid import Location, distances_km, latitudes_of, longitudes_of
+from era5_pipeline.model.places.grid_cells import Cell, CellChoice, cell_of, land_percent
 from era5_pipeline.query.plots.outlines import polygons_within, read_shores
 
 if TYPE_CHECKING:
@@ -142,8 +142,4 @@ def test_impossible_coordinates_are_refused(point: tuple[float, float], choice: 
     ],
 )
 def test_the_share_in_words(share: float, words: str) -> None:
-    assert land_words(share) == words
-
-
-def test_a_cell_is_described_in_one_line() -> None:
-    assert cell_of(0.0, -140.0).description == "location_id 518560, latitude 0, longitude -140, all water"
+    assert Cell(Location(1, -90.0, -179.75), share).land_words == words

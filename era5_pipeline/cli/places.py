@@ -1,0 +1,88 @@
+"""`era5 places`: the cities that a name may mean, each with its time zone and its cell of the grid."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.places.place import AskedPlace
+
+
+def places(
+    name: Annotated[list[str], typer.Argument(metavar="NAME", help="A name; a country or state may follow a comma.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all facts of each, as JSON.")] = False,
+) -> None:
+    """List the cities that a name may mean, and which of them --place takes.
+
+    Names are compared without accents and case, other names of a city too. The cell is that of the nearest grid point.
+    Neither a database nor a network is needed.
+
+    \b
+    Examples:
+      era5 places Jakarta
+      era5 places Saigon
+      era5 places "Paris, US"
+      era5 places Springfield --json
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.places.grid_cells import cell_of
+    from era5_pipeline.model.places.place import AskedPlace
+    from era5_pipeline.model.places.place_search import (
+        ambiguous_place,
+        find_candidates,
+        place_meant,
+        unknown_place,
+    )
+    from era5_pipeline.model.places.place_table import ATTRIBUTION
+
+    text = " ".join(name)
+    candidates = find_candidates(text)
+    if not candidates:
+        raise unknown_place(text)
+    meant = place_meant(candidates)
+    found = [
+        AskedPlace(place, place.latitude, place.longitude, cell_of(place.latitude, place.longitude))
+        for place in (one.place for one in candidates)
+    ]
+    if as_json:
+        typer.echo(json.dumps([one.as_json() | {"is_meant": one.place == meant} for one in found], indent=1))
+        return
+    _print(found)
+    if meant is not None:
+        typer.echo(f"--place {text.strip()!r} is {meant}")
+    else:
+        remedy = ambiguous_place(text, candidates).remedy.partition(":\n")[0]
+        typer.echo(f"--place {text.strip()!r} is ambiguous. {remedy}")
+    typer.echo(ATTRIBUTION)
+
+
+def _print(found: "list[AskedPlace]") -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE)
+    table.add_column("place")
+    for heading in ("population", "latitude", "longitude"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("time zone", "cell", "of the cell"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("number", justify="right", no_wrap=True)
+    for one in found:
+        if one.place is not None:
+            where = one.cell.location
+            table.add_row(
+                Text(str(one.place)),
+                f"{one.place.population:,}",
+                f"{one.latitude:g}",
+                f"{one.longitude:g}",
+                one.place.time_zone,
+                f"{where.latitude:g}/{where.longitude:g}",
+                one.cell.land_words,
+                str(one.place.geoname_id),
+            )
+    console = Console()
+    console = console if console.is_terminal else Console(width=160)
+    console.print(table)

@@ -1,0 +1,56 @@
+"""The options that ask for a point: `--place`, `--lat` and `--lon`, `--cell`."""
+
+from __future__ import annotations
+
+import pytest
+
+from era5_pipeline.cli.place_options import find_asked_place, require_asked_place
+from era5_pipeline.model.errors import UsageError
+
+
+def test_a_place_by_name() -> None:
+    asked = require_asked_place("Jakarta", None, None)
+    assert asked.name == "Jakarta, Indonesia"
+    assert (asked.latitude, asked.longitude) == (-6.215, 106.845)
+    assert (asked.cell.location.latitude, asked.cell.location.longitude) == (-6.25, 106.75)
+    assert asked.time_zone == "Asia/Jakarta"
+
+
+def test_a_place_by_coordinates() -> None:
+    asked = require_asked_place(None, 0.0, 0.0)
+    assert asked.place is None
+    assert (asked.latitude, asked.longitude, asked.cell.location.location_id) == (0.0, 0.0, 519_120)
+    assert asked.time_zone == "Etc/GMT"
+
+
+def test_the_cell_may_be_the_nearest_land() -> None:
+    assert require_asked_place("Singapore", None, None, "land").cell.land_share >= 0.5
+    assert require_asked_place("Singapore", None, None, "nearest").cell.land_share < 0.5
+
+
+def test_nothing_asked_is_no_place() -> None:
+    assert find_asked_place(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "latitude", "longitude", "message", "remedy"),
+    [
+        (None, None, None, "no place is given", "--place NAME"),
+        (None, 1.0, None, "--lon is missing", "--lat and --lon"),
+        (None, None, 1.0, "--lat is missing", "--lat and --lon"),
+        ("Jakarta", -6.2, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
+        ("Jakarta", None, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
+        ("", None, None, "the name of the place is empty", "such as Jakarta"),
+        ("Jakrta", None, None, "'Jakrta' is not among", "Did you mean Jakarta, Indonesia?"),
+        (None, 91.0, 0.0, "latitude 91 is out of range", "-90 to 90"),
+        (None, 0.0, 999.0, "longitude 999 is out of range", "-180 to 360"),
+        (None, float("nan"), 0.0, "latitude nan is out of range", "-90 to 90"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    place: str | None, latitude: float | None, longitude: float | None, message: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_asked_place(place, latitude, longitude)
+    assert caught.value.message.startswith(message)
+    assert remedy in caught.value.remedy
