@@ -11,6 +11,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON era5.ledger TO {loader};
 GRANT SELECT, INSERT, UPDATE ON era5.load_attempt TO {loader};
 GRANT SELECT ON era5.month TO {loader};
 
+GRANT SELECT ON era5.location, era5.land TO {loader}, {reader};
+
 -- Partitions and chunks are read through the table: new ones need no grant.
 GRANT SELECT ON weather, era5.ledger, era5.load_attempt, era5.month TO {reader};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA era5 TO {loader}, {reader};

@@ -22,6 +22,7 @@ from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, Chunk
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.ledger import require_parts
+from era5_pipeline.warehouse.locations.location_view import ensure_locations
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Schema:
 def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
     """Create the extension (if the server offers it), the ledger and the table, unless they exist.
 
-    Comments and functions that a database from an earlier version lacks are added, if the user may.
+    Comments, functions and views that a database from an earlier version lacks are added, if the user may.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
@@ -109,6 +110,7 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     # Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
     with suppress(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable):
         _describe(connection)
+        ensure_locations(connection)
     return schema
 
 

@@ -135,6 +135,10 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
         roled.era5("bob", "drop", "--from", "2023-01", "--yes", *arguments)
     assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather") == 6048
     assert ask(roled.as_user("ann"), "SELECT string_agg(month::text, '') FROM era5.month") == "2023-02-01"
+    for name in ("ann", "bob"):
+        held = ask(roled.as_user(name), "SELECT array_agg(location_id ORDER BY location_id) FROM era5.location")
+        assert held == ask(roled.url, "SELECT array_agg(DISTINCT location_id) FROM weather")
+        assert ask(roled.as_user(name), "SELECT location_id FROM era5.nearest(-6.2, 106.2)") in held
     # Whatever login created them: all parts of the table are the group's.
     owners = "SELECT string_agg(DISTINCT pg_get_userbyid(c.relowner), ' ') FROM pg_inherits JOIN pg_class c ON "
     assert ask(roled.url, owners + "c.oid = inhrelid WHERE inhparent = 'weather'::regclass") == ROLES.loader
