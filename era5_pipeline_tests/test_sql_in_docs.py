@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.places.grid_cells import land_percent
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
@@ -42,6 +43,8 @@ SERIES, MEANS, TOTALS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", RE
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 (LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
 PSYCOPG, PANDAS, POLARS, DUCKDB = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
+PLACES_PAGE = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
+NEAREST, LAND_AND_SEA, WITHIN = re.findall(r"```sql\n(.*?);\n```", PLACES_PAGE, re.DOTALL)
 OF_A_PLACE = {"lateral": LATERAL, "series": SERIES, "means": MEANS, "totals": TOTALS, "extreme": EXTREME}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -138,6 +141,44 @@ def test_the_series_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
     assert [time for time, _ in rows] == sorted(expected)
     assert len(rows) == 744
     np.testing.assert_allclose([value for _, value in rows], [expected[time] for time, _ in rows], rtol=1e-6)
+
+
+def test_the_nearest_location_is_that_of_the_page(demo: Warehouse) -> None:
+    """A tenth of a degree each way: 11.12 km northward, 10.04 km eastward."""
+    ((location_id, latitude, longitude, kilometres),) = answer(demo, NEAREST)
+    assert location_id == grid.nearest_location(25.5, 51.5).location_id
+    assert (latitude, longitude, float(kilometres)) == (25.5, 51.5, 15.0)
+
+
+def test_hours_over_land_and_sea_are_those_of_the_file(demo: Warehouse, gulf: Field) -> None:
+    rows = answer(demo, LAND_AND_SEA)
+    assert [int(row[0]) for row in rows] == list(range(24))
+    percent = land_percent()[np.ix_(grid.latitude_indices(gulf.latitudes), grid.longitude_indices(gulf.longitudes))]
+    assert ((percent == 0).sum(), (percent == 100).sum()) > (5, 5)
+    for hour, land, sea in rows:
+        of_hour = [index for index, time in enumerate(gulf.times) if in_july(time) and time.hour == hour]
+        assert len(of_hour) == 31
+        means = [float(gulf.values[of_hour][:, percent == share].mean()) for share in (100, 0)]
+        np.testing.assert_allclose((land, sea), means, rtol=1e-5)
+    # What the page says of coasts: the sea's day is as warm as its night.
+    land, sea = (np.array([row[column] for row in rows]) for column in (1, 2))
+    assert np.ptp(land) > 3 * np.ptp(sea)
+
+
+def test_the_page_asks_postgis_for_what_is_near(host_url: str, flat_months: FlatMonths) -> None:
+    with fresh_database(host_url) as url:
+        warehouse = Warehouse(url)
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION postgis")
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("this server does not offer PostGIS")
+        load_month(warehouse, flat_months("2023-07", points=(5, 5), north=26.0, west=51.0))
+        rows = answer(warehouse, WITHIN)
+    assert rows[0][0] == grid.nearest_location(25.25, 51.5).location_id
+    assert 1 < len(rows) < 25
+    assert [row[1] for row in rows] == sorted(row[1] for row in rows)
+    assert max(row[1] for row in rows) <= 50
 
 
 @pytest.mark.parametrize("unit", ["day", "month"])

@@ -11,8 +11,11 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Location, distances_km, latitudes_of, longitudes_of
 from era5_pipeline.model.places.grid_cells import Cell, CellChoice, cell_of, land_percent
 from era5_pipeline.query.plots.outlines import polygons_within, read_shores
+from era5_pipeline_tests import make_land
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from era5_pipeline.query.plots.outlines import FloatArray
 
 
@@ -83,6 +86,12 @@ def test_the_share_is_the_area_of_the_shorelines_in_the_cell() -> None:
             # Level 1 is land, 2 a lake, 3 an island in it, 4 a pond there, 5 Antarctica.
             land += _area(ring) * (1 if shores.level[number] % 2 == 1 else -1)
         assert land_percent()[row, column] == pytest.approx(100 * land / 0.25**2, abs=1.2), (latitude, longitude)
+
+
+def test_the_file_is_what_its_script_makes(tmp_path: Path) -> None:
+    make_land.main(tmp_path / "land.npz")
+    with np.load(tmp_path / "land.npz") as made:
+        assert (made["percent"] == land_percent()).all()
 
 
 def _area(ring: FloatArray) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
 from era5_pipeline.model.places.folded_names import folded
@@ -21,7 +24,11 @@ from era5_pipeline.model.places.place_table import (
     with_main_name,
     with_other_name,
 )
+from era5_pipeline_tests import make_places
 from era5_pipeline_tests.commands import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_files_are_small() -> None:
@@ -77,6 +84,38 @@ def test_countries_are_known_by_codes_and_names() -> None:
     assert known["netherlands"] == ("NL",)
     assert known["tx"] == known["texas"] == ("US-TX",)
     assert set(known["georgia"]) == {"GE", "US-GA"}
+
+
+def test_the_table_is_made_of_the_packages_files(tmp_path: Path) -> None:
+    city = {
+        "geonameid": 7,
+        "name": "Tromsø",
+        "latitude": 69.6489,
+        "longitude": 18.95508,
+        "countrycode": "NO",
+        "population": 41915,
+        "timezone": "Europe/Oslo",
+        "admin1code": "19",
+        # The name itself, a transliteration by machine, and two spellings of one name.
+        "alternatenames": ["Tromsø", "te lu mu sai", "Tromso", "Romsa", "ROMSA", "特罗姆瑟", ""],
+    }
+    town = city | {"geonameid": 8, "countrycode": "US", "admin1code": "NY", "name": "Troms", "alternatenames": []}
+    files = {
+        "cities15000": {"8": town, "7": city},
+        "countries": {"NO": {"iso": "NO", "iso3": "NOR", "name": "Norway"}},
+        "us_states": {"NY": {"name": "New York"}},
+    }
+    for name, content in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    make_places.main(tmp_path, tmp_path)
+    assert gzip.decompress((tmp_path / CITIES).read_bytes()).decode().split("\n") == [
+        "Tromsø\tNO\t\t69.649\t18.955\t41915\tEurope/Oslo\t7",
+        "Troms\tUS\tNY\t69.649\t18.955\t41915\tEurope/Oslo\t8",
+    ]
+    assert gzip.decompress((tmp_path / OTHER_NAMES).read_bytes()).decode().split("\n") == ["romsa\t特罗姆瑟", ""]
+    assert (tmp_path / COUNTRIES).read_text(encoding="utf-8").splitlines() == [
+        *("code,code_3,name", "NO,NOR,Norway", "US-NY,,New York"),
+    ]
 
 
 def test_the_source_is_named_in_the_notice() -> None:
