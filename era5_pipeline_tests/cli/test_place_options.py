@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from era5_pipeline.cli.place_options import find_asked_place, require_asked_place
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline_tests.commands import InProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_place_by_name() -> None:
@@ -30,6 +36,29 @@ def test_the_cell_may_be_the_nearest_land() -> None:
 
 def test_nothing_asked_is_no_place() -> None:
     assert find_asked_place(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--place", "Jakarta", "--cell", "sea"),
+        ("--lat", "north", "--lon", "1"),
+        ("--lat", "91", "--lon", "1"),
+        ("--place", "Jakarta", "--lat", "1", "--lon", "1"),
+        ("--place", ""),
+        ("--place", "Robert'); DROP TABLE weather; --"),
+        ("--place", "a\nb"),
+        (),
+    ],
+)
+def test_a_command_with_bad_options_ends_with_the_code_of_usage(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    printed = InProcess(capsys, monkeypatch, tmp_path).run("series", *arguments, code=2)
+    assert printed.out == ""
+    assert printed.err
+    # Nothing was created or asked of a database.
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

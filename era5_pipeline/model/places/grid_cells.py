@@ -49,11 +49,16 @@ class Cell:
 
     @property
     def land_words(self) -> str:
-        """How much of the cell is land or water: `all land`, `all water` or `62 % land, 38 % water`."""
-        if self.land_share in (0.0, 1.0):
-            return "all land" if self.land_share else "all water"
-        percent = min(max(round(self.land_share * 100), 1), 99)
-        return f"{percent} % land, {100 - percent} % water"
+        """How much of the cell is land or water, in words."""
+        return land_words(self.land_share)
+
+
+def land_words(share: float) -> str:
+    """How much of a cell is land or water: `all land`, `all water` or `62 % land, 38 % water`."""
+    if share in (0.0, 1.0):
+        return "all land" if share else "all water"
+    percent = min(max(round(share * 100), 1), 99)
+    return f"{percent} % land, {100 - percent} % water"
 
 
 def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -> Cell:
