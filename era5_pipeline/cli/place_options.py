@@ -18,7 +18,7 @@ PlaceOption = Annotated[
     typer.Option(
         "--place",
         metavar="NAME",
-        help="A city, such as Jakarta, or with its country (Paris, US). Its zone and coordinates are known offline.",
+        help="A city, such as Jakarta, or with its country: Paris, US. It is found offline; era5 places NAME lists.",
         show_default=False,
     ),
 ]

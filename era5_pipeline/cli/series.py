@@ -172,12 +172,14 @@ def _print(
     gaps: "Mapping[str, Gaps]",
     format_: Format,
 ) -> None:
-    """Print the rows, with the place above a table; with other formats on standard error, unless its cell is plain."""
+    """Print the rows, with the place above a table.
+
+    With other formats it goes to standard error, if it is not just the grid point asked for, on land.
+    """
     if format_ == "table":
         _print_table(rows, variables, asked.description)
         return
-    where = asked.cell.location
-    if asked.name is not None or (where.latitude, where.longitude) != (asked.latitude, asked.longitude):
+    if asked.name is not None or not asked.is_on_grid or asked.cell.land_share < 1.0:
         typer.echo(asked.description, err=True)
     for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps):
         sys.stdout.write(chunk)

@@ -62,6 +62,11 @@ class AskedPlace:
         return zone_of(self.latitude, self.longitude)
 
     @property
+    def is_on_grid(self) -> bool:
+        """Whether the coordinates are those of the cell's grid point."""
+        return (self.cell.location.latitude, self.cell.location.longitude) == (self.latitude, self.longitude)
+
+    @property
     def is_moved(self) -> bool:
         """Whether the cell is not that of the nearest grid point, because that is mostly water."""
         from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
@@ -78,7 +83,7 @@ class AskedPlace:
         if self.place is not None:
             beside = ", the nearest land" if self.is_moved else ""
             return f"{self.name} ({asked}): {point}{beside}, {self.cell.land_words}"
-        if (where.latitude, where.longitude) != (self.latitude, self.longitude):
+        if not self.is_on_grid:
             point += f" ({nearest} to {asked})"
         return point if self.cell.land_share == 1.0 else f"{point}, {self.cell.land_words}"
 

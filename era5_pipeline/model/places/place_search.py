@@ -211,7 +211,7 @@ def unknown_place(text: str) -> UsageError:
     near = [str(place) for place in nearest_places(text)]
     meant = f"Did you mean {_either(near)}? " if near else ""
     return UsageError(
-        f"{_shown(text)} is not among the {count_cities():,} cities of the table, which have 15,000 people or more",
+        f"{_shown(text)} is not among the {count_cities():,} cities of the table (15,000 people or more, or capitals)",
         remedy=f"{meant}{_COORDINATES}",
     )
 
