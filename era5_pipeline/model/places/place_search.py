@@ -203,10 +203,11 @@ def unknown_place(text: str) -> UsageError:
     """The error for a text that names no city of the table, with the nearest names."""
     name = _parts(text)[0]
     if codes := codes_by_name().get(name.removeprefix("the ")):
-        largest = min((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)
+        there = sorted((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)
+        example = f"Name a city, such as {there[0]}. " if there else ""
         return UsageError(
             f"{_shown(text)} is a country or state, and not the name of a city in the table",
-            remedy=f"Name a city, such as {largest}. {_COORDINATES}",
+            remedy=f"{example}{_COORDINATES}",
         )
     near = [str(place) for place in nearest_places(text)]
     meant = f"Did you mean {_either(near)}? " if near else ""

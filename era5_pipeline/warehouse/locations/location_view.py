@@ -39,15 +39,19 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
 
 def _statements(postgis: str | None) -> sql.Composed:
     """The statements that create the objects; `postgis` is the schema of that extension, if it is installed."""
+    statements = sql.SQL(read_sql("locations"))
+    if postgis is None:
+        return statements.format(geography=sql.SQL(""), describe_geography=sql.SQL(""))
     column = sql.SQL(
         ",\n       {0}.ST_SetSRID("
         "{0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326"
         ")::{0}.geography(Point, 4326) AS geography"
-    ).format(sql.Identifier(postgis or ""))
-    comment = sql.SQL("COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance';")
-    nothing = sql.SQL("")
-    return sql.SQL(read_sql("locations")).format(
-        geography=nothing if postgis is None else column, describe_geography=nothing if postgis is None else comment
+    )
+    return statements.format(
+        geography=column.format(sql.Identifier(postgis)),
+        describe_geography=sql.SQL(
+            "COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance';"
+        ),
     )
 
 

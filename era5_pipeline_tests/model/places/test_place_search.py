@@ -136,6 +136,7 @@ def test_an_empty_name_is_refused(text: str) -> None:
         ("Paris, Grmany", "'grmany' is neither a country nor a state", "Did you mean Germany?"),
         ("London, Ontario", "'ontario' is neither a country nor a state", "its code"),
         ("Indonesia", "'Indonesia' is a country or state", "Name a city, such as Jakarta, Indonesia."),
+        ("Antarctica", "'Antarctica' is a country or state", "Any other point: give its coordinates"),
         ("-6.2, 106.8", "'-6.2, 106.8' are coordinates", "Give --lat -6.2 --lon 106.8 instead."),
         ("99", "'99' is not among", "--lat"),
         ("Robert'); DROP TABLE weather; --", '"Robert\'); DROP TABLE weather; --" is not among', "--lat"),
