@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.months import Month
-    from era5_pipeline.query.climate.quantities import Element, Quantity
+    from era5_pipeline.query.climate.quantities import Element, YearlyQuantity
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class NoTrend:
 class QuantityTrends:
     """Trends of one yearly quantity: over the whole record, and since 1979, from when on satellites see the globe."""
 
-    quantity: Quantity
+    quantity: YearlyQuantity
     whole: Trend | NoTrend
     since_1979: Trend | NoTrend
 
@@ -245,7 +245,7 @@ class ClimateAnswer:
     last: datetime
     baseline: Baseline
     elements: tuple[Element, ...]
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[YearlyQuantity, ...]
     yearly: pd.DataFrame
     monthly: pd.DataFrame
     daily: pd.DataFrame

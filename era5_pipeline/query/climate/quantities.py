@@ -17,7 +17,7 @@ ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
 
 
 @dataclass(frozen=True)
-class Quantity:
+class YearlyQuantity:
     """One number a year: the column `name` of the yearly table, in `unit`, written with `decimals`.
 
     `definition` says what it is, as the end of a sentence. `has_trend` is False for extremes of single hours.
@@ -37,8 +37,8 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("mean_temperature", "mean temperature", "degC", "temperature", 2, "mean of the year's hours"),
-    Quantity(
+    YearlyQuantity("mean_temperature", "mean temperature", "degC", "temperature", 2, "mean of the year's hours"),
+    YearlyQuantity(
         "temperature_anomaly",
         "temperature anomaly",
         "degC",
@@ -47,17 +47,23 @@ QUANTITIES = (
         "mean temperature less its mean over the baseline years",
         has_trend=False,
     ),
-    Quantity("max_temperature", "highest hour", "degC", "temperature", 1, "highest hourly value", has_trend=False),
-    Quantity("min_temperature", "lowest hour", "degC", "temperature", 1, "lowest hourly value", has_trend=False),
-    Quantity("summer_days", "summer days", "days", "temperature", 0, "days whose highest hour is above 25 degC"),
-    Quantity("hot_days", "hot days", "days", "temperature", 0, "days whose highest hour is above 30 degC"),
-    Quantity("very_hot_days", "very hot days", "days", "temperature", 0, "days whose highest hour is above 35 degC"),
-    Quantity("tropical_nights", "tropical nights", "days", "temperature", 0, "days whose lowest hour is above 20 degC"),
-    Quantity("frost_days", "frost days", "days", "temperature", 0, "days whose lowest hour is below 0 degC"),
-    Quantity("precipitation", "precipitation", "mm", "precipitation", 0, "sum of the year's hours"),
-    Quantity("wet_days", "wet days", "days", "precipitation", 0, "days with at least 1 mm"),
-    Quantity("heaviest_day", "heaviest day", "mm", "precipitation", 1, "largest total of a day"),
-    Quantity(
+    YearlyQuantity(
+        "max_temperature", "highest hour", "degC", "temperature", 1, "highest hourly value", has_trend=False
+    ),
+    YearlyQuantity("min_temperature", "lowest hour", "degC", "temperature", 1, "lowest hourly value", has_trend=False),
+    YearlyQuantity("summer_days", "summer days", "days", "temperature", 0, "days whose highest hour is above 25 degC"),
+    YearlyQuantity("hot_days", "hot days", "days", "temperature", 0, "days whose highest hour is above 30 degC"),
+    YearlyQuantity(
+        "very_hot_days", "very hot days", "days", "temperature", 0, "days whose highest hour is above 35 degC"
+    ),
+    YearlyQuantity(
+        "tropical_nights", "tropical nights", "days", "temperature", 0, "days whose lowest hour is above 20 degC"
+    ),
+    YearlyQuantity("frost_days", "frost days", "days", "temperature", 0, "days whose lowest hour is below 0 degC"),
+    YearlyQuantity("precipitation", "precipitation", "mm", "precipitation", 0, "sum of the year's hours"),
+    YearlyQuantity("wet_days", "wet days", "days", "precipitation", 0, "days with at least 1 mm"),
+    YearlyQuantity("heaviest_day", "heaviest day", "mm", "precipitation", 1, "largest total of a day"),
+    YearlyQuantity(
         "longest_dry_spell",
         "longest dry spell",
         "days",
@@ -65,12 +71,12 @@ QUANTITIES = (
         0,
         "most days in a row, within the year, with less than 1 mm",
     ),
-    Quantity("mean_wind_speed", "mean wind speed", "m/s", "wind", 2, "mean of the year's hourly speeds at 10 m"),
+    YearlyQuantity("mean_wind_speed", "mean wind speed", "m/s", "wind", 2, "mean of the year's hourly speeds at 10 m"),
 )
 BY_QUANTITY = {quantity.name: quantity for quantity in QUANTITIES}
 
 
-def quantities_of(elements: Iterable[Element]) -> tuple[Quantity, ...]:
+def quantities_of(elements: Iterable[Element]) -> tuple[YearlyQuantity, ...]:
     """The quantities of these elements, in the order of the table."""
     wanted = set(elements)
     return tuple(quantity for quantity in QUANTITIES if quantity.element in wanted)
