@@ -36,41 +36,31 @@ class YearlyQuantity:
         return "-" if value != value else f"{value:,.{self.decimals}f}"  # noqa: PLR0124  # only NaN differs from itself
 
 
+_T: Element = "temperature"
+_P: Element = "precipitation"
 QUANTITIES = (
-    YearlyQuantity("mean_temperature", "mean temperature", "degC", "temperature", 2, "mean of the year's hours"),
+    YearlyQuantity("mean_temperature", "mean temperature", "degC", _T, 2, "mean of the year's hours"),
     YearlyQuantity(
         "temperature_anomaly",
         "temperature anomaly",
         "degC",
-        "temperature",
+        _T,
         2,
         "mean temperature less its mean over the baseline years",
         has_trend=False,
     ),
-    YearlyQuantity(
-        "max_temperature", "highest hour", "degC", "temperature", 1, "highest hourly value", has_trend=False
-    ),
-    YearlyQuantity("min_temperature", "lowest hour", "degC", "temperature", 1, "lowest hourly value", has_trend=False),
-    YearlyQuantity("summer_days", "summer days", "days", "temperature", 0, "days whose highest hour is above 25 degC"),
-    YearlyQuantity("hot_days", "hot days", "days", "temperature", 0, "days whose highest hour is above 30 degC"),
-    YearlyQuantity(
-        "very_hot_days", "very hot days", "days", "temperature", 0, "days whose highest hour is above 35 degC"
-    ),
-    YearlyQuantity(
-        "tropical_nights", "tropical nights", "days", "temperature", 0, "days whose lowest hour is above 20 degC"
-    ),
-    YearlyQuantity("frost_days", "frost days", "days", "temperature", 0, "days whose lowest hour is below 0 degC"),
-    YearlyQuantity("precipitation", "precipitation", "mm", "precipitation", 0, "sum of the year's hours"),
-    YearlyQuantity("wet_days", "wet days", "days", "precipitation", 0, "days with at least 1 mm"),
-    YearlyQuantity("heaviest_day", "heaviest day", "mm", "precipitation", 1, "largest total of a day"),
-    YearlyQuantity(
-        "longest_dry_spell",
-        "longest dry spell",
-        "days",
-        "precipitation",
-        0,
-        "most days in a row, within the year, with less than 1 mm",
-    ),
+    YearlyQuantity("max_temperature", "highest hour", "degC", _T, 1, "highest hourly value", has_trend=False),
+    YearlyQuantity("min_temperature", "lowest hour", "degC", _T, 1, "lowest hourly value", has_trend=False),
+    YearlyQuantity("summer_days", "summer days", "days", _T, 0, "days whose highest hour is above 25 degC"),
+    YearlyQuantity("hot_days", "hot days", "days", _T, 0, "days whose highest hour is above 30 degC"),
+    YearlyQuantity("very_hot_days", "very hot days", "days", _T, 0, "days whose highest hour is above 35 degC"),
+    YearlyQuantity("tropical_nights", "tropical nights", "days", _T, 0, "days whose lowest hour is above 20 degC"),
+    YearlyQuantity("frost_days", "frost days", "days", _T, 0, "days whose lowest hour is below 0 degC"),
+    YearlyQuantity("precipitation", "precipitation", "mm", _P, 0, "sum of the year's hours"),
+    YearlyQuantity("wet_days", "wet days", "days", _P, 0, "days with at least 1 mm"),
+    YearlyQuantity("heaviest_day", "heaviest day", "mm", _P, 1, "largest total of a day"),
+    YearlyQuantity("longest_dry_spell", "longest dry spell", "days", _P, 0, "most days in a row with less than 1 mm"),
+    YearlyQuantity("longest_wet_spell", "longest wet spell", "days", _P, 0, "most days in a row with at least 1 mm"),
     YearlyQuantity("mean_wind_speed", "mean wind speed", "m/s", "wind", 2, "mean of the year's hourly speeds at 10 m"),
 )
 BY_QUANTITY = {quantity.name: quantity for quantity in QUANTITIES}

@@ -1,0 +1,104 @@
+"""The words of a climate answer: the sentence that answers, the notes, and what ERA5 is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from era5_pipeline.query.climate.climate_answer import NoTrend, Trend
+from era5_pipeline.query.climate.trends import SATELLITE_YEAR, describe_years
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from era5_pipeline.query.climate.climate_answer import Baseline, ClimatePlace, DayRule, QuantityTrends
+    from era5_pipeline.query.climate.quantities import Element
+
+WHAT_ERA5_IS = (
+    "ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a cell of "
+    "about 28 km (0.25 degrees), not the reading of a station: a city's heat, a valley or a shore smaller than the "
+    "cell is not in it. The observations have changed since 1940, most of all before 1979, and so trends may show "
+    "their changes, too."
+)
+
+
+def sentence_of(place: ClimatePlace, trends: Sequence[QuantityTrends], elements: Sequence[Element]) -> str:
+    """Answer in a sentence or two: how temperature has changed, or why that cannot be told."""
+    found = next((trends_of for trends_of in trends if trends_of.quantity.name == "mean_temperature"), None)
+    if found is None:
+        have = " and ".join(elements)
+        return f"{place.title}: the table has no temperature there, only {have}; whether it is warmer cannot be told."
+    whole, since = found.whole, found.since_1979
+    if isinstance(whole, NoTrend):
+        few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
+        return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
+    sentence = f"{_change(place.title, whole)} ({_interval(whole)}); {_verdict(whole)}."
+    if isinstance(since, Trend) and since.years.first > whole.years.first:
+        sentence += (
+            f" Since {since.years.first}: {since.slope:+.2f} degC per decade ({since.low:+.2f} to {since.high:+.2f})."
+        )
+    return sentence
+
+
+def _change(title: str, trend: Trend) -> str:
+    size = abs(trend.slope)
+    years = f"over {trend.years}"
+    if not trend.is_significant:
+        return f"{title} shows no significant trend {years}: {trend.slope:+.2f} degC per decade"
+    in_all = size * (len(trend.years) - 1) / 10
+    word = "warmer" if trend.slope > 0 else "colder"
+    return f"{title} is {size:.2f} degC per decade {word} {years}, {in_all:.1f} degC in all"
+
+
+def _interval(trend: Trend) -> str:
+    return f"95 % interval {trend.low:+.2f} to {trend.high:+.2f}"
+
+
+def _verdict(trend: Trend) -> str:
+    kendall = f"Kendall's tau {trend.kendall_tau:.2f}, p {p_text(trend.kendall_p)}"
+    which = "leaves out zero: significant" if trend.is_significant else "includes zero"
+    return f"the interval {which} ({kendall})"
+
+
+def p_text(p: float) -> str:
+    """Write a p-value: `0.041`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _clause(trend: NoTrend) -> str:
+    return trend.reason.replace(": a trend", ", since a trend")
+
+
+def notes_of(
+    yearly: pd.DataFrame,
+    baseline: Baseline,
+    days: DayRule,
+    trends: Sequence[QuantityTrends],
+    elements: Sequence[Element],
+) -> tuple[str, ...]:
+    """What a reader must know of the tables: the rule of days, incomplete years, the baseline, trends that lack."""
+    notes = [days.statement, *days.warnings]
+    notes += incomplete_lines(yearly, elements)
+    if baseline.note:
+        notes.append(f"{baseline.note[0].upper()}{baseline.note[1:]}")
+    lacking = next((t.since_1979.reason for t in trends if isinstance(t.since_1979, NoTrend)), None)
+    if lacking and any(isinstance(t.whole, Trend) for t in trends):
+        notes.append(f"Since {SATELLITE_YEAR} there is no trend of some quantities: {lacking}.")
+    return tuple(notes)
+
+
+def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[str]:
+    """Name the incomplete years of each element, and those that lack a few hours although they count as complete."""
+    lines = []
+    for element in elements:
+        complete = yearly[f"{element}_complete"]
+        years = yearly.index[~complete].tolist()
+        if years:
+            plural = "" if len(years) == 1 else "s"
+            are = "is" if len(years) == 1 else "are"
+            lines.append(
+                f"Incomplete year{plural} of {element}, which {are} in no trend and {'has' if are == 'is' else 'have'} "
+                f"no anomaly: {describe_years(years)}."
+            )
+    return lines
