@@ -12,6 +12,7 @@ import typer
 
 from era5_pipeline import __version__
 from era5_pipeline.cli.bench import bench
+from era5_pipeline.cli.climate import climate
 from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
@@ -53,6 +54,7 @@ app.command("variables", cls=ResultsCommand)(variables)
 app.command("places", cls=ResultsCommand)(places)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)
+app.command("climate", cls=ResultsCommand)(climate)
 app.command("up")(up)
 app.command("doctor", cls=ResultsCommand)(doctor)
 app.command("demo")(demo)

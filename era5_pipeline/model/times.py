@@ -19,6 +19,7 @@ _TIME = re.compile(
     r"(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?)?)?",
     re.ASCII,
 )
+_OFFSET = re.compile(r"(?P<sign>[+-]?)(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?", re.ASCII)
 _FORMS = "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UTC unless they end as +02:00."
 
 
@@ -100,6 +101,24 @@ def _zone(text: str | None) -> timezone:
     minutes = int(text[-2:]) if len(text) > 3 else 0
     offset = timedelta(hours=int(text[1:3]), minutes=minutes)
     return timezone(-offset if text.startswith("-") else offset)
+
+
+def parse_offset(text: str) -> int:
+    """Parse an offset from UTC, `+07:00`, `-03:30` or `7`: local time less UTC, in minutes.
+
+    Raises:
+        UsageError: if it is none, or beyond those that exist.
+    """
+    match = _OFFSET.fullmatch(text.strip())
+    minutes = int(match["hours"]) * 60 + int(match["minutes"] or 0) if match else 0
+    if match and match["sign"] == "-":
+        minutes = -minutes
+    if not match or int(match["minutes"] or 0) > 59 or not -12 * 60 <= minutes <= 14 * 60:
+        raise UsageError(
+            f"{text!r} is not an offset from UTC",
+            remedy="Give one from -12:00 to +14:00, for example +07:00 or -03:30.",
+        )
+    return minutes
 
 
 def spoken(seconds: float) -> str:

@@ -204,7 +204,7 @@ class Provenance:
     `missing_months` are months within the period of which the table has no value, by element. `missing_hours` counts
     the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
     preliminary (ERA5T), 0 to 1; None if the ledger does not say. `versions` and `sources` count months; a month with
-    parts of several counts once for each. `lines` say all of this in words.
+    parts of several counts once for each. `lines` say all of this in words; `gaps` are those of what is missing.
     """
 
     months: int
@@ -216,6 +216,7 @@ class Provenance:
     sources: Mapping[str, int]
     lines: tuple[str, ...]
     credit: str
+    gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from era5_pipeline.query.climate.climate_answer import NoTrend, Trend
-from era5_pipeline.query.climate.trends import SATELLITE_YEAR, describe_years
+from era5_pipeline.query.climate.trends import describe_years
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +33,10 @@ def sentence_of(place: ClimatePlace, trends: Sequence[QuantityTrends], elements:
     if isinstance(whole, NoTrend):
         few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
         return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
-    sentence = f"{_change(place.title, whole)} ({_interval(whole)}); {_verdict(whole)}."
+    low, high = _bounds(whole)
+    sentence = f"{_change(place.title, whole)} (95 % interval {low} to {high}); {_verdict(whole)}."
     if isinstance(since, Trend) and since.years.first > whole.years.first:
-        sentence += (
-            f" Since {since.years.first}: {since.slope:+.2f} degC per decade ({since.low:+.2f} to {since.high:+.2f})."
-        )
+        sentence += f" Since {since.years.first}: {interval_text(since)} degC per decade."
     return sentence
 
 
@@ -51,8 +50,15 @@ def _change(title: str, trend: Trend) -> str:
     return f"{title} is {size:.2f} degC per decade {word} {years}, {in_all:.1f} degC in all"
 
 
-def _interval(trend: Trend) -> str:
-    return f"95 % interval {trend.low:+.2f} to {trend.high:+.2f}"
+def interval_text(trend: Trend) -> str:
+    """Write slope and interval: `+0.20 (+0.004 to +0.39)`; a bound near zero keeps the digits that tell its sign."""
+    low, high = _bounds(trend)
+    return f"{trend.slope:+.2f} ({low} to {high})"
+
+
+def _bounds(trend: Trend) -> tuple[str, str]:
+    low, high = (f"{value:+.{2 if abs(value) >= 0.005 else 3}f}" for value in (trend.low, trend.high))
+    return low, high
 
 
 def _verdict(trend: Trend) -> str:
@@ -74,17 +80,13 @@ def notes_of(
     yearly: pd.DataFrame,
     baseline: Baseline,
     days: DayRule,
-    trends: Sequence[QuantityTrends],
     elements: Sequence[Element],
 ) -> tuple[str, ...]:
-    """What a reader must know of the tables: the rule of days, incomplete years, the baseline, trends that lack."""
+    """What a reader must know of the tables: the rule of days, incomplete years, the baseline."""
     notes = [days.statement, *days.warnings]
     notes += incomplete_lines(yearly, elements)
     if baseline.note:
         notes.append(f"{baseline.note[0].upper()}{baseline.note[1:]}")
-    lacking = next((t.since_1979.reason for t in trends if isinstance(t.since_1979, NoTrend)), None)
-    if lacking and any(isinstance(t.whole, Trend) for t in trends):
-        notes.append(f"Since {SATELLITE_YEAR} there is no trend of some quantities: {lacking}.")
     return tuple(notes)
 
 

@@ -72,7 +72,7 @@ def make_answer(
         provenance=provenance,
         sentence=sentence_of(place, trends, days.elements),
         is_significant=headline.is_significant if isinstance(headline, Trend) else None,
-        notes=notes_of(yearly, baseline, rule, trends, days.elements),
+        notes=notes_of(yearly, baseline, rule, days.elements),
         what_era5_is=WHAT_ERA5_IS,
     )
 

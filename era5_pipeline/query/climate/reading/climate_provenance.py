@@ -1,0 +1,131 @@
+"""What the numbers of an answer rest on: months, missing ones, versions and sources, by the ledger and the hours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from era5_pipeline.model.hours import from_datetime64, hours_in
+from era5_pipeline.model.months import Month
+from era5_pipeline.query.available import NO_LEDGER, describe_months
+from era5_pipeline.query.climate.climate_answer import Provenance
+from era5_pipeline.query.climate.daily_values import MERIDIONAL, PRECIPITATION, TEMPERATURE, ZONAL
+from era5_pipeline.query.climate.reading.climate_hours import variable_of
+from era5_pipeline.query.credit import read_credit
+from era5_pipeline.query.gaps import Gaps, find_gaps, gap_lines
+from era5_pipeline.query.series import Series
+from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import psycopg
+
+    from era5_pipeline.model.data_version import Version
+    from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.query.climate.quantities import Element
+
+_ELEMENT_OF: dict[str, Element] = {
+    TEMPERATURE: "temperature",
+    PRECIPITATION: "precipitation",
+    ZONAL: "wind",
+    MERIDIONAL: "wind",
+}
+
+
+def read_provenance(
+    connection: psycopg.Connection[Any],
+    locations: LocationSet,
+    hours: pd.DataFrame,
+    start: datetime | None,
+    end: datetime | None,
+) -> Provenance:
+    """What is known of these hours, which were read of the locations.
+
+    `start` and `end` are the period that was asked for (aware; None: from the first, to the last hour there is).
+    """
+    first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
+    gaps = _gaps(hours, start, end)
+    parts = _parts(connection, locations, Month.of(first), Month.of(last))
+    months = {month for month, *_ in parts}
+    sources = Counter(source for _, source in {(month, source) for month, source, _, _ in parts})
+    versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
+    preliminary = _preliminary(parts, hours)
+    share = len(preliminary) / len(hours) if parts else None
+    missing = gap_lines(gaps)
+    return Provenance(
+        months=len(months) or len({(time.year, time.month) for time in hours.index}),
+        hours=len(hours),
+        missing_months=_by_element({column: one.months for column, one in gaps.items()}),
+        missing_hours={
+            element: len(missing)
+            for element, missing in _by_element({column: one.hours for column, one in gaps.items()}).items()
+        },
+        preliminary_share=share,
+        versions=dict(versions),
+        sources=dict(sources),
+        lines=(*_version_lines(versions, share, parts), *missing),
+        credit=read_credit(connection, first, last + timedelta(hours=1)),
+        gaps=tuple(missing),
+    )
+
+
+_Part = tuple[Month, str, "Version", "Mapping[str, list[str]]"]
+
+
+def _parts(connection: psycopg.Connection[Any], locations: LocationSet, first: Month, last: Month) -> list[_Part]:
+    """Month, source, version and runs of preliminary hours of the parts that have any of these locations."""
+    parameters = {
+        "location_ids": multirange(locations),
+        "first": first.start.date(),
+        "last": last.start.date(),
+    }
+    try:
+        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
+    except NO_LEDGER:
+        return []
+    return [(Month(day.year, day.month), source, version, runs) for day, source, version, runs in rows]
+
+
+def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
+    """The hours read that are preliminary in any of the columns read."""
+    columns = {variable_of(column).column for column in hours.columns} | set(hours.columns)
+    found: set[int] = set()
+    for _, _, _, runs in parts:
+        for column in columns & runs.keys():
+            found |= hours_in(runs[column])
+    if not found:
+        return found
+    return found & set(from_datetime64(pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy()).tolist())
+
+
+def _gaps(hours: pd.DataFrame, start: datetime | None, end: datetime | None) -> dict[str, Gaps]:
+    """What each column lacks of the period."""
+    times = pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy().astype("datetime64[s]")
+    columns = {variable_of(column): hours[column].to_numpy(dtype="float32") for column in hours.columns}
+    series = Series(times, {variable.column: values for variable, values in columns.items()})
+    return find_gaps(series, columns, start, end)
+
+
+def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tuple[Any, ...]]:
+    """What any column of an element lacks, ascending; only elements that lack something."""
+    found: dict[Element, set[Any]] = {}
+    for column, missing in of_columns.items():
+        if missing:
+            found.setdefault(_ELEMENT_OF[column], set()).update(missing)
+    return {element: tuple(sorted(missing)) for element, missing in found.items()}
+
+
+def _version_lines(versions: Mapping[Version, int], share: float | None, parts: list[_Part]) -> list[str]:
+    lines = []
+    if share:
+        months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
+        lines.append(f"{share:.2%} of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change")
+    if versions.get("unknown"):
+        lines.append(f"the files of {versions['unknown']:,} months do not say whether they are final")
+    return lines
