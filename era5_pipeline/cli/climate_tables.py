@@ -173,14 +173,18 @@ def _plain(value: Any) -> Any:  # any value of a table  # noqa: ANN401
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
     from rich.console import Console
 
+    from era5_pipeline.query.climate.climate_answer import Trend
+
     console = Console(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
     console.print(_heading(answer), markup=False)
     if table is not None:
         _print_wide(console, _plain_table(answer, table))
     else:
-        _print_wide(console, _trends_for_terminal(answer))
-        _print_wide(console, _seasons_for_terminal(answer))
+        if any(isinstance(trends.whole, Trend) for trends in answer.trends):
+            _print_wide(console, _trends_for_terminal(answer))
+        if answer.seasons.then or answer.seasons.now:
+            _print_wide(console, _seasons_for_terminal(answer))
         _print_wide(console, _records_for_terminal(answer))
         _print_wide(console, _years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
@@ -255,9 +259,11 @@ def _seasons_for_terminal(answer: "ClimateAnswer") -> "Table":
     """A row for each month of the year."""
     seasons, elements = answer.seasons, answer.elements
     units = {"temperature": "degC", "precipitation": "mm", "wind": "m/s"}
-    columns = [(element, which) for element in elements for which in ("then", "now", "change")]
+    spans = {"then": seasons.then, "now": seasons.now}
+    there = [which for which, years in spans.items() if years is not None]
+    columns = [(element, which) for element in elements for which in (*there, *(["change"] if len(there) == 2 else []))]
     table = _new_table(
-        f"\nMonths then ({seasons.then or 'none'}) and now ({seasons.now or 'none'})",
+        f"\nMean of each month of the year: {', '.join(f'{which} is {spans[which]}' for which in there)}",
         "",
         *(f"{element}\n{which}, {units[element]}" for element, which in columns),
     )
@@ -283,9 +289,9 @@ def _records_for_terminal(answer: "ClimateAnswer") -> "Table":
 
 
 def _years_for_terminal(answer: "ClimateAnswer") -> "Table":
-    """The first and the last years, without quantities that are zero in every year."""
+    """The first and the last years, without quantities that are zero or unknown in every year."""
     yearly = answer.yearly
-    shown = [quantity for quantity in answer.quantities if not (yearly[quantity.name] == 0).all()]
+    shown = [quantity for quantity in answer.quantities if yearly[quantity.name].fillna(0).any()]
     is_long = len(yearly) > _FIRST_YEARS + _LAST_YEARS
     title = f"\nYears{': --table yearly prints all' if is_long else ''}"
     marked = (~yearly[[f"{element}_complete" for element in answer.elements]].all(axis=1)).tolist()

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from era5_pipeline.model.places.cells import land_words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -70,9 +72,13 @@ class ClimatePlace:
     @property
     def description(self) -> str:
         """Which points of the grid the numbers are of."""
+        if self.area is not None:
+            there = self.area.latitude_indices().size * self.area.longitude_indices().size
+            which = f"{self.points:,}" if self.points == there else f"{self.points:,} of {there:,}"
+            return f"the mean of {which} grid points of {self.area}, weighted by the area of their cells"
         if self.location is None:
-            return f"the mean of {self.points:,} grid points in {self.area}, weighted by the area of their cells"
-        land = "" if self.land_share is None else f", {self.land_share:.0%} land"
+            return ""
+        land = "" if self.land_share is None else f", {land_words(self.land_share)}"
         at = degrees(self.location.latitude, self.location.longitude)
         return f"the cell of ERA5 at {at} (location_id {self.location.location_id}{land})"
 

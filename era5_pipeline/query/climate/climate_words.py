@@ -91,16 +91,14 @@ def notes_of(
 
 
 def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[str]:
-    """Name the incomplete years of each element, and those that lack a few hours although they count as complete."""
-    lines = []
+    """Name the incomplete years of each element; elements with the same ones together."""
+    by_years: dict[tuple[int, ...], list[Element]] = {}
     for element in elements:
-        complete = yearly[f"{element}_complete"]
-        years = yearly.index[~complete].tolist()
+        years = tuple(yearly.index[~yearly[f"{element}_complete"]].tolist())
         if years:
-            plural = "" if len(years) == 1 else "s"
-            are = "is" if len(years) == 1 else "are"
-            lines.append(
-                f"Incomplete year{plural} of {element}, which {are} in no trend and {'has' if are == 'is' else 'have'} "
-                f"no anomaly: {describe_years(years)}."
-            )
-    return lines
+            by_years.setdefault(years, []).append(element)
+    return [
+        f"{describe_years(list(years))} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): in no "
+        "trend, no anomaly and no normal."
+        for years, lacking in by_years.items()
+    ]
