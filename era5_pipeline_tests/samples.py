@@ -36,6 +36,11 @@ def every_real_file() -> list[Path]:
     return [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in endings]
 
 
+def more_real_files(name: str) -> list[Path]:
+    """The files of this name in the folder of ERA5_SAMPLES; none if it is not set."""
+    return sorted(Path(_MORE).expanduser().absolute().rglob(name)) if _MORE else []
+
+
 def unpacked(path: Path, folder: Path) -> list[Path]:
     """The file itself, or the members of the ZIP that it is, in `folder`."""
     if not zipfile.is_zipfile(path):

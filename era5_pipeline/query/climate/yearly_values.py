@@ -56,7 +56,7 @@ def monthly_values(days: DayHours) -> pd.DataFrame:
 
 
 def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
-    """Means or totals of the hours of each key (n,) of the days, and how many hours there are."""
+    """Means or totals of the hours of each key (n,) of the days, and how many there are; no value of a day or less."""
     columns: dict[str, npt.NDArray[np.float64]] = {}
     for element, of_hours in days.values.items():
         columns[element] = np.nansum(of_hours, axis=1)
@@ -66,11 +66,11 @@ def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
     table = pd.DataFrame(index=summed.index)
     for element in days.elements:
         hours = summed[f"{element}_hours"]
-        sums = summed[element].where(hours > 0)
+        sums = summed[element].where(hours > HOURS_PER_DAY)
         if element == "precipitation":
             table["precipitation"] = sums
         else:
-            table["mean_temperature" if element == "temperature" else "mean_wind_speed"] = sums / hours.where(hours > 0)
+            table["mean_temperature" if element == "temperature" else "mean_wind_speed"] = sums / hours.where(hours > HOURS_PER_DAY)
     for element in days.elements:
         table[f"{element}_hours"] = summed[f"{element}_hours"].astype(np.int64)
     return table
