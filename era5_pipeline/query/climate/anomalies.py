@@ -54,7 +54,7 @@ def baseline_of(years: YearSpan, complete_years: Sequence[int]) -> Baseline:
         note = f"{have}, and anomalies need at least {FEWEST_YEARS_OF_BASELINE}: there are none."
         return Baseline(years, count, is_used=False, note=note)
     if count < _SHARE_OF_YEARS * len(years):
-        note = f"Only {have}: a normal should rest on at least {_SHARE_OF_YEARS:.0%} of its years."
+        note = f"Only {have}: a normal should rest on at least {_SHARE_OF_YEARS * 100:.0f} % of its years."
         return Baseline(years, count, is_used=True, note=note)
     return Baseline(years, count, is_used=True, note=None)
 

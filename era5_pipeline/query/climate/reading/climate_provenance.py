@@ -125,7 +125,7 @@ def _version_lines(versions: Mapping[Version, int], share: float | None, parts: 
     lines = []
     if share:
         months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
-        lines.append(f"{share:.2%} of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change")
+        lines.append(f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change")
     if versions.get("unknown"):
         lines.append(f"the files of {versions['unknown']:,} months do not say whether they are final")
     return lines
