@@ -70,7 +70,9 @@ def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
         if element == "precipitation":
             table["precipitation"] = sums
         else:
-            table["mean_temperature" if element == "temperature" else "mean_wind_speed"] = sums / hours.where(hours > HOURS_PER_DAY)
+            table["mean_temperature" if element == "temperature" else "mean_wind_speed"] = sums / hours.where(
+                hours > HOURS_PER_DAY
+            )
     for element in days.elements:
         table[f"{element}_hours"] = summed[f"{element}_hours"].astype(np.int64)
     return table

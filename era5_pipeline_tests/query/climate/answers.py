@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,6 @@ from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.query.climate.anomalies import DEFAULT_BASELINE
 from era5_pipeline.query.climate.climate_answer import ClimatePlace, DayRule, Provenance
 from era5_pipeline.query.climate.make_answer import make_answer
-
-if TYPE_CHECKING:
-    from era5_pipeline.query.climate.climate_answer import ClimateAnswer
 
 PLACE = ClimatePlace("Jakarta, Indonesia", (-6.2, 106.8), nearest_location(-6.2, 106.8), None, 1, 0.62, "Asia/Jakarta")
 CREDIT = "Contains modified Copernicus Climate Change Service information 1994 to 2023; data ERA5, C3S/ECMWF"
@@ -25,9 +22,7 @@ def provenance_of(hours: pd.DataFrame) -> Provenance:
     return Provenance(months, len(hours), {}, {}, 0.0, {"final": months}, {"files": months}, (), CREDIT)
 
 
-def answer_to(
-    hours: pd.DataFrame, place: ClimatePlace = PLACE, rule: DayRule | None = None, **more: Any
-) -> ClimateAnswer:
+def answer_to(hours: pd.DataFrame, place: ClimatePlace = PLACE, rule: DayRule | None = None, **more: Any) -> Any:
     """The answer of hours against 1991-2020."""
     baseline = more.pop("baseline", DEFAULT_BASELINE)
     answer = make_answer(hours, place, rule or DayRule(), baseline, provenance_of(hours), **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,13 @@ import pytest
 from era5_pipeline.query.climate.daily_values import daily_values, hours_by_day
 
 
-def hours_of(start: str, count: int, **columns: object) -> pd.DataFrame:
+def hours_of(start: str, count: int, **columns: object) -> Any:
     """Hours from `start` on; a column is a value for all of them, or a list."""
     index = pd.date_range(start, periods=count, freq="h", tz="UTC", name="time", unit="s")
     return pd.DataFrame(columns, index=index).astype(np.float32)
 
 
-def numbered(start: str, count: int) -> pd.DataFrame:
+def numbered(start: str, count: int) -> Any:
     """Temperatures and precipitation that number the hours from 0."""
     return hours_of(
         start, count, temperature_2m=list(range(count)), total_precipitation=[float(n) for n in range(count)]
@@ -26,7 +27,7 @@ def numbered(start: str, count: int) -> pd.DataFrame:
 
 def test_a_day_of_utc_has_the_temperatures_from_0_to_23() -> None:
     daily = daily_values(hours_by_day(numbered("2020-02-28", 72)))
-    assert daily.index.strftime("%Y-%m-%d").tolist() == ["2020-02-28", "2020-02-29", "2020-03-01"]
+    assert [str(day.date()) for day in daily.index] == ["2020-02-28", "2020-02-29", "2020-03-01"]
     assert daily["min_temperature"].tolist() == [0, 24, 48]
     assert daily["max_temperature"].tolist() == [23, 47, 71]
     assert daily["mean_temperature"].tolist() == [11.5, 35.5, 59.5]

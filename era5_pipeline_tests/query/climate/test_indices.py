@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def days(first: str, **columns: list[float]) -> pd.DataFrame:
+def days(first: str, **columns: list[float]) -> Any:
     count = len(next(iter(columns.values())))
     return pd.DataFrame(columns, index=pd.date_range(first, periods=count, name="date", unit="s"))
 
@@ -58,11 +58,11 @@ def test_a_year_without_values_has_none() -> None:
     assert table.loc[2021].isna().all()
 
 
-def mekong_days(point_series: Path) -> pd.DataFrame:
+def mekong_days(point_series: Path) -> Any:
     """Days of UTC of the years 2020 to 2024, made by pandas alone from the CSV as served."""
     (archive,) = (point_series / "mekong-2020-2025-csv-zip").glob("*.zip")
     with zipfile.ZipFile(archive) as opened, opened.open(opened.namelist()[0]) as file:
-        served = pd.read_csv(file, parse_dates=["valid_time"], index_col="valid_time")
+        served: Any = pd.read_csv(file, parse_dates=["valid_time"], index_col="valid_time")
     temperature = (served["t2m"] - 273.15).resample("D").agg(["min", "max"])
     totals = served["tp"] * 1000
     totals.index = totals.index - pd.Timedelta(hours=1)
@@ -114,7 +114,7 @@ def test_indices_are_those_of_xclim_in_the_mekong_delta(point_series: Path) -> N
     daily = mekong_days(point_series)
     assert len(daily) == 1827
     assert_as_xclim(daily)
-    assert yearly_indices(daily).loc[2024, "hot_days"] > 300
+    assert yearly_indices(daily)["hot_days"].loc[2024] > 300
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -130,7 +130,7 @@ def test_indices_of_thirty_years_are_those_of_xclim_and_those_written_down(tmp_p
         }
     )
     assert_as_xclim(daily)
-    table = yearly_indices(daily)
+    table: Any = yearly_indices(daily)
     names = ["summer_days", "tropical_nights", "wet_days", "longest_dry_spell", "longest_wet_spell", "frost_days"]
     assert table.loc[2003, names].tolist() == [1, 0, 164, 15, 15, 10]
     assert table.loc[2022, names].tolist() == [6, 0, 163, 18, 14, 6]

@@ -34,7 +34,7 @@ def test_then_is_the_baseline_and_now_the_last_ten_complete_years() -> None:
     assert found.table.loc[7, "temperature_now"] == pytest.approx(71)
     assert found.table.loc[7, "temperature_change"] == pytest.approx(1 - 6 / 30)
     assert found.table["precipitation_change"].tolist() == [0.0] * 12
-    assert not [name for name in found.table if name.startswith("wind")]
+    assert not [name for name in found.table if str(name).startswith("wind")]
 
 
 def test_an_incomplete_month_is_left_out() -> None:

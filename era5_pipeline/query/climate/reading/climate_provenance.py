@@ -47,17 +47,25 @@ def read_provenance(
 ) -> Provenance:
     """What is known of these hours, which were read of the locations.
 
-    `start` and `end` are the period that was asked for (aware; None: from the first, to the last hour there is).
+    `start` and `end` are the period that was asked for (aware; None: from the start of the first month that the ledger
+    knows, to the end of the last). A column without any value is not a gap: the answer has nothing of it.
     """
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
-    gaps = _gaps(hours, start, end)
     parts = _parts(connection, locations, Month.of(first), Month.of(last))
     months = {month for month, *_ in parts}
+    if months:
+        start, end = start or min(months).start, end or max(months).end
+    there = hours.loc[:, hours.notna().any()]
+    gaps = _gaps(there, start, end)
+    absent = [variable_of(column).column for column in hours.columns if column not in there.columns]
     sources = Counter(source for _, source in {(month, source) for month, source, _, _ in parts})
     versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
     preliminary = _preliminary(parts, hours)
     share = len(preliminary) / len(hours) if parts else None
     missing = gap_lines(gaps)
+    lines = _version_lines(versions, share, parts)
+    if absent:
+        lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
         months=len(months) or len({(time.year, time.month) for time in hours.index}),
         hours=len(hours),
@@ -69,7 +77,7 @@ def read_provenance(
         preliminary_share=share,
         versions=dict(versions),
         sources=dict(sources),
-        lines=(*_version_lines(versions, share, parts), *missing),
+        lines=(*lines, *missing),
         credit=read_credit(connection, first, last + timedelta(hours=1)),
         gaps=tuple(missing),
     )
@@ -125,7 +133,9 @@ def _version_lines(versions: Mapping[Version, int], share: float | None, parts: 
     lines = []
     if share:
         months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
-        lines.append(f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change")
+        lines.append(
+            f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
+        )
     if versions.get("unknown"):
         lines.append(f"the files of {versions['unknown']:,} months do not say whether they are final")
     return lines

@@ -1,0 +1,65 @@
+"""`query.climate.reading.climate_provenance`: preliminary hours, versions, sources and gaps of an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.query.climate.reading.climate_hours import hours_of_cell
+from era5_pipeline.query.climate.reading.climate_provenance import read_provenance
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
+from era5_pipeline_tests.weather_table import JAKARTA, Connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+HERE = nearest_location(10.5, 20.0)
+LOCATIONS = LocationSet(((HERE.location_id, HERE.location_id + 1),))
+
+
+def test_preliminary_hours_are_counted_and_their_months_named(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(FINAL, month="2024-09"))
+    # From the 21st on preliminary: 240 of 744 hours of temperature, none of precipitation.
+    mixed = {"t2m": [FINAL] * 504 + [PRELIMINARY] * 240, "tp": [FINAL] * 744}
+    load_month(warehouse, make(mixed, month="2024-10"))
+    load_month(warehouse, make(PRELIMINARY, month="2024-12", source="arco"))
+    with warehouse.connect() as connection:
+        hours = hours_of_cell(connection, HERE, None, None)
+        found = read_provenance(connection, LOCATIONS, hours, None, None)
+        september = read_provenance(connection, LOCATIONS, hours.iloc[:720], None, None)
+    assert found.hours == 720 + 744 + 744
+    assert found.preliminary_share == pytest.approx((240 + 744) / found.hours)
+    assert found.versions == {"final": 1, "mixed": 1, "preliminary": 1}
+    assert found.sources == {"cds": 2, "arco": 1}
+    assert [str(month) for month in found.missing_months["temperature"]] == ["2024-11"]
+    assert found.lines[0] == "44.57 % of the hours are preliminary (ERA5T), in 2024-10, 2024-12: they may change"
+    assert found.lines[1] == "no zonal_wind_10m, meridional_wind_10m at this place: NULL in every row"
+    assert found.gaps == found.lines[2:] == ("no data for 2024-11",)
+    assert (september.preliminary_share, september.versions) == (0, {"final": 1})
+    assert september.gaps == ()
+
+
+def test_single_missing_hours_are_counted(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(FINAL, month="2024-09", hours=700))
+    with warehouse.connect() as connection:
+        hours = hours_of_cell(connection, HERE, None, None)
+        found = read_provenance(connection, LOCATIONS, hours, None, None)
+    assert found.missing_hours == {"temperature": 20, "precipitation": 20}
+    assert found.missing_months == {}
+
+
+def test_without_a_ledger_the_rows_alone_are_told(weather_table: Connection) -> None:
+    hours = hours_of_cell(weather_table, JAKARTA, None, None)
+    location = LocationSet(((JAKARTA.location_id, JAKARTA.location_id + 1),))
+    found = read_provenance(weather_table, location, hours, None, None)
+    assert (found.months, found.hours, found.preliminary_share) == (2, 71, None)
+    assert (found.versions, found.sources) == ({}, {})
+    assert found.missing_hours["temperature"] == 1
