@@ -64,8 +64,11 @@ def climate(
         ),
     ] = None,
     format_: Annotated[
-        Format, typer.Option("--format", help="How to print: csv is one table, json all but the daily one.")
-    ] = "table",
+        Format | None,
+        typer.Option(
+            "--format", help="How to print: csv is one table, json all but the daily one.", show_default="table"
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
@@ -100,7 +103,7 @@ def climate(
     ):
         answer = read_climate(connection, asked, period, years, choice)
     with surviving_closed_pipe():
-        print_answer(answer, format_, table)
+        print_answer(answer, format_ or "table", table)
     warn_of_gaps(list(answer.provenance.gaps), strict=strict)
 
 

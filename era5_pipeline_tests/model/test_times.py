@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.times import parse_instant, parse_time_range
+from era5_pipeline.model.times import parse_instant, parse_offset, parse_time_range
 
 HOUR = timedelta(hours=1)
 FORMATS = (
@@ -138,3 +138,17 @@ def test_an_empty_range_is_refused() -> None:
 
 def test_without_texts_a_range_has_no_bounds() -> None:
     assert parse_time_range(None, None) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("+07:00", 420), ("7", 420), ("-03:30", -210), ("0530", 330), ("+14:00", 840), ("-12", -720), ("0", 0)],
+)
+def test_an_offset_from_utc_is_minutes(text: str, minutes: int) -> None:
+    assert parse_offset(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "UTC", "7.5", "+15:00", "-12:30", "+07:60", "Asia/Jakarta", "--7"])
+def test_what_is_no_offset_from_utc_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not an offset from UTC"):
+        parse_offset(text)

@@ -1,0 +1,233 @@
+"""`era5 climate`: what it prints in each form, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import psycopg
+import pytest
+
+from era5_pipeline.cli.climate_tables import answer_as_json
+from era5_pipeline.warehouse.layouts.layout import create_weather
+from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.query.climate.answers import warming_hours
+from era5_pipeline_tests.weather_table import FIJI, JAKARTA
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HERE = ("climate", "--lat", "-6.25", "--lon", "106.75")
+
+
+@pytest.fixture(scope="module")
+def made(shared_database_url: str) -> str:
+    """A table with 26 years at Jakarta, of which June 2010 is missing, and a day at Fiji."""
+    hours = warming_hours("1990-01-01T00", "2015-12-31T23")
+    hours = hours[~((hours.index >= "2010-06-01T00Z") & (hours.index < "2010-07-01T00Z"))]
+    with psycopg.connect(shared_database_url, autocommit=True) as connection:
+        create_weather(connection, psycopg.sql.SQL("PARTITION BY RANGE (time)"))
+        connection.execute("CREATE TABLE weather_all PARTITION OF weather DEFAULT")
+        columns = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
+        names = "time, location_id, latitude, longitude, " + ", ".join(columns)
+        with connection.cursor().copy(f"COPY weather ({names}) FROM STDIN") as copy:
+            for location, of in ((JAKARTA, hours), (FIJI[0], hours.iloc[:24])):
+                place = (location.location_id, location.latitude, location.longitude)
+                values = of[list(columns)].to_numpy(dtype=float).tolist()
+                for time, row in zip(pd.DatetimeIndex(of.index).to_pydatetime().tolist(), values, strict=True):
+                    copy.write_row((time, *place, *row))
+        connection.execute("CREATE INDEX ON weather (location_id)")
+    return shared_database_url
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: str) -> InProcess:
+    commands = InProcess(capsys, monkeypatch, tmp_path)
+    commands.set(ERA5_DATABASE_URL=made)
+    return commands
+
+
+@pytest.fixture
+def nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    """Commands in a home without a database."""
+    return InProcess(capsys, monkeypatch, tmp_path)
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_summary_begins_with_the_answer_and_says_what_it_rests_on(here: InProcess) -> None:
+    printed = here.run(*HERE)
+    lines = printed.out.splitlines()
+    assert lines[0].startswith("6.25 S 106.75 E is 0.")
+    assert "degC per decade warmer over 1990-2015" in lines[0]
+    assert "95 % interval" in lines[0]
+    assert "location_id 483547" in lines[1]
+    assert "baseline 1991-2020 (24 of 30 years complete)" in lines[1]
+    text = " ".join(printed.out.split())
+    for words in (
+        *("Trends per decade", "mean temperature", "Theil-Sen", "Mean of each month of the year", "Records"),
+        *("hottest hour", "wettest day", "Years: --table yearly prints all, incomplete ones have a *"),
+        "2010 is incomplete (temperature, precipitation, wind): in no trend, no anomaly and no normal.",
+        *("Days, months and years are in UTC.", "28 km", "not the reading of a station"),
+    ):
+        assert words in text
+    assert any(line.startswith("2010*") for line in lines)
+    assert not any(line.startswith("2000") for line in lines)  # in the middle
+    assert printed.err == "warning: no data for 2010-06\n"
+
+
+def test_every_quantity_of_the_answer_is_in_the_table_of_trends(here: InProcess) -> None:
+    rows = rows_of(here.run(*HERE, "--format", "csv", "--table", "trends").out)
+    whole = {row["quantity"]: row for row in rows if row["span"] == "whole"}
+    assert set(whole) == {
+        *("mean_temperature", "summer_days", "hot_days", "very_hot_days", "tropical_nights", "frost_days"),
+        *("precipitation", "wet_days", "heaviest_day", "longest_dry_spell", "longest_wet_spell", "mean_wind_speed"),
+    }
+    warmer = whole["mean_temperature"]
+    assert (warmer["unit"], warmer["first_year"], warmer["last_year"], warmer["years"]) == (
+        *("degC per decade", "1990", "2015", "25"),
+    )
+    assert float(warmer["low"]) < 0.3 < float(warmer["high"])
+    assert warmer["is_significant"] == "True"
+    assert whole["frost_days"]["reason"] == "the same in every year: 0"
+    assert whole["frost_days"]["slope"] == ""
+
+
+def test_csv_is_one_table_with_all_rows(here: InProcess) -> None:
+    printed = here.run(*HERE, "--format", "csv")
+    years = rows_of(printed.out)
+    assert [row["year"] for row in years] == [str(year) for year in range(1990, 2016)]
+    assert years[20]["temperature_complete"] == "False"
+    assert years[20]["temperature_anomaly"] == ""
+    assert "location_id 483547" in printed.err
+    months = rows_of(here.run(*HERE, "--format", "csv", "--table", "monthly").out)
+    assert len(months) == 26 * 12
+    assert months[0]["month"] == "1990-01-01"
+    days = rows_of(here.run(*HERE, "--from", "1992", "--to", "1992-02", "--format", "csv", "--table", "daily").out)
+    assert [days[0]["date"], days[-1]["date"], len(days)] == ["1992-01-01", "1992-02-29", 60]
+    records = rows_of(here.run(*HERE, "--format", "csv", "--table", "records").out)
+    assert {row["unit"] for row in records} == {"degC", "mm", "m/s"}
+    seasons = rows_of(here.run(*HERE, "--format", "csv", "--table", "seasons").out)
+    assert [row["month"] for row in seasons] == [str(month) for month in range(1, 13)]
+
+
+def test_json_has_all_of_the_answer(here: InProcess) -> None:
+    found = here.run(*HERE, "--json").json()
+    assert found["sentence"] == here.run(*HERE).out.splitlines()[0]
+    assert found["place"]["location_id"] == 483547
+    assert found["place"]["asked"] == [-6.25, 106.75]
+    assert found["period"] == {"first": "1990-01-01T00:00Z", "last": "2015-12-31T23:00Z"}
+    assert found["days"]["utc_offset_minutes"] == 0
+    assert found["baseline"] == {
+        "years": "1991-2020",
+        "complete_years": 24,
+        "is_used": True,
+        "note": None,
+    }
+    assert found["missing_months"] == {"temperature": ["2010-06"], "wind": ["2010-06"], "precipitation": ["2010-06"]}
+    assert (len(found["yearly"]), len(found["monthly"]), len(found["seasons"])) == (26, 312, 12)
+    assert found["yearly"][20]["temperature_anomaly"] is None
+    assert found["units"]["precipitation"] == "mm"
+    assert "daily" not in found
+    assert any("2010 is incomplete" in note for note in found["notes"])
+    short = here.run(*HERE, "--from", "1992", "--to", "1992", "--json", "--table", "daily").json()
+    assert len(short["daily"]) == 366
+    assert short["yearly"][0]["temperature_anomaly"] is not None
+
+
+def test_another_table_is_printed_whole(here: InProcess) -> None:
+    lines = here.run(*HERE, "--table", "yearly").out.splitlines()
+    years = [line.split()[0] for line in lines if line[:4].isdigit() and ("True" in line or "False" in line)]
+    assert years == [str(year) for year in range(1990, 2016)]
+
+
+def test_strict_makes_missing_months_exit_code_4(here: InProcess) -> None:
+    strict = here.run(*HERE, "--format", "csv", "--strict", code=4)
+    assert strict.out == here.run(*HERE, "--format", "csv").out
+    here.run(*HERE, "--to", "2009", "--format", "csv", "--strict")
+
+
+def test_days_are_in_the_offset_that_is_asked_for(here: InProcess) -> None:
+    utc = here.run(*HERE, "--json").json()
+    local = here.run(*HERE, "--days", "local", "--json").json()
+    assert (local["days"]["utc_offset_minutes"], local["days"]["time_zone"]) == (420, "Asia/Jakarta")
+    offset = here.run(*HERE, "--utc-offset", "+07:00", "--json").json()
+    assert (offset["days"]["utc_offset_minutes"], offset["days"]["time_zone"]) == (420, None)
+    assert offset["yearly"] == local["yearly"] != utc["yearly"]
+    west = here.run(*HERE, "--utc-offset", "-03:30", "--json").json()
+    assert west["days"]["utc_offset_minutes"] == -210
+    assert "part of an hour" in west["days"]["warnings"][0]
+
+
+def test_another_baseline(here: InProcess) -> None:
+    found = here.run(*HERE, "--baseline", "1995-2004", "--json").json()
+    in_baseline = [row["temperature_anomaly"] for row in found["yearly"] if 1995 <= row["year"] <= 2004]
+    assert found["baseline"]["complete_years"] == 10
+    assert sum(in_baseline) == pytest.approx(0, abs=1e-5)
+    printed = here.run(*HERE, "--baseline", "1961-1990")
+    assert "1 of the 30 years of the baseline 1961-1990 is complete, and anomalies need at least 10" in " ".join(
+        printed.out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "remedy"),
+    [
+        ((), "no place is given", "Give --place NAME"),
+        (("--lat", "1"), "--lon is missing", "--lat and --lon"),
+        (("--lat", "95", "--lon", "1"), "latitude 95 is out of range", "-90 to 90"),
+        (("--lat", "1", "--lon", "1", "--area", "1/1/0/2"), "--area and a place exclude each other", "one of the two"),
+        (("--area", "1/2"), "'1/2' is not an area", "NORTH/WEST/SOUTH/EAST"),
+        (("--area", "1/1/0/2", "--days", "local"), "no time zone of its own", "--utc-offset"),
+        ((*HERE[1:], "--days", "utc", "--utc-offset", "7"), "exclude each other", "one of the two"),
+        ((*HERE[1:], "--utc-offset", "tomorrow"), "'tomorrow' is not an offset from UTC", "+07:00"),
+        ((*HERE[1:], "--utc-offset", "+15:00"), "'+15:00' is not an offset from UTC", "-12:00 to +14:00"),
+        ((*HERE[1:], "--baseline", "2020-1991"), "the baseline 2020-1991 is empty", "earlier year first"),
+        ((*HERE[1:], "--baseline", "2020"), "'2020' is not a baseline", "1991-2020"),
+        ((*HERE[1:], "--from", "2015", "--to", "1990"), "the range 2015 to 1990 is empty", "earlier time first"),
+        ((*HERE[1:], "--from", "2015-01-01T05"), "is an hour", "a year, month or day"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_asked_is_refused_before_a_database_is_needed(
+    nowhere: InProcess, arguments: tuple[str, ...], what: str, remedy: str
+) -> None:
+    assert_explained(nowhere.run("climate", *arguments, code=2), what, remedy)
+
+
+def test_a_place_that_is_not_loaded_says_how_to_load_it(here: InProcess) -> None:
+    printed = here.run("climate", "--lat", "50", "--lon", "8", code=3)
+    assert_explained(
+        printed, "the table has nothing there; at", "era5 load --source point --lat 50 --lon 8 --from 1940"
+    )
+    printed = here.run("climate", "--area", "50/8/49/9", code=3)
+    assert_explained(printed, "area 50/8/49/9: the table has nothing there", "era5 load --from YYYY-MM --area")
+
+
+def test_hours_without_a_whole_day_are_no_climate(here: InProcess) -> None:
+    printed = here.run(*HERE, "--from", "2010-06-03", "--to", "2010-06-05", code=3)
+    assert_explained(printed, "the table has no day of the period with all of its hours")
+
+
+def test_an_empty_table_says_what_to_load(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
+) -> None:
+    commands = InProcess(capsys, monkeypatch, tmp_path)
+    commands.set(ERA5_DATABASE_URL=database_url)
+    assert_explained(commands.run(*HERE, code=3), "no month has been loaded yet")
+
+
+def test_json_has_no_number_that_is_none() -> None:
+    # NaN and infinity are not JSON; the command writes with allow_nan=False, which would fail.
+    import json
+
+    from era5_pipeline_tests.query.climate.answers import answer_to
+
+    hours: pd.DataFrame = warming_hours("2020-01-01T00", "2021-06-30T23")
+    value: dict[str, Any] = answer_as_json(answer_to(hours), with_days=True)
+    text = json.dumps(value, allow_nan=False)
+    assert json.loads(text)["yearly"][0]["temperature_anomaly"] is None
