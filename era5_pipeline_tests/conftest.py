@@ -37,6 +37,11 @@ SLOW_MODULES = frozenset(
         "netcdf/test_point_csv.py",  # a file for each example
         "postgres/embedded/test_embedded_server.py",  # data folders are created
         "postgres/test_tls.py",  # a server with a certificate of its own
+        "cli/test_climate.py",  # 26 years of hours
+        "query/climate/test_indices.py",  # imports xclim
+        "query/climate/test_make_answer.py",  # decades of hours
+        "query/climate/test_trends.py",  # imports statsmodels
+        "query/climate/reading/test_read_climate.py",  # 90 months are loaded
         "query/plots/test_coverage_plots.py",  # pictures
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMMANDS = (
-    *(("load",), ("status",), ("series",), ("map",), ("up",), ("demo",), ("doctor",), ("watch",)),
+    *(("load",), ("status",), ("series",), ("map",), ("climate",), ("up",), ("demo",), ("doctor",), ("watch",)),
     *(("metrics",), ("places",)),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
@@ -30,6 +30,7 @@ READ_ONLY = (
     *(("status",), ("status", "--json"), ("doctor",), ("watch", "--seconds", "1"), ("revise", "--dry-run")),
     ("metrics",),
     ("series", "--lat", "1", "--lon", "2"),
+    ("climate", "--lat", "1", "--lon", "2"),
     ("map", "--time", "2020-01-01T00", "--column", "t2m", "--out", "map.png"),
 )
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")
