@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from era5_pipeline.query.climate.daily_values import daily_values, hours_by_day
 
@@ -82,6 +84,27 @@ def test_wind_speed_is_of_each_hour() -> None:
     assert daily["max_wind_speed"].tolist() == [5.0]
     of_area = hours_of("2021-06-01", 24, wind_speed_10m=7.5)
     assert daily_values(hours_by_day(of_area))["max_wind_speed"].tolist() == [7.5]
+
+
+@given(
+    offset=st.integers(-12 * 4, 14 * 4).map(lambda quarters: quarters * 15),
+    start=st.integers(0, 47),
+    missing=st.sets(st.integers(0, 119), max_size=20),
+)
+def test_days_are_those_that_pandas_groups(offset: int, start: int, missing: set[int]) -> None:
+    first = pd.Timestamp("2020-12-30") + pd.Timedelta(hours=start)
+    hours = numbered(str(first), 120)
+    hours = hours.drop(index=hours.index[sorted(missing)])
+    found = daily_values(hours_by_day(hours, offset))
+    local = hours.index.tz_convert(None) + pd.Timedelta(minutes=offset)
+    instants = hours["temperature_2m"].groupby(local.floor("D"))
+    highest = instants.max()[instants.count() == 24]
+    # A total begins an hour before its time; days without any instant are not in the table.
+    totals = hours["total_precipitation"].groupby((local - pd.Timedelta(hours=1)).floor("D"))
+    sums = totals.sum()[totals.count() == 24]
+    sums = sums[(sums.index >= local[0].floor("D")) & (sums.index <= local[-1].floor("D"))]
+    assert found["max_temperature"].dropna().to_dict() == highest.to_dict()
+    assert found["precipitation"].dropna().to_dict() == sums.to_dict()
 
 
 def test_hours_without_a_whole_day_give_an_empty_table() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from era5_pipeline.model.hours import from_datetime64, hours_in
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    import numpy.typing as npt
     import psycopg
 
     from era5_pipeline.model.data_version import Version
@@ -67,7 +69,7 @@ def read_provenance(
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
-        months=len(months) or len({(time.year, time.month) for time in hours.index}),
+        months=len(months) or len(np.unique(_times(hours).astype("datetime64[M]"))),
         hours=len(hours),
         missing_months=_by_element({column: one.months for column, one in gaps.items()}),
         missing_hours={
@@ -109,14 +111,18 @@ def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
             found |= hours_in(runs[column])
     if not found:
         return found
-    return found & set(from_datetime64(pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy()).tolist())
+    return found & set(from_datetime64(_times(hours)).tolist())
+
+
+def _times(hours: pd.DataFrame) -> npt.NDArray[np.datetime64]:
+    """The times of hours, in UTC."""
+    return pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy().astype("datetime64[s]")
 
 
 def _gaps(hours: pd.DataFrame, start: datetime | None, end: datetime | None) -> dict[str, Gaps]:
     """What each column lacks of the period."""
-    times = pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy().astype("datetime64[s]")
     columns = {variable_of(column): hours[column].to_numpy(dtype="float32") for column in hours.columns}
-    series = Series(times, {variable.column: values for variable, values in columns.items()})
+    series = Series(_times(hours), {variable.column: values for variable, values in columns.items()})
     return find_gaps(series, columns, start, end)
 
 

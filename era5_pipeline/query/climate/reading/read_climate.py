@@ -12,7 +12,7 @@ from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places.time_zones import standard_offset
 from era5_pipeline.model.times import parse_time_range
-from era5_pipeline.query.available import absence_of, months_held
+from era5_pipeline.query.available import absence_of, describe_months, months_held
 from era5_pipeline.query.climate.climate_answer import DayRule
 from era5_pipeline.query.climate.make_answer import make_answer
 from era5_pipeline.query.climate.reading.climate_hours import hours_of_area, hours_of_cell, locations_of_area
@@ -166,8 +166,7 @@ def _require_months(connection: Connection, place: ClimatePlace, locations: Loca
 
 def _no_whole_day(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> NoDataError:
     months = tuple(months_held(connection, locations))
-    start, end = _bounds(period, timedelta(0))
-    instead = f"; {absence_of(months, start, end).instead}" if months else ""
+    instead = f"; it holds hours of {describe_months(months)}" if months else ""
     return NoDataError(
         f"{place.title}: the table has no day of the period with all of its hours{instead}", remedy=_how_to_load(place)
     )
