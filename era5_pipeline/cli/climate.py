@@ -1,6 +1,6 @@
 """`era5 climate`: how the weather of a place has changed, as tables, CSV, JSON or a picture.
 
-Here: options, and which form is printed. Not here: the forms (`climate_tables`), the answer
+Here: options, and which form is printed. Not here: the forms (`climate_summary`), the answer
 (`era5_pipeline.query.climate`), the picture (`era5_pipeline.query.climate_plots`).
 """
 
@@ -86,7 +86,7 @@ def climate(
       era5 climate --place Bremen --from 1979 --baseline 1961-1990 --table yearly
       era5 climate --area -5.5/106/-7/108 --format csv --table monthly > java.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.cli.climate_tables import print_answer
+    from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
