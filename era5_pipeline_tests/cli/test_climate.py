@@ -145,6 +145,27 @@ def test_another_table_is_printed_whole(here: InProcess) -> None:
     assert years == [str(year) for year in range(1990, 2016)]
 
 
+def test_a_place_is_asked_by_its_name(here: InProcess) -> None:
+    by_name = here.run("climate", "--place", "Jakarta", "--days", "local", "--json").json()
+    assert by_name["sentence"].startswith("Jakarta, Indonesia is 0.")
+    place = by_name["place"]
+    assert (place["name"], place["time_zone"], place["location_id"]) == ("Jakarta, Indonesia", "Asia/Jakarta", 483547)
+    assert 0 < place["land_share"] <= 1
+    assert "% sea" in place["description"] or "all land" in place["description"]
+    assert by_name["days"]["utc_offset_minutes"] == 420
+    assert by_name["yearly"] == here.run(*HERE, "--days", "local", "--json").json()["yearly"]
+
+
+def test_a_misspelt_place_names_the_nearest_ones(nowhere: InProcess) -> None:
+    printed = nowhere.run("climate", "--place", "Jakrta", code=2)
+    assert "Jakarta" in printed.err
+
+
+def test_a_named_place_that_is_not_loaded_says_how_to_load_it(here: InProcess) -> None:
+    printed = here.run("climate", "--place", "Bremen", code=3)
+    assert_explained(printed, "the table has nothing there", 'era5 load --source point --place "Bremen, Germany"')
+
+
 def test_strict_makes_missing_months_exit_code_4(here: InProcess) -> None:
     strict = here.run(*HERE, "--format", "csv", "--strict", code=4)
     assert strict.out == here.run(*HERE, "--format", "csv").out

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from era5_pipeline.model.places.cells import land_words
+from era5_pipeline.model.places.grid_cells import land_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
