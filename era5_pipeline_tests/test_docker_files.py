@@ -90,7 +90,7 @@ def test_containers_replace_only_how_runs_are_launched_and_what_is_written_to_di
     replaced = yaml.safe_load((DOCKER / "dagster-docker.yaml").read_text())
     assert set(replaced) == {"run_launcher", "compute_logs", "local_artifact_storage"}
     assert {"storage", "run_coordinator", "concurrency", "run_retries", "run_monitoring"} <= set(DAGSTER)
-    # A run that is lost is started anew; it is not resumed.
+    # A run that is lost is started again; it is not resumed.
     assert DAGSTER["run_monitoring"].get("max_resume_run_attempts", 0) == 0
 
 

@@ -165,7 +165,7 @@ def report(
     """Make the tables and figures of the newest results in FOLDER, and fill the marked parts of documents beside it.
 
     Tables go to FOLDER/results.md, figures to FOLDER/figures. In README.md and docs/choosing.md beside it, the parts
-    between `<!-- bench: NAME -->` and `<!-- end -->` are written anew.
+    between `<!-- bench: NAME -->` and `<!-- end -->` are rewritten.
 
     \b
     Examples:

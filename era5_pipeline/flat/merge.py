@@ -181,7 +181,7 @@ def _as_slice(positions: Positions) -> slice | None:
 
 
 def _hours_with_values(values: Floats) -> npt.NDArray[np.bool_]:
-    """At which hours of (latitude, longitude, hour) there is any value; nearly always the first location tells."""
+    """Hours, (n,), at which any location of (latitude, longitude, hour) has a value; the first location mostly has."""
     has: npt.NDArray[np.bool_] = ~np.isnan(values[0, 0])
     for hour in np.flatnonzero(~has):
         has[hour] = not np.isnan(values[:, :, hour]).all()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CoverageState = Literal["complete", "incomplete", "preliminary", "incomplete and preliminary"]
 
-# More sets of locations with equal coverage are told as one area.
+# More sets of locations with equal coverage are reported as one area.
 _MOST_ALIKE = 8
 
 

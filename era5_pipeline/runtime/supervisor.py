@@ -121,7 +121,7 @@ def supervise(
     SIGINT (Ctrl-C), SIGTERM or SIGHUP stops them in reverse order; a second signal shortens the waits. No process is
     left running, whatever happens. Each one's output is appended to `<log_folder>/<name>.log`.
 
-    `on_restart` is told what ended by itself and is started again. `tend` is called every second once all are ready;
+    `on_restart` reports what ended by itself and is started again. `tend` is called every second once all are ready;
     what it raises ends them all.
 
     Must be called from the main thread: only there can Python handle signals.

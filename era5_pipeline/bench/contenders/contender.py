@@ -86,7 +86,7 @@ class Contender(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Open it anew, as a program does that starts."""
+        """Open it, as a program does when it starts."""
 
     @abstractmethod
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
@@ -134,7 +134,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def forget_cached(files: Iterable[Path]) -> None:
-    """Ask the kernel to drop these files from its page cache; what it will not is left."""
+    """Ask the kernel to drop these files from its page cache; it may keep some."""
     os.sync()
     for file in files:
         with suppress(OSError):

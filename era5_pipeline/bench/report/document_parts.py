@@ -12,7 +12,7 @@ _PART = re.compile(r"(<!-- bench: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_parts(text: str, parts: Mapping[str, Sequence[str]]) -> str:
-    """The document with each part of these names written anew; parts of other names are left alone."""
+    """The document with the parts of these names rewritten; parts of other names stay as they are."""
 
     def part(match: re.Match[str]) -> str:
         lines = parts.get(match[2])

@@ -78,7 +78,7 @@ class _Asked:
                 figures |= self._ask(contender, name, ask)
         finally:
             contender.close()
-        return Measured(rows, figures, notes={"cold": "opened anew, its files dropped from the page cache"})
+        return Measured(rows, figures, notes={"cold": "opened again, its files dropped from the page cache"})
 
     def _ask(self, contender: Contender, name: str, ask: Callable[[], list[float]]) -> dict[str, float]:
         contender.close()

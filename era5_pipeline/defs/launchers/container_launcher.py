@@ -36,7 +36,7 @@ VERSION_LABEL = "org.opencontainers.image.version"
 # Of the daemon's environment, what its runs get. The values show in `docker inspect`: passwords belong into files.
 _PASSED_ON = ("ERA5_", "CDSAPI_", "AWS_", "STACK_RUN_")
 (_HOST_TAG,) = (name for name in OWN_PROCESS if name.startswith("era5/"))
-# What Docker calls the machine in a container, unless told otherwise.
+# The host name that Docker gives a container by default.
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 

@@ -60,7 +60,7 @@ class AlertCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read the cursor; without one, or from one that is not ours, begin anew."""
+        """Read the cursor; without one, or from one that is not ours, an empty one."""
         try:
             return cls(**json.loads(text or "{}"))
         except (ValueError, TypeError):

@@ -60,7 +60,7 @@ class FailedRun:
 
 
 def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: Settings) -> FailedRun:
-    """Read why the run failed. Of an unexpected error only its type is told: its text may contain anything."""
+    """Read why the run failed. Of an unexpected error only its type is reported: its text may contain anything."""
     month = _month_of(run)
     failed_at, message, remedy = _reason(instance, run, month)
     return FailedRun(

@@ -2,9 +2,8 @@
 
 Two kinds of files: *data files*, named in a record with their SHA-256, and *records*, small JSON files, which are
 written after the data files that they name. In the store, the key of a data file carries its digest, so that an object
-is never replaced by another; whoever reads one believes it only if its digest is that of the record. So an upload that
-was cut off is never taken for whole, and of two executors that write the same month, the last record wins, with its own
-data files.
+is never replaced by another, and is used only if its digest is that of the record. So an upload that was cut off is
+never taken for whole, and of two executors that write the same month, the last record wins, with its own data files.
 
 Without a store, everything here reads and writes the home alone.
 """

@@ -32,7 +32,7 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
 def read_with_retries(
     what: str, remedy: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]
 ) -> T:
-    """Return the result of `read`, which is called up to six times; `say` is told each error and the wait after it.
+    """Return the result of `read`, which is called up to six times; `say` reports each error and the wait after it.
 
     `what` names the data in messages.
 

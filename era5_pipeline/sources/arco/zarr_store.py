@@ -55,7 +55,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class ZarrStore:
-    """An open store; `url` is for messages. `say` is told of each read that is retried."""
+    """An open store; `url` is for messages. `say` reports each read that is retried."""
 
     url: str
     dataset: xr.Dataset

@@ -34,7 +34,7 @@ class CdsSource:
     """Months of the Climate Data Store, kept in `folder`.
 
     The user's key is needed only when there is something to ask. `refetch`: fetch months again that are in the folder.
-    `say` is told of every wait, with its reason. The store of `depot`, if there is one, has the month's note and file
+    `say` reports every wait, with its reason. The store of `depot`, if there is one, has the month's note and file
     too: a run on another machine takes up the request, and does not download again.
     """
 
@@ -59,8 +59,8 @@ class CdsSource:
 
     def _fetch(self, files: MonthFiles) -> Fetched:
         """Fetch one portion of the month's variables."""
-        patience = spoken(self.retry_settings.patience_hours * 3600)
-        lasts = f"up to {patience} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
+        longest = spoken(self.retry_settings.patience_hours * 3600)
+        lasts = f"up to {longest} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
         with locked_month(files.month, files.lock, self.say, lasts):
             note = files.read_note()
             fetched = note.fetched

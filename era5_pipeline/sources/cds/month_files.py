@@ -49,7 +49,7 @@ class MonthFiles:
         if self.depot.is_shared and note.job is not None:
             own = read_note(self._note)
             if own.fetched is not None and own.fetched.job == note.job:
-                return own  # the answer came, and the store could not be told
+                return own  # the answer was received, but its note could not be written to the store
         return note
 
     def write_note(self, note: Note) -> None:

@@ -47,7 +47,7 @@ class Asset:
 
 
 class CdsService:
-    """The service, called for one month. `say` is told the service's messages to its users."""
+    """The service, called for one month. `say` reports the service's messages to its users."""
 
     def __init__(self, credentials: Credentials, month: Month, say: Callable[[str], None]) -> None:
         self._month = month
