@@ -134,6 +134,20 @@ def nearest_location(latitude: float, longitude: float) -> Location:
     )
 
 
+def location_of(location_id: int) -> Location:
+    """The grid point of this number.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    if not 1 <= location_id <= N_LOCATIONS:
+        raise UsageError(
+            f"location_id {location_id} is out of range", remedy=f"Give a number from 1 to {N_LOCATIONS:,}."
+        )
+    row, column = divmod(location_id - 1, N_LONGITUDES)
+    return Location(location_id, float(latitudes_of(row)), float(longitudes_of(column)))
+
+
 @dataclass(frozen=True)
 class Area:
     """A rectangle, borders included, as the CDS takes it: north, west, south, east in degrees.

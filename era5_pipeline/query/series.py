@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from psycopg import sql
 
 from era5_pipeline.model.errors import NoDataError
@@ -22,7 +21,7 @@ from era5_pipeline.query.available import (
     require_columns,
     some_row,
 )
-from era5_pipeline.query.fetch import fetch_array
+from era5_pipeline.query.fetch import fetch_packed, packed
 from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    import numpy as np
     import numpy.typing as npt
     import psycopg
 
@@ -67,20 +67,13 @@ def read_series(
     require_columns(connection, columns or ())
     columns = columns or variables_in_table(connection)
     query = sql.SQL(read_sql("series")).format(
-        columns=sql.SQL(", ").join(_or_nan(variable.column) for variable in columns)
+        columns=sql.SQL(", ").join(packed(variable.column) for variable in columns)
     )
-    dtype = np.dtype([("time", "i8"), *((variable.column, "f4") for variable in columns)])
-    rows = fetch_array(connection, query, {"location_id": location.location_id, "start": start, "end": end}, dtype)
-    if not rows.size:
+    parameters = {"location_id": location.location_id, "start": start, "end": end}
+    times, values = fetch_packed(connection, query, parameters)
+    if not times.size:
         raise _no_series(connection, location, start, end)
-    return Series(
-        times=rows["time"].astype("datetime64[s]"),
-        values={variable.column: np.ascontiguousarray(rows[variable.column]) for variable in columns},
-    )
-
-
-def _or_nan(column: str) -> sql.Composed:
-    return sql.SQL("coalesce({}, 'NaN')").format(sql.Identifier(column))
+    return Series(times, {variable.column: one for variable, one in zip(columns, values, strict=True)})
 
 
 def _no_series(

@@ -17,6 +17,7 @@ from era5_pipeline.model.grid import (
     latitude_indices,
     latitudes_of,
     location_ids,
+    location_of,
     longitude_indices,
     longitudes_of,
     nearest_location,
@@ -102,6 +103,18 @@ def test_the_nearest_location_is_within_half_a_step(latitude: float, longitude: 
 def test_coordinates_out_of_range_are_refused(latitude: float, longitude: float) -> None:
     with pytest.raises(UsageError, match="is out of range"):
         nearest_location(latitude, longitude)
+
+
+@given(latitudes, longitudes)
+def test_a_location_is_found_by_its_number(latitude: float, longitude: float) -> None:
+    place = nearest_location(latitude, longitude)
+    assert location_of(place.location_id) == place
+
+
+@pytest.mark.parametrize("number", [0, -1, N_LOCATIONS + 1])
+def test_numbers_out_of_range_are_refused(number: int) -> None:
+    with pytest.raises(UsageError, match="is out of range"):
+        location_of(number)
 
 
 @given(areas())

@@ -11,6 +11,7 @@ import pytest
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.query.fetch import packed
 from era5_pipeline.query.series import read_series
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.weather_table import (
@@ -47,7 +48,7 @@ def test_series_includes_start_and_excludes_end(weather_table: Connection) -> No
 
 
 def test_series_reads_only_partitions_of_its_range(weather_table: Connection) -> None:
-    columns = psycopg.sql.Identifier("temperature_2m")
+    columns = packed("temperature_2m")
     statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series")).format(columns=columns)
     parameters = {"location_id": 1, "start": START, "end": START + HOUR}
     plan = str(weather_table.execute(statement, parameters).fetchall())
