@@ -22,6 +22,7 @@ SLOW_MODULES = frozenset(
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "bench/orchestration/test_orchestration_suite.py",  # a backfill, and another
+        "bench/asking/test_ask_suite.py",  # a table is loaded, and asked in processes
         "bench/test_suites.py",  # processes that start together
         "flat/cluster/test_dask_client.py",  # Dask clusters are started
         "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed

@@ -115,7 +115,7 @@ def _run_suite(
         cells = stack.enter_context(suite.plan(plan.context(suite, folder, server)))
         run_cells(suite.name, cells, plan.repeats_of(suite), results, progress)
         entries = {cell.name: entry for cell in cells if (entry := results.entry(suite.name, cell.name)) is not None}
-        results.set_ratios(suite.name, suite.ratios(entries))
+        results.set_summary(suite.name, suite.figures(entries), suite.ratios(entries))
 
 
 @contextmanager

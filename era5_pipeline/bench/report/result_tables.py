@@ -43,7 +43,7 @@ def all_tables(results: Sequence[Results]) -> str:
                 cells = one.of_suite(suite, server)
                 if cells:
                     parts += ["", f"### {suite}: {server}", "", *_suite_table(one, cells)]
-                    parts += _ratios(one, suite, server)
+                    parts += _summary(one, suite, server)
     return "\n".join(parts) + "\n"
 
 
@@ -137,12 +137,14 @@ def _notes(cell: dict[str, Any]) -> str:
     return "; ".join(f"{key}: {value}" for key, value in notes.items())
 
 
-def _ratios(results: Results, suite: str, server: str) -> list[str]:
-    ratios = results.contents["ratios"].get(server, {}).get(suite, {})
-    if not ratios:
-        return []
-    rows = [(name, "null" if value is None else short(value)) for name, value in ratios.items()]
-    return ["", *markdown_table(("ratio", "value"), rows)]
+def _summary(results: Results, suite: str, server: str) -> list[str]:
+    lines = []
+    for kind in ("figures", "ratios"):
+        found = results.contents[kind].get(server, {}).get(suite, {})
+        if found:
+            rows = [(name, "null" if value is None else short(value)) for name, value in found.items()]
+            lines += ["", *markdown_table((kind.removesuffix("s"), "value"), rows)]
+    return lines
 
 
 def _environments(results: Results) -> list[str]:

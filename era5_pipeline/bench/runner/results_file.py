@@ -7,7 +7,10 @@ Here: what is kept, and which cells a later run goes on with. Not here: measurin
      "cells": [{"suite", "name", "server", "environment", "parameters", "rows", "reason",
                 "repeats": [{"at", "rows", "figures", "series", "notes"}, ...],
                 "medians": {FIGURE: [10th percentile, median, 90th percentile]}}],
+     "figures": {SERVER: {SUITE: {NAME: value}}},
      "ratios": {SERVER: {SUITE: {NAME: value}}}}
+
+A figure or a ratio is null where a cell that it needs has none; that cell has the reason.
 """
 
 from __future__ import annotations
@@ -98,11 +101,12 @@ class ResultsFile:
         entry["reason"] = reason
         self._write()
 
-    def set_ratios(self, suite: str, ratios: Mapping[str, float | None]) -> None:
-        """Keep the ratios of a suite, and write the file."""
-        if ratios:
-            self.contents["ratios"].setdefault(self._server, {})[suite] = dict(ratios)
-            self._write()
+    def set_summary(self, suite: str, figures: Mapping[str, float | None], ratios: Mapping[str, float | None]) -> None:
+        """Keep the figures and ratios of a suite, and write the file."""
+        for name, values in (("figures", figures), ("ratios", ratios)):
+            if values:
+                self.contents[name].setdefault(self._server, {})[suite] = dict(values)
+                self._write()
 
     def _find(self, suite: str, name: str) -> dict[str, Any] | None:
         key = (suite, name, self._server)
@@ -157,6 +161,7 @@ def read_results(path: Path) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(f"{path} is not a file of results", remedy="Name another file, or remove it.")
+    found.setdefault("figures", {})  # files of earlier versions have none
     return found
 
 
@@ -166,7 +171,12 @@ def to_text(contents: Mapping[str, Any]) -> str:
     lines += _joined(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items())
     lines += [" },", ' "cells": [']
     lines += _joined(_cell_text(cell) for cell in contents["cells"])
-    lines += [" ],", f' "ratios": {json.dumps(contents["ratios"])}', "}"]
+    lines += [
+        " ],",
+        f' "figures": {json.dumps(contents["figures"])},',
+        f' "ratios": {json.dumps(contents["ratios"])}',
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -184,7 +194,7 @@ def _joined(texts: Any) -> list[str]:  # noqa: ANN401  # any iterable of texts
 
 
 def _empty() -> dict[str, Any]:
-    return {"format": FORMAT, "environments": {}, "cells": [], "ratios": {}}
+    return {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
 
 
 def _key(cell: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -29,7 +29,8 @@ class Suite:
 
     `plan` gives the cells while its context is open; it does nothing that takes time before one of them is measured,
     because it is also called to count them. `rows` is the default of `--rows`, `bytes` what it needs on disk at a time
-    for so many. `own_server`: it starts servers of its own. `ratios` are calculated from what is kept of its cells.
+    for so many. `own_server`: it starts servers of its own. `ratios` are calculated from what is kept of its cells, and
+    so are `figures`: what the suite finds, by name, so that no reader needs to know its cells.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Suite:
     bytes: Callable[[BenchContext], int]
     own_server: bool = False
     ratios: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
+    figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
 
 
 def measured(result: tuple[int, Numbers]) -> Measured:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from era5_pipeline.bench.asking.ask_suite import ask_bytes, ask_cells, ask_figures, ask_ratios
 from era5_pipeline.bench.methods.method_registry import unknown
 from era5_pipeline.bench.orchestration.orchestration_suite import orchestration_bytes, orchestration_cells
 from era5_pipeline.bench.runner.suite import Suite
@@ -53,6 +54,11 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite("scale", "1 to 1,020 months in the table", scale_cells, 18_600, 1, scale_bytes, ratios=scale_ratios),
     Suite("others", "xarray, Zarr, DuckDB, ClickHouse on the same year", others_cells, 1_000_000, 3, others_bytes),
+    Suite(
+        *("ask", "85 years of a place, and a year beside netCDF", ask_cells, 74_400, 5, ask_bytes),
+        ratios=ask_ratios,
+        figures=ask_figures,
+    ),
     Suite("limit", "compared with the fastest possible COPY", limit_cells, _MONTH, 3, limit_bytes, ratios=limit_ratios),
     Suite("layouts", "rate, space and reads of each", layout_cells, _MONTH, 3, layout_bytes, ratios=layout_ratios),
     Suite(
