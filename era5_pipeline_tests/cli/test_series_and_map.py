@@ -189,6 +189,8 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*MAP, "--out", "a.png", "--vmin", "999"), UsageError, "--vmin 999 leaves no range: from the values, --vmax"),
         ((*HERE, "--column", "humidity"), UsageError, "is not in the catalogue of variables"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
+        ((*HERE, "--from", "2023-02", "--to", "2023-01"), UsageError, r"2023-02 to 2023-01 is empty\nGive the earlier"),
+        ((*HERE, "--from", "2023-02-01T00:00+99:00"), UsageError, r"is not a time.*\nTimes are written"),
         (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
         (("series",), UsageError, "no place is given\nGive --place NAME"),
         (("series", "--place", "Jakarta", "--lat", "1"), UsageError, "exclude each other"),
