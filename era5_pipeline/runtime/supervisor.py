@@ -1,7 +1,7 @@
 """Supervise child processes: start them in order, watch them, start again what was killed, and stop them together.
 
-Here: the processes and their log files. Not here: which processes (`defs.running.services`), or the embedded PostgreSQL
-server, which outlives the process that starts it.
+Here: the processes. Not here: their log files (`log_file`), which processes (`defs.running.services`), or the embedded
+PostgreSQL server, which outlives the process that starts it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import psutil as _psutil
 
-from era5_pipeline.model.errors import Era5Error, disk_errors
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.runtime.log_file import LogFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import FrameType
-    from typing import BinaryIO
 
 psutil: Any = _psutil  # psutil has no type annotations
 
@@ -44,49 +44,8 @@ _COUNTED_SECONDS = 600.0
 # Between two calls of `tend`.
 _TEND_SECONDS = 1.0
 
-_LOG_LINES = 15
-_LOG_TAIL_BYTES = 1 << 14
-_LOG_ROTATE_BYTES = 10 << 20
-
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-class LogFile:
-    """A log file that child processes append to; rotated to `<name>.1` when it exceeds 10 MB."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._start = 0
-
-    @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
-        """Open the file for a child process; `last_lines` returns what is written from now on.
-
-        Raises:
-            LocalDiskError: if the disk is full or not writable.
-        """
-        with disk_errors(f"writing {self.path.name}", self.path.parent):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Rotate between runs only: a running child keeps writing to the renamed file.
-            if self.path.exists() and self.path.stat().st_size > _LOG_ROTATE_BYTES:
-                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            file = self.path.open("ab")
-        with file:
-            self._start = file.tell()
-            yield file
-
-    def last_lines(self) -> str:
-        """The last lines written since it was last opened, each indented; a note if there are none."""
-        try:
-            with self.path.open("rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(self._start, end - _LOG_TAIL_BYTES))
-                text = file.read().decode(errors="replace")
-        except OSError as error:
-            return f"  (its log cannot be read: {error.strerror})"
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-        return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (it wrote nothing)"
 
 
 _BY_SIGNAL = "ended by itself by signal"

@@ -21,7 +21,8 @@ from era5_pipeline.bench.target import Target
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.server_account import binaries, server_account
 from era5_pipeline.postgres.embedded.socket_folder import PORT, SocketFolder
-from era5_pipeline.runtime.supervisor import LogFile, die_with
+from era5_pipeline.runtime.log_file import LogFile
+from era5_pipeline.runtime.supervisor import die_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -39,7 +39,7 @@ from era5_pipeline.postgres.embedded.tcp_access import LOOPBACK, TcpAccess, is_f
 from era5_pipeline.postgres.embedded.tuning import bulk_load_settings, write_settings
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.files import sync_folder
-from era5_pipeline.runtime.supervisor import LogFile
+from era5_pipeline.runtime.log_file import LogFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

