@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import era5_pipeline
 from era5_pipeline import __version__
-from era5_pipeline.postgres.connect import describe_server
 from era5_pipeline.postgres.doctor.machine import Machine
 from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.sources.sample.weather import FORMULAE_VERSION
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.bench.cells import CannotRunError, Numbers
-from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, describe_server, ensure_database
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, ensure_database
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables

@@ -58,8 +58,9 @@ def status(
     from rich.console import Console
 
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import describe_server, open_warehouse
+    from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.server_version import describe_server
     from era5_pipeline.warehouse.ledger import read_ledger
 
     require_coverage_options(out, coverage=coverage)

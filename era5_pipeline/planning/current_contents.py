@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
-from era5_pipeline.postgres.connect import DATABASE, Warehouse, describe_server, no_database_in
+from era5_pipeline.postgres.connect import DATABASE, Warehouse, no_database_in
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.given_urls import given_warehouse_url
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.warehouse.layouts import layout_for
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.ledger import read_ledger

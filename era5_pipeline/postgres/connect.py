@@ -1,7 +1,7 @@
 """Connections to the server: the embedded one by default, any other by its URL.
 
-Here: connecting, creating databases, the server's version. Not here: the table (`warehouse`), URLs (`urls`) or running
-the embedded server (`embedded`).
+Here: connecting, creating databases. Not here: the server's version (`server_version`), the table (`warehouse`), URLs
+(`urls`) or running the embedded server (`embedded`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.given_urls import given_dagster_url, given_warehouse_url
 from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
+from era5_pipeline.postgres.server_version import require_supported
 from era5_pipeline.postgres.urls import database_of, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 DATABASE = "era5"
 DAGSTER_SUFFIX = "_dagster"
-# The oldest version that is still maintained (14 ended in November 2026), and the oldest that was tested.
-OLDEST_VERSION = 15
 _CONNECT_SECONDS = 10
 _PING_SECONDS = 2
 # When the connection goes silent: by default, libpq checks after two hours, and never while it waits for sent data.
@@ -51,20 +50,6 @@ _NAME_ANOTHER = (
 )
 # libpq gives no SQLSTATE for a failed connection, only the server's message.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
-
-
-@dataclass(frozen=True)
-class Server:
-    """The server's version. `timescaledb` is the version of the extension, None without it; `license` its edition."""
-
-    version: int
-    version_text: str
-    timescaledb: str | None
-    license: str | None
-
-    def __str__(self) -> str:
-        extension = f" + TimescaleDB {self.timescaledb} ({self.license})" if self.timescaledb else ""
-        return f"PostgreSQL {self.version_text}{extension}"
 
 
 @dataclass(frozen=True)
@@ -135,20 +120,6 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
     if _ping(url) == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
     return ServerUnreachableError(what, remedy=remedy_of_refusal(message))
-
-
-def require_supported(version: int, shown: str) -> None:
-    """Raise if the server's version (in libpq's form: 140012 is 14.12) is too old.
-
-    Raises:
-        ServerUnsuitableError: if it is; names the server as `shown`.
-    """
-    if version // 10000 < OLDEST_VERSION:
-        raise ServerUnsuitableError(
-            f"{shown} is PostgreSQL {version // 10000}",
-            remedy=f"PostgreSQL {OLDEST_VERSION} or later is needed: upgrade it, or unset ERA5_DATABASE_URL to use "
-            "the embedded server.",
-        )
 
 
 def ensure_database(url: str) -> None:
@@ -288,20 +259,3 @@ def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
         url = with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)
     ensure_database(url)
     return url
-
-
-def describe_server(connection: psycopg.Connection) -> Server:
-    """Return the version of the connected server."""
-    with server_errors("reading the server's version"):
-        row = connection.execute(
-            "SELECT split_part(current_setting('server_version'), ' ', 1), "
-            "current_setting('timescaledb.license', true), "
-            "(SELECT extversion FROM pg_extension WHERE extname = 'timescaledb')"
-        ).fetchone()
-    version_text, license_name, extension = row if row is not None else ("?", None, None)
-    return Server(
-        version=connection.info.server_version // 10000,
-        version_text=version_text,
-        timescaledb=extension,
-        license=license_name if extension else None,
-    )

@@ -13,8 +13,8 @@ from psycopg import sql
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.errors import ServerUnsuitableError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
-from era5_pipeline.postgres.connect import Server, describe_server
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_version import Server, describe_server
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore

@@ -23,14 +23,10 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import (
-    OLDEST_VERSION,
-    Server,
     Warehouse,
     dagster_url,
-    describe_server,
     ensure_database,
     open_warehouse,
-    require_supported,
     start_warehouse,
 )
 from era5_pipeline.postgres.embedded.server_processes import first_number
@@ -43,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-    from era5_pipeline_tests.servers import Host
 
 SECRET = "hunter2"
 
@@ -70,38 +65,6 @@ def test_options_in_the_url_are_kept(database_url: str) -> None:
     with Warehouse(url).connect() as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("5MB",)
         assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
-
-
-def test_the_servers_version_and_extension(warehouse: Warehouse, host: Host) -> None:
-    with warehouse.connect() as connection:
-        plain = describe_server(connection)
-        assert (plain.timescaledb, plain.license) == (None, None)
-        assert str(plain) == f"PostgreSQL {plain.version_text}"
-        ensure_schema(connection)
-        found = describe_server(connection)
-    assert found.version_text.startswith(host.version)
-    assert found.version == int(found.version_text.partition(".")[0])
-    assert (found.timescaledb, found.license) == (host.timescaledb, host.license)
-
-
-def test_a_server_as_text() -> None:
-    assert str(Server(17, "17.11", None, None)) == "PostgreSQL 17.11"
-    assert str(Server(17, "17.11", "2.29.2", "timescale")) == "PostgreSQL 17.11 + TimescaleDB 2.29.2 (timescale)"
-
-
-@pytest.mark.parametrize("version", [OLDEST_VERSION * 10000, 170011, 180004])
-def test_supported_versions_are_accepted(version: int) -> None:
-    require_supported(version, "postgresql://h/d")
-
-
-@pytest.mark.parametrize(
-    ("version", "named"), [(130014, "13"), (90624, "9"), (OLDEST_VERSION * 10000 - 1, str(OLDEST_VERSION - 1))]
-)
-def test_versions_that_are_too_old_are_rejected(version: int, named: str) -> None:
-    with pytest.raises(
-        ServerUnsuitableError, match=rf"^postgresql://h/d is PostgreSQL {named}\nPostgreSQL {OLDEST_VERSION} or later"
-    ):
-        require_supported(version, "postgresql://h/d")
 
 
 def test_an_unreachable_server_is_named_without_its_password() -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from era5_pipeline.postgres.connect import Server
     from era5_pipeline.postgres.doctor.advice import Profile
     from era5_pipeline.postgres.doctor.server_facts import ServerFacts
+    from era5_pipeline.postgres.server_version import Server
 
 _UNKNOWN = Machine(None, None, None)
 _PROMISES: dict[Profile, str] = {

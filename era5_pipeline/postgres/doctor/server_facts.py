@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import class_row, dict_row
 
-from era5_pipeline.postgres.connect import describe_server
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_version import describe_server
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from era5_pipeline.postgres.connect import Server
+    from era5_pipeline.postgres.server_version import Server
 
 _CHECKPOINTER_VERSION = 17  # from here on, checkpoints have a view of their own
 

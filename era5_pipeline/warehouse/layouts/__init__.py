@@ -10,7 +10,7 @@ from era5_pipeline.warehouse.layouts.layout import Layout
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 
 if TYPE_CHECKING:
-    from era5_pipeline.postgres.connect import Server
+    from era5_pipeline.postgres.server_version import Server
 
 __all__ = ["LAYOUTS", "Layout", "layout_for"]
 

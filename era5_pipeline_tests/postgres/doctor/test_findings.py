@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from era5_pipeline.postgres.connect import Server
 from era5_pipeline.postgres.doctor.advice import Advice, Profile, advise
 from era5_pipeline.postgres.doctor.comparison import ComparedSetting, compare
 from era5_pipeline.postgres.doctor.findings import Finding, list_findings
 from era5_pipeline.postgres.doctor.machine import Machine
 from era5_pipeline.postgres.doctor.server_facts import CheckpointCounts, OwnSession, ServerFacts, ServerSetting
+from era5_pipeline.postgres.server_version import Server
 
 GB = 1 << 30
 MACHINE = Machine(16 * GB, 4, 100 * GB)
