@@ -16,7 +16,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.query.plots.borders import borders
 from era5_pipeline.query.plots.coastlines import coastlines, land
-from era5_pipeline.query.plots.colour_scales import NO_LIMITS, Limits, colour_scale, widened
+from era5_pipeline.query.plots.colour_scales import NO_LIMITS, Limits, colour_scale
 from era5_pipeline.query.plots.figures import (
     add_axes,
     latitude_label,
@@ -29,6 +29,7 @@ from era5_pipeline.query.plots.figures import (
     save,
     wrapped_notes,
 )
+from era5_pipeline.query.plots.map_windows import map_size, map_window
 from era5_pipeline.query.plots.variable_styles import (
     FAINT,
     INK,
@@ -55,17 +56,10 @@ if TYPE_CHECKING:
 Extend = Literal["neither", "min", "max", "both"]
 
 # All lengths in inches.
-_MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
 _MAP_NARROWEST_FIGURE = 5.0
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 0.75, 0.45, 0.85, 0.4
 _BAR_THICKNESS, _BAR_GAP, _BAR_LABELS = 0.16, 0.42, 0.45
 _TICK_SPACING = 0.7
-# Degrees: a single point is shown with its surroundings.
-_SMALLEST_WINDOW = 2.0
-# Limits of the map's shape: width to height, and height of a degree of latitude to width of one of longitude.
-_WIDEST_RATIO = 2.6
-_HIGHEST_STRETCH = 4.0
-
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT = 360, 270, 30  # pixels
 _PREVIEW_DPI = 100
 _PREVIEW_BYTES = 40_000
@@ -97,8 +91,8 @@ def map_figure(
             remedy="Choose another hour, column or area.",
         )
     style = style_of(snapshot.variable)
-    window = _window(snapshot)
-    width, height = _map_size(window)
+    window = map_window(snapshot)
+    width, height = map_size(window)
     is_wide = width >= 1.2 * height
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
     # A narrow map still needs space for its title.
@@ -150,8 +144,8 @@ def plot_map(
 
 def preview_map(snapshot: Snapshot) -> bytes:
     """A small map with a colour bar and no title: PNG, 360 pixels wide, under 40 kB."""
-    window = _window(snapshot)
-    width, height = _map_size(window)
+    window = map_window(snapshot)
+    width, height = map_size(window)
     scale = min(_PREVIEW_WIDTH / width, _PREVIEW_MAP_HEIGHT / height)
     bar_height = _PREVIEW_BAR_HEIGHT / _PREVIEW_DPI
     width, height = round(width * scale) / _PREVIEW_DPI, round(height * scale) / _PREVIEW_DPI
@@ -186,41 +180,6 @@ def _compressed_png(figure: Figure) -> bytes:
         if file.tell() < _PREVIEW_BYTES:
             break
     return file.getvalue()
-
-
-def _window(snapshot: Snapshot) -> Window:
-    """The area to draw: the cells, widened for a very small or very long area."""
-    half = STEP_DEGREES / 2
-    west, east = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
-    south, north = (
-        max(float(snapshot.latitudes[0]) - half, -90.0),
-        min(float(snapshot.latitudes[-1]) + half, 90.0),
-    )
-    if len(snapshot.longitudes) == N_LONGITUDES:
-        # From one antimeridian to the other, not from half a cell east of it.
-        west, east = west - half, east - half
-    stretch = _stretch(south, north)
-    tall = max(north - south, _SMALLEST_WINDOW, (east - west) / stretch / _WIDEST_RATIO)
-    south, north = widened(south, north, tall)
-    # The window ends at the poles.
-    south, north = max(south - max(north - 90.0, 0.0), -90.0), min(north + max(-90.0 - south, 0.0), 90.0)
-    wide = min(max(east - west, _SMALLEST_WINDOW * stretch, tall * stretch / _WIDEST_RATIO), 360.0)
-    west, east = widened(west, east, wide)
-    return west, east, south, north
-
-
-def _stretch(south: float, north: float) -> float:
-    """Length of a degree of latitude on the map, as a multiple of one of longitude."""
-    return min(1.0 / max(float(np.cos(np.deg2rad((south + north) / 2))), 1e-6), _HIGHEST_STRETCH)
-
-
-def _map_size(window: Window) -> tuple[float, float]:
-    """Width and height of the map, in inches."""
-    west, east, south, north = window
-    ratio = (east - west) / ((north - south) * _stretch(south, north))
-    if ratio * _MAP_TALLEST >= _MAP_WIDEST:
-        return _MAP_WIDEST, _MAP_WIDEST / ratio
-    return _MAP_TALLEST * ratio, _MAP_TALLEST
 
 
 def _draw_map(
