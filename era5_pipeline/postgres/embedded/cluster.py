@@ -1,7 +1,8 @@
 """Create, configure, start and stop the embedded server on its data folder.
 
-Here: the checks before and after PostgreSQL's programs run on the folder. Not here: who uses the server, and hence when
-it starts and stops (`embedded_server`). Callers hold the lock that keeps other processes from starting or stopping it.
+Here: the checks before and after PostgreSQL's programs run on the folder. Not here: creating it (`data_folder`), or who
+uses the server, and hence when it starts and stops (`embedded_server`). Callers hold the lock that keeps other
+processes from starting or stopping it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,10 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -25,28 +23,27 @@ from psycopg import pq
 from era5_pipeline.model.errors import (
     Era5Error,
     LocalDiskError,
-    ServerUnsuitableError,
     UsageError,
     WarehouseError,
     disk_errors,
     disk_remedy,
 )
 from era5_pipeline.postgres.doctor.machine import Machine
-from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION, server_account
+from era5_pipeline.postgres.embedded.data_folder import SUPERUSER, initialize, require_usable
+from era5_pipeline.postgres.embedded.server_account import server_account
 from era5_pipeline.postgres.embedded.server_processes import first_number, number_in_use, server_processes, works_on
 from era5_pipeline.postgres.embedded.socket_folder import PORT, SocketFolder
 from era5_pipeline.postgres.embedded.tcp_access import LOOPBACK, TcpAccess, is_free
 from era5_pipeline.postgres.embedded.tuning import bulk_load_settings, write_settings
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.runtime.files import sync_folder
 from era5_pipeline.runtime.log_file import LogFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from era5_pipeline.postgres.embedded.server_account import Account
 
-_SUPERUSER = "postgres"
 _log = logging.getLogger(__name__)
 
 # Crash recovery replays up to max_wal_size, and a server that is still stopping writes up to shared_buffers: minutes on
@@ -57,13 +54,6 @@ _ORPHAN_SECONDS = 2.0
 _POLL_SECONDS = 0.05
 # A start takes half a second, and creating a data folder two.
 _SLOW_SECONDS = 10.0
-
-# Sorting, and so the indexes, must not depend on the machine's locale: PostgreSQL's built-in one is used. Only the
-# owner of the socket's folder can connect through it; connections from elsewhere need a password.
-_INITDB_OPTIONS = (
-    *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
-    *(f"--username={_SUPERUSER}", "--auth-local=trust", "--auth-host=scram-sha-256"),
-)
 
 
 class Cluster:
@@ -95,7 +85,7 @@ class Cluster:
     def url(self, database: str) -> str:
         """Return the libpq URL of `database`, whether the server runs or not."""
         name = quote(database, safe="")
-        return f"postgresql://{_SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
+        return f"postgresql://{SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
     def exists(self) -> bool:
         """Whether there is a data folder of PostgreSQL.
@@ -136,7 +126,7 @@ class Cluster:
 
     def tcp_url(self, database: str, port: int) -> str:
         """Return the URL of `database` by TCP, with its password."""
-        return f"postgresql://{_SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
+        return f"postgresql://{SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
 
     def set_password(self) -> None:
         """Let the running server require the password of clients that connect by TCP.
@@ -148,7 +138,7 @@ class Cluster:
             server_errors("setting the server's password"),
             psycopg.connect(self.url("postgres"), autocommit=True) as connection,
         ):
-            self.tcp.set_password(connection, _SUPERUSER)
+            self.tcp.set_password(connection, SUPERUSER)
 
     def bring_up(self) -> None:
         """Start the server if it does not run; create the data folder if it is missing.
@@ -162,11 +152,12 @@ class Cluster:
             return
         with disk_errors("starting the embedded PostgreSQL", self._home):
             account = server_account(self.data_folder)
-            self._check_data_folder(account)
+            require_usable(self.data_folder, account)
             if self._wait_for_previous_processes():
                 return
-            if not (self.data_folder / "PG_VERSION").exists():
-                self._initialize(account)
+            is_new = not (self.data_folder / "PG_VERSION").exists()
+            if is_new and not initialize(self.data_folder, account, self._log):
+                raise self._failure("cannot create its data folder")
             self._remove_stale_lock()
             self._socket_folder.make(account)
             port = self._port()
@@ -203,32 +194,6 @@ class Cluster:
         pid = first_number(self._pid_file)
         return pid if pid is not None and works_on(pid, self.data_folder) else None
 
-    def _check_data_folder(self, account: Account) -> None:
-        """Reject a data folder that the embedded server cannot, or must not, run on."""
-        if not self.data_folder.exists():
-            return
-        try:
-            version = (self.data_folder / "PG_VERSION").read_text(encoding="ascii").strip()
-        except FileNotFoundError:
-            if any(self.data_folder.iterdir()):
-                raise WarehouseError(
-                    f"{self.data_folder} holds other files than PostgreSQL's",
-                    remedy="Move them away, or set ERA5_HOME to another folder.",
-                ) from None
-            return
-        if version != str(MAJOR_VERSION):
-            raise ServerUnsuitableError(
-                f"{self.data_folder} was created by PostgreSQL {version}; the embedded server is {MAJOR_VERSION}",
-                remedy=f"Upgrade it (pg_dump, or pg_upgrade of version {MAJOR_VERSION}), or move it away and load "
-                "the months again.",
-            )
-        owner = self.data_folder.stat().st_uid
-        if owner != account.uid:
-            raise WarehouseError(
-                f"{self.data_folder} belongs to user number {owner}; the server would run as {account.uid}",
-                remedy="Run as the user who created it, or set ERA5_HOME to another folder.",
-            )
-
     def _wait_for_previous_processes(self) -> bool:
         """Wait until no process works on the data folder; return True if the server accepts connections instead.
 
@@ -250,23 +215,6 @@ class Cluster:
                     raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
                 time.sleep(_POLL_SECONDS)
         return False
-
-    def _initialize(self, account: Account) -> None:
-        """Create the data folder, under another name until it is complete."""
-        parent = self.data_folder.parent
-        _remove_unfinished(parent)
-        # A unique name: an initdb whose parent was killed may still be running.
-        fresh = Path(tempfile.mkdtemp(prefix=".postgres-new-", dir=parent))
-        os.chown(fresh, account.uid, account.gid)
-        try:
-            created = account.run(("initdb", *_INITDB_OPTIONS), fresh, self._log)
-            if not created:
-                raise self._failure("cannot create its data folder")
-            fresh.rename(self.data_folder)
-            sync_folder(parent)
-        finally:
-            # Once more: that initdb may have written on while its folder was removed, and has ended by now.
-            _remove_unfinished(parent)
 
     def _remove_stale_lock(self) -> None:
         """Remove a killed server's lock file if another process has its process number.
@@ -338,9 +286,3 @@ def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
 def not_a_folder(home: Path) -> UsageError:
     """The error for a home that is a file, or lies below one."""
     return UsageError(f"ERA5_HOME: {home} is not a folder", remedy="Set ERA5_HOME to a folder.")
-
-
-def _remove_unfinished(parent: Path) -> None:
-    """Remove data folders that were never completed; the caller holds the lock under which they are created."""
-    for folder in parent.glob(".postgres-new-*"):
-        shutil.rmtree(folder, ignore_errors=True)
