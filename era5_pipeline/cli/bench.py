@@ -136,7 +136,7 @@ def run(
             f"--json: {json_file.parent} is not a folder", remedy="Create it first, or choose another file."
         )
     if failing > months:
-        raise UsageError("--failing: more months than --months", remedy="Let at most --months fail.")
+        raise UsageError("--failing is more than --months", remedy="Give --failing a number up to that of --months.")
     options = BenchOptions(
         batches=batches,
         held=_numbers("--held", held, 1020),
@@ -194,7 +194,7 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
     except ValueError:
         found = []
     if not found or found[0] < 1 or found[-1] > most:
-        raise UsageError(f"{option}: {text!r} is no list of numbers from 1 to {most}", remedy="For example: 1,2,4.")
+        raise UsageError(f"{option}: {text!r} is not a list of numbers from 1 to {most}", remedy="For example: 1,2,4.")
     return tuple(found)
 
 

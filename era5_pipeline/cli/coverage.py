@@ -25,7 +25,7 @@ def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
     if out is None:
         return
     if not coverage:
-        raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or leave --out away.")
+        raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or remove --out.")
     require_picture(out, "--out")
 
 

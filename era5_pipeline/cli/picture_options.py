@@ -30,10 +30,10 @@ def require_limits(vmin: float | None, vmax: float | None) -> None:
     """
     for name, value in (("--vmin", vmin), ("--vmax", vmax)):
         if value is not None and not isfinite(value):
-            raise UsageError(f"{name} {value:g}: a limit is a number", remedy="Give a number, or leave it away.")
+            raise UsageError(f"{name} {value:g}: a limit is a number", remedy="Give a number, or leave it out.")
     if vmin is not None and vmax is not None and vmin >= vmax:
         raise UsageError(
-            f"--vmin {vmin:g} is not below --vmax {vmax:g}", remedy="Exchange them, or leave one of them away."
+            f"--vmin {vmin:g} is not below --vmax {vmax:g}", remedy="Exchange them, or leave one of them out."
         )
 
 

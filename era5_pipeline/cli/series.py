@@ -132,7 +132,9 @@ def series(
         require_picture(plot, "--plot")
         title = title if title is None else require_drawable(title, "--title")
     elif (title, vmin, vmax) != (None, None, None):
-        raise UsageError("--title, --vmin and --vmax are of a plot", remedy="Add --plot FILE, or leave them away.")
+        raise UsageError(
+            "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
+        )
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,

@@ -180,7 +180,7 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
     ("arguments", "error", "message"),
     [
         ((*HERE, "--plot", "out.jpg"), UsageError, r"--plot out.jpg: pictures are PNG, PDF or SVG files"),
-        ((*HERE, "--title", "Rain"), UsageError, r"are of a plot\nAdd --plot FILE"),
+        ((*HERE, "--title", "Rain"), UsageError, r"are options of a plot\nAdd --plot FILE"),
         ((*HERE, "--plot", "a.png", "--vmin", "1"), UsageError, "these variables are in degC, m/s, fraction, mm"),
         ((*HERE, "--plot", "a.png", "--title", "\u96e8"), UsageError, r"--title: the font of pictures lacks '\\u96e8'"),
         ((*MAP, "--out", "a.gif"), UsageError, r"--out a.gif: pictures are .*\n.* ends with \.png, \.pdf, \.svg"),

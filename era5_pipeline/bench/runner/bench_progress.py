@@ -1,4 +1,4 @@
-"""Progress of a run in lines: repeats done, the time left, and the figure of each cell as it falls."""
+"""Progress of a run in lines: repeats done, the time left, and the figure of each cell once it is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Wanted = dict[str, dict[str, int]]
 
 
 class BenchProgress:
-    """Counts repeats, and says a line for each; `now` shows what is under way."""
+    """Counts repeats, and prints a line for each; `now` shows what is under way."""
 
     def __init__(self, wanted: Wanted, say: Callable[[str], None], now: Callable[[str], None]) -> None:
         self._left = {(suite, name): count for suite, cells in wanted.items() for name, count in cells.items()}

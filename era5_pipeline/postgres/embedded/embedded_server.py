@@ -162,7 +162,7 @@ class EmbeddedServer:
         if port is None:
             raise UsageError(
                 f"the embedded PostgreSQL in {self._home} does not listen on a port",
-                remedy="Let it: era5 db start --port 5433, for example.",
+                remedy="Start it with a port, for example: era5 db start --port 5433.",
             )
         return self._cluster.tcp_url(database, port)
 

@@ -107,7 +107,7 @@ def series_figure(
     if limits != NO_LIMITS and len(units) > 1:
         raise UsageError(
             f"--vmin and --vmax are of one axis, and these variables are in {', '.join(units)}",
-            remedy="Choose variables of one unit with --column, or leave the limits away.",
+            remedy="Choose variables of one unit with --column, or leave the limits out.",
         )
     drawn = {variable: Values.of(series.times, series.values[variable.column]) for variable in variables}
     is_single, is_many = len(variables) == 1, len(variables) > _MOST_ALONE
