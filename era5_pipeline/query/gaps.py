@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.hours import describe_hours, from_datetime64, hour_of, hours_of_month
+from era5_pipeline.model.hours import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, spans
 from era5_pipeline.query.available import months_held
@@ -83,7 +83,7 @@ def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable
     there = np.isfinite(values)
     if variable.extent != "sometimes":
         return there
-    months = hours.astype("datetime64[h]").astype("datetime64[M]")
+    months = as_datetime64(hours).astype("datetime64[M]")
     return np.isin(months, months[there])
 
 
@@ -189,7 +189,7 @@ def _gaps(held: Hours, asked: range, valid: range) -> Gaps:
 
 def _by_month(hours: Hours) -> Iterator[tuple[Month, Hours]]:
     """Split ascending hours (n,) by their months."""
-    numbers = hours.astype("datetime64[h]").astype("datetime64[M]").astype(np.int64)
+    numbers = as_datetime64(hours).astype("datetime64[M]").astype(np.int64)
     found, starts = np.unique(numbers, return_index=True)
     for number, of_month in zip(found.tolist(), np.split(hours, starts[1:]), strict=True) if found.size else ():
         yield Month.from_number(_EPOCH_MONTH + number), of_month
