@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,10 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.query.credit import SAMPLE_CREDIT
+from era5_pipeline.query.series import Series
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.weather_table import HOURS, JAKARTA, NULL, Connection, temperature_of
+from era5_pipeline_tests.weather_table import HOURS, JAKARTA, NULL, TEMPERATURE, Connection, temperature_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,6 +131,22 @@ def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(app
     assert lines[4].split() == ["2023-01-30", "00:00", "68.38", "1.50", "-2.50", "0.10", "0.000"]
     assert lines[4 + NULL].split()[-2] == "-"
     assert lines[-1] == "71 hours; 23 in the middle are not shown: --format csv or --format json prints all"
+
+
+def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.CaptureFixture[str]) -> None:
+    from era5_pipeline.cli.series import _print_table
+
+    count = 10_000_000
+    times = np.arange(count).astype("datetime64[s]")
+    rows = Series(times, {"temperature_2m": np.broadcast_to(np.float32(21.5), count)})
+    tracemalloc.start()
+    try:
+        _print_table(rows, (TEMPERATURE,), "a place")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000  # two bytes a row
+    assert "10,000,000 hours; 9,999,952 in the middle are not shown" in capsys.readouterr().out
 
 
 def test_short_table_shows_every_row(app: typer.Typer) -> None:
