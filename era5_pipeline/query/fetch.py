@@ -54,9 +54,7 @@ def fetch_packed(
     Raises:
         NoDataError: if there is no table.
     """
-    with table_required(), connection.transaction(), connection.cursor(binary=True) as cursor:
-        # Compiling the expressions of a thousand partitions takes longer than the query.
-        cursor.execute("SET LOCAL jit = off")
+    with table_required(), connection.cursor(binary=True) as cursor:
         row = cursor.execute(query, parameters, prepare=False).fetchone()
     assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
     times = np.frombuffer(row[0] or b"", dtype=">i8")

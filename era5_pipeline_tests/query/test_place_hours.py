@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import nearest_location
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 from era5_pipeline.query.place_hours import read_place_hours
 from era5_pipeline.query.series import read_series
 from era5_pipeline.warehouse.load_month import load_month
@@ -77,6 +77,16 @@ def test_hours_are_those_of_read_series(loaded: Warehouse) -> None:
     assert np.array_equal(hours.index.to_numpy(dtype="datetime64[s]"), series.times)
     for column in hours:
         assert np.array_equal(hours[column].to_numpy(), series.values[str(column)], equal_nan=True)
+
+
+def test_many_columns_are_read_in_groups(loaded: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    with loaded.connect() as connection:
+        at_once = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
+        monkeypatch.setattr("era5_pipeline.query.series._COLUMNS_AT_ONCE", 4)
+        in_groups = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
+    assert list(in_groups.columns) == [variable.column for variable in DEFAULT_VARIABLES]
+    assert in_groups.notna().any().sum() == 2
+    pd.testing.assert_frame_equal(in_groups, at_once)
 
 
 def test_the_session_keeps_its_settings(loaded: Warehouse) -> None:
