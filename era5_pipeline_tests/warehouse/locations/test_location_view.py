@@ -194,6 +194,8 @@ def test_where_postgis_is_installed_the_view_gains_a_geography(host_url: str, sc
         )
         ensure_schema(connection)
         assert connection.execute(columns).fetchone() == ("location_id latitude longitude land_share geography",)
+        comment = "SELECT col_description('era5.location'::regclass, 5)"
+        assert connection.execute(comment).fetchone() == ("The point, for PostGIS: ST_DWithin, ST_Distance",)
         hold(connection, ((483_547, 483_548), (600_000, 600_001)))
         connection.execute(f'SET search_path = public, "{schema}"'.encode())
         near = connection.execute(
