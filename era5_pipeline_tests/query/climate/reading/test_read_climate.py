@@ -84,7 +84,7 @@ def test_a_year_in_the_gulf_is_that_of_xarray(real: Warehouse, tmp_path: Path) -
     assert row["tropical_nights"] == int((lowest > 20).sum())
     assert (row["frost_days"], row["temperature_hours"], row["temperature_complete"]) == (0, 8760, True)
     hottest = answer.records[0]
-    at = pd.Timestamp(degrees["time"][int(degrees.argmax())].to_numpy())
+    at = degrees.to_series().idxmax()
     assert (hottest.when, hottest.value) == (f"{at:%Y-%m-%d %H:%M}", pytest.approx(float(degrees.max()), abs=DEGREES))
     assert answer.elements == ("temperature",)
     assert "1 complete year (2023), since a trend needs at least 20" in answer.sentence
