@@ -12,6 +12,7 @@ import xarray as xr
 from era5_pipeline.model.months import month_range, months_between
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
@@ -28,14 +29,24 @@ PARIS = ("timeseries/paris-2024-nc-zip", "2024-01", "2024-12")
 MEKONG = ("timeseries/mekong-2020-2025-csv-zip", "2020-01", "2025-05")
 
 
+def flatten(home: Path, delivery: tuple[str, str, str]) -> None:
+    """Make the flat months of a delivery by the stages of the pipeline, in a home of its own."""
+    settings = _settings(home, delivery)
+    with without_pictures():
+        for month in _months(*delivery[1:]):
+            run_raw(settings, month)
+            run_flat(settings, month)
+
+
 def load(warehouse: Warehouse, home: Path, delivery: tuple[str, str, str]) -> None:
-    """Load a delivery by the stages of the pipeline."""
-    folder, first, last = delivery
-    settings = Settings(home=home, files_dir=str(DATA / folder), allow_incomplete=True, source="files")
-    for month in _months(first, last):
-        run_raw(settings, month)
-        run_flat(settings, month)
+    """Load the flat months that `flatten` made."""
+    settings = _settings(home, delivery)
+    for month in _months(*delivery[1:]):
         run_load(settings, warehouse, month)
+
+
+def _settings(home: Path, delivery: tuple[str, str, str]) -> Settings:
+    return Settings(home=home, files_dir=str(DATA / delivery[0]), allow_incomplete=True, source="files")
 
 
 def _months(first: str, last: str) -> Iterator[Month]:

@@ -14,7 +14,7 @@ from era5_pipeline.model.grid import Area, nearest_location
 from era5_pipeline.query.climate.anomalies import DEFAULT_BASELINE
 from era5_pipeline.query.climate.climate_answer import ClimatePlace, NoTrend, YearSpan
 from era5_pipeline.query.climate.reading.read_climate import DayChoice, Period, read_climate
-from era5_pipeline_tests.query.climate.real_weather import GULF, MEKONG, NORWAY, PARIS, gridded, load, mekong
+from era5_pipeline_tests.query.climate.real_weather import GULF, MEKONG, NORWAY, PARIS, flatten, gridded, load, mekong
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +27,20 @@ ALL = Period()
 UTC_DAYS = DayChoice()
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Path]:
+    """The homes of the flat months of each delivery."""
+    made = {delivery: tmp_path_factory.mktemp("home") for delivery in (GULF, NORWAY, PARIS, MEKONG)}
+    for delivery, home in made.items():
+        flatten(home, delivery)
+    return made
+
+
 @pytest.fixture(scope="module")
-def real(shared_warehouse: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def real(shared_warehouse: Warehouse, homes: dict[tuple[str, str, str], Path]) -> Warehouse:
     """The table with the four deliveries, on each layout."""
-    for delivery in (GULF, NORWAY, PARIS, MEKONG):
-        load(shared_warehouse, tmp_path_factory.mktemp("home"), delivery)
+    for delivery, home in homes.items():
+        load(shared_warehouse, home, delivery)
     return shared_warehouse
 
 
