@@ -70,9 +70,14 @@ def find_gaps(
     now = max(hour_of(datetime.now(UTC)), int(hours[-1]) + 1)
     found = {}
     for variable in variables:
-        held = np.unique(hours[_has_value(hours, series.values[variable.column], variable)])
+        held = _distinct(hours[_has_value(hours, series.values[variable.column], variable)])
         found[variable.column] = _gaps(held, range(first, after), range(hour_of(variable.first_valid), now))
     return found
+
+
+def _distinct(hours: Hours) -> Hours:
+    """Ascending hours (n,), each once; numpy.unique takes a second for 85 years, since it does not know their order."""
+    return hours[np.append(True, np.diff(hours) > 0)] if hours.size else hours
 
 
 def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable) -> npt.NDArray[np.bool_]:

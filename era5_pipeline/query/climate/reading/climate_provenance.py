@@ -69,7 +69,7 @@ def read_provenance(
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
-        months=len(months) or len(np.unique(_times(hours).astype("datetime64[M]"))),
+        months=len(months) or _count_months(hours),
         hours=len(hours),
         missing_months=_by_element({column: one.months for column, one in gaps.items()}),
         missing_hours={
@@ -112,6 +112,12 @@ def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
     if not found:
         return found
     return found & set(from_datetime64(_times(hours)).tolist())
+
+
+def _count_months(hours: pd.DataFrame) -> int:
+    """In how many months there is an hour."""
+    of_hours = _times(hours).astype("datetime64[M]").astype(np.int64)
+    return int(np.count_nonzero(np.diff(of_hours))) + 1
 
 
 def _times(hours: pd.DataFrame) -> npt.NDArray[np.datetime64]:
