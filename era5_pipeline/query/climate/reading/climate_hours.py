@@ -26,7 +26,7 @@ from era5_pipeline.query.available import (
 )
 from era5_pipeline.query.climate.daily_values import MERIDIONAL, PRECIPITATION, TEMPERATURE, WIND_SPEED, ZONAL
 from era5_pipeline.query.fetch import fetch_array, nothing_loaded
-from era5_pipeline.query.series import read_series
+from era5_pipeline.query.place_hours import read_place_hours
 from era5_pipeline.query.snapshots import locations_at
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import locations_where
@@ -73,9 +73,7 @@ def hours_of_cell(
     Raises:
         NoDataError: if there are none; it names what the table holds there, or the nearest location.
     """
-    series = read_series(connection, location, columns_for_climate(connection), start, end)
-    index = pd.DatetimeIndex(series.times, tz="UTC", name="time")
-    return pd.DataFrame(dict(series.values), index=index, copy=False)
+    return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
 
 
 def locations_of_area(connection: Connection, area: Area) -> LocationSet:
