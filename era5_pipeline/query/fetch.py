@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
-from psycopg import sql
 
 from era5_pipeline.model.errors import NoDataError
 
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
-
-# The instant from which PostgreSQL counts microseconds, 2000-01-01 00:00 UTC, in seconds since 1970.
-_POSTGRES_EPOCH = 946_684_800
+    from psycopg import sql
 
 
 def fetch_array(
@@ -36,33 +33,6 @@ def fetch_array(
     with table_required(), connection.cursor(binary=True) as cursor:
         cursor.execute(query, parameters)
         return np.fromiter(cursor, dtype=dtype, count=cursor.rowcount)
-
-
-def packed(column: str) -> sql.Composed:
-    """The expression for all values of a column of reals, as `fetch_packed` reads them; NULL is NaN."""
-    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(sql.Identifier(column))
-
-
-def fetch_packed(
-    connection: psycopg.Connection[Any], query: sql.Composed, parameters: Mapping[str, object]
-) -> tuple[npt.NDArray[np.datetime64], list[npt.NDArray[np.float32]]]:
-    """Times (n,), ascending, in UTC, and values (n,) of each column, of a query such as `sql/series.sql`.
-
-    The query gives one row: the times packed by `timestamptz_send`, then the columns, each as `packed` makes it. All
-    have the same order.
-
-    Raises:
-        NoDataError: if there is no table.
-    """
-    with table_required(), connection.cursor(binary=True) as cursor:
-        row = cursor.execute(query, parameters, prepare=False).fetchone()
-    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
-    times = np.frombuffer(row[0] or b"", dtype=">i8")
-    values = [np.frombuffer(column or b"", dtype=">f4") for column in row[1:]]
-    assert all(column.size == times.size for column in values)  # noqa: S101  # NaN stands for NULL
-    order = slice(None) if (np.diff(times) > 0).all() else np.argsort(times, kind="stable")
-    seconds = (times[order] // 1_000_000 + _POSTGRES_EPOCH).astype("datetime64[s]")
-    return seconds, [column[order].astype(np.float32) for column in values]
 
 
 @contextmanager

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
-
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.query.available import (
@@ -21,9 +19,8 @@ from era5_pipeline.query.available import (
     require_columns,
     some_row,
 )
-from era5_pipeline.query.fetch import fetch_packed, packed
+from era5_pipeline.query.packed_hours import read_hours
 from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
-from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
 if TYPE_CHECKING:
@@ -36,9 +33,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
-
-# The server packs 85 years of so many in 100 MB.
-_COLUMNS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +63,8 @@ def read_series(
     """
     require_columns(connection, columns or ())
     columns = columns or variables_in_table(connection)
-    parameters = {"location_id": location.location_id, "start": start, "end": end}
     names = [variable.column for variable in columns]
-    values: dict[str, npt.NDArray[np.float32]] = {}
-    groups = [names[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(names), _COLUMNS_AT_ONCE)]
-    with connection.transaction():
-        if len(groups) > 1:  # the same rows for all of them
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        # Compiling the expressions of a thousand partitions takes longer than the query.
-        connection.execute("SET LOCAL jit = off")
-        for group in groups:
-            query = sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, group)))
-            times, found = fetch_packed(connection, query, parameters)
-            values |= dict(zip(group, found, strict=True))
+    times, values = read_hours(connection, location.location_id, names, start, end)
     if not times.size:
         raise _no_series(connection, location, start, end)
     return Series(times, values)

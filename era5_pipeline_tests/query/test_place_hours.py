@@ -82,7 +82,7 @@ def test_hours_are_those_of_read_series(loaded: Warehouse) -> None:
 def test_many_columns_are_read_in_groups(loaded: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     with loaded.connect() as connection:
         at_once = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
-        monkeypatch.setattr("era5_pipeline.query.series._COLUMNS_AT_ONCE", 4)
+        monkeypatch.setattr("era5_pipeline.query.packed_hours._COLUMNS_AT_ONCE", 4)
         in_groups = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
     assert list(in_groups.columns) == [variable.column for variable in DEFAULT_VARIABLES]
     assert in_groups.notna().any().sum() == 2

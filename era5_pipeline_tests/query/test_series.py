@@ -11,7 +11,7 @@ import pytest
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
-from era5_pipeline.query.fetch import packed
+from era5_pipeline.query.packed_hours import packed
 from era5_pipeline.query.series import read_series
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.weather_table import (

@@ -1,0 +1,132 @@
+"""Hours of one location, read as fast as the server gives them: each column as one value, long ranges in two halves.
+
+A row for each hour takes twice as long as the server's work again in Python, and a new session spends two fifths of its
+time on learning of a thousand chunks (docs/performance.md). So the columns come packed, and of many months a second
+session reads the earlier half at the same time.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from era5_pipeline.query.fetch import table_required
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import numpy.typing as npt
+
+    Hours = tuple[npt.NDArray[np.datetime64], dict[str, npt.NDArray[np.float32]]]
+
+# The instant from which PostgreSQL counts microseconds, 2000-01-01 00:00 UTC, in seconds since 1970.
+_POSTGRES_EPOCH = 946_684_800
+# The server packs 85 years of so many in 100 MB.
+_COLUMNS_AT_ONCE = 32
+# Fewer months are read sooner than a second session is there.
+_MONTHS_FOR_TWO = 240
+# Plans that cost more for a thousand chunks than they gain here, where the server knows the setting; `jit` compiles the
+# expressions of each chunk, which takes longer than the query.
+_SETTINGS = {
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "timescaledb.enable_chunkwise_aggregation": "off",
+}
+
+
+def packed(column: str) -> sql.Composed:
+    """The expression for all values of a column of reals, as `read_packed` reads them; NULL is NaN."""
+    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(sql.Identifier(column))
+
+
+def read_hours(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+) -> Hours:
+    """Times (n,), ascending, in UTC, and values (n,) by column, of the rows with `start <= time < end`; n may be 0.
+
+    The connection is in autocommit mode. Each month is read in one transaction.
+
+    Raises:
+        NoDataError: if there is no table.
+    """
+    middle = _middle_month(connection, start, end)
+    if middle is None:
+        return read_packed(connection, location_id, columns, start, end)
+    with ThreadPoolExecutor(1) as pool:
+        earlier = pool.submit(_read_aside, connection, location_id, columns, start, middle)
+        later = read_packed(connection, location_id, columns, middle, end)
+    first = earlier.result()
+    if first is None:
+        first = read_packed(connection, location_id, columns, start, middle)
+    times = np.concatenate([first[0], later[0]])
+    return times, {column: np.concatenate([first[1][column], later[1][column]]) for column in columns}
+
+
+def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> datetime | None:
+    """The start of the month that halves those in the range; None: too few, or the ledger cannot be read."""
+    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege):
+        row = connection.execute(read_sql("middle_month"), {"start": start, "end": end}).fetchone()
+        if row is not None and row[0] >= _MONTHS_FOR_TWO:
+            middle: datetime = row[1]
+            return middle
+    return None
+
+
+def _read_aside(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+) -> Hours | None:
+    """Read the hours in a second session like that of `connection`; None if that is refused or fails."""
+    parameters = connection.info.get_parameters()
+    if connection.info.password:
+        parameters["password"] = connection.info.password
+    with suppress(psycopg.Error), psycopg.connect(make_conninfo(**parameters), autocommit=True) as second:
+        return read_packed(second, location_id, columns, start, end)
+    return None
+
+
+def read_packed(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+) -> Hours:
+    """Read the hours in this session alone; see `read_hours`."""
+    parameters = {"location_id": location_id, "start": start, "end": end}
+    groups = [columns[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(columns), _COLUMNS_AT_ONCE)]
+    values: dict[str, npt.NDArray[np.float32]] = {}
+    with table_required(), connection.transaction(), connection.cursor(binary=True) as cursor:
+        if len(groups) > 1:  # the same rows for all of them
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute(
+            "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value) "
+            "WHERE current_setting(name, true) IS NOT NULL",
+            (list(_SETTINGS), list(_SETTINGS.values())),
+        )
+        for group in groups:
+            query = sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, group)))
+            row = cursor.execute(query, parameters, prepare=False).fetchone()
+            assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+            times = np.frombuffer(row[0] or b"", dtype=">i8")
+            found = [np.frombuffer(column or b"", dtype=">f4") for column in row[1:]]
+            assert all(column.size == times.size for column in found)  # noqa: S101  # NaN stands for NULL
+            order = slice(None) if (np.diff(times) > 0).all() else np.argsort(times, kind="stable")
+            values |= {name: column[order].astype(np.float32) for name, column in zip(group, found, strict=True)}
+    seconds = (times[order] // 1_000_000 + _POSTGRES_EPOCH).astype("datetime64[s]")
+    return seconds, values
