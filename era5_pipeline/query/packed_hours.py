@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ _POSTGRES_EPOCH = 946_684_800
 _COLUMNS_AT_ONCE = 32
 # Fewer months are read sooner than a second session is there.
 _MONTHS_FOR_TWO = 240
+_SHORTEST_MONTH = timedelta(days=28)
 # Plans that cost more for a thousand chunks than they gain here, where the server knows the setting; `jit` compiles the
 # expressions of each chunk, which takes longer than the query.
 _SETTINGS = {
@@ -76,6 +78,8 @@ def read_hours(
 
 def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> datetime | None:
     """The start of the month that halves those in the range; None: too few, or the ledger cannot be read."""
+    if start is not None and end is not None and end - start < _MONTHS_FOR_TWO * _SHORTEST_MONTH:
+        return None
     with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege):
         row = connection.execute(read_sql("middle_month"), {"start": start, "end": end}).fetchone()
         if row is not None and row[0] >= _MONTHS_FOR_TWO:
