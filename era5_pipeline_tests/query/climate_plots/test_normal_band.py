@@ -1,0 +1,54 @@
+"""The usual range of each day of the year, against the same by pandas, day by day."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from era5_pipeline.query.climate_plots.normal_band import normal_band
+from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, mekong_hours
+
+# Of a year of 365 days, counted from 0.
+_DAY_OF = {"02-28": 58, "03-01": 59, "07-15": 195, "12-31": 364}
+
+
+@pytest.mark.parametrize("day", _DAY_OF)
+def test_the_band_is_the_percentiles_of_the_days_within_a_week(day: str) -> None:
+    answer = mekong_answer()
+    band = normal_band(answer)
+    assert band is not None
+    assert (band.year, band.years, band.is_baseline) == (2025, (2020, 2021, 2022, 2023, 2024), False)
+    local = mekong_hours()["temperature_2m"].tz_convert("Asia/Ho_Chi_Minh")
+    daily = local.groupby(local.index.date).mean()[local.groupby(local.index.date).count() == 24]  # type: ignore[attr-defined]
+    by_name = {f"{date:%Y-%m-%d}": value for date, value in daily.items() if f"{date:%m-%d}" != "02-29"}
+    days = sorted({name[5:] for name in by_name})
+    around = [days[(days.index(day) + step) % 365] for step in range(-7, 8)]
+    near = [by_name[f"{year}-{one}"] for year in range(2020, 2025) for one in around if f"{year}-{one}" in by_name]
+    own = [by_name[f"{year}-{day}"] for year in range(2020, 2025) if f"{year}-{day}" in by_name]
+    found = (band.low, band.middle, band.high, band.lowest, band.highest)
+    expected = (*np.percentile(near, (10, 50, 90)), min(own), max(own))
+    assert [values[_DAY_OF[day]] for values in found] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_year_that_has_begun_ends_with_its_last_day() -> None:
+    band = normal_band(mekong_answer())
+    assert band is not None
+    # Local days to 31 May: the last one lacks its last hours.
+    assert band.count == 31 + 28 + 31 + 30 + 31
+    assert np.isnan(band.values[151:]).all()
+    assert 0 < band.above + band.below < band.count
+
+
+def test_a_whole_record_is_compared_with_the_baseline() -> None:
+    band = normal_band(answer_of(made_hours(range(1988, 2023), without=[1999])))
+    assert band is not None
+    assert (band.year, band.is_baseline) == (2022, True)
+    assert band.years == tuple(year for year in range(1991, 2021) if year != 1999)
+    # The level rises by 0.02 degC a year: hardly a day is as cold as the baseline's coldest.
+    assert band.above > band.below
+
+
+def test_two_other_years_are_no_band() -> None:
+    assert normal_band(answer_of(made_hours([2001, 2002, 2003]))) is None
+    assert normal_band(answer_of(made_hours([2001, 2002, 2003, 2004]))) is not None
+    assert normal_band(answer_of(made_hours(range(2001, 2005))[["total_precipitation"]])) is None
