@@ -46,6 +46,9 @@ SLOW_MODULES = frozenset(
         "query/plots/test_coverage_plots.py",  # pictures
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures
+        "query/climate_plots/test_climate_picture.py",  # pictures
+        "query/report/test_page_in_chromium.py",  # a browser
+        "query/report/test_report_page.py",  # pages of decades of hours
         "query/test_plots.py",  # pictures of the globe
         "runtime/store/test_object_store.py",  # S3 servers that are stopped, connections that are cut
         "runtime/test_supervisor.py",  # processes that are started and killed

@@ -55,6 +55,7 @@ TOPICS = {
     "defs": {"test_cds"},
     "postgres": {"test_tls"},
     "query": {"test_plots"},
+    "query/report": {"test_page_in_chromium"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},
     "warehouse/layouts": {"test_layouts"},

@@ -1,0 +1,139 @@
+"""Words and numbers of the page: the answer, trends, counts, units; each in one form everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.query.climate.climate_answer import NoTrend, Trend
+from era5_pipeline.query.climate.trends import FEWEST_YEARS
+from era5_pipeline.query.climate_plots.drawn_years import signed
+from era5_pipeline.query.plots.variable_styles import unit_text
+
+if TYPE_CHECKING:
+    from era5_pipeline.query.climate.climate_answer import ClimateAnswer
+    from era5_pipeline.query.climate.quantities import YearlyQuantity
+
+# WMO's number for a climate.
+YEARS_OF_CLIMATE = 30
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NARROW_SPACE = "\u202f"
+
+
+def question(answer: ClimateAnswer) -> str:
+    """The question that the page answers."""
+    place = answer.place
+    if place.name:
+        return f"Is {place.name} getting warmer?"
+    return f"Is it getting warmer {'in' if place.location is None else 'at'} {place_words(answer)}?"
+
+
+def place_words(answer: ClimateAnswer) -> str:
+    """The place's name, or its degrees with degree signs."""
+    place = answer.place
+    if place.name or place.location is None:
+        return place.title
+    return point_words(place.location.latitude, place.location.longitude)
+
+
+def point_words(latitude: float, longitude: float) -> str:
+    """A point with degree signs: `10.75° N 106.25° E`."""
+    north, east = ("N" if latitude >= 0 else "S"), ("E" if longitude >= 0 else "W")
+    return f"{abs(latitude):g}° {north} {abs(longitude):g}° {east}"
+
+
+def verdict(answer: ClimateAnswer) -> tuple[str, str]:
+    """The answer: a word or two, and the sentence with its interval; why there is none, if there are too few years."""
+    trend = answer.trend_of("mean_temperature") if "temperature" in answer.elements else None
+    if not isinstance(trend, Trend):
+        sentence = answer.sentence.removeprefix(f"{answer.place.title}: ")
+        return "No answer yet.", with_degrees(f"{sentence[:1].upper()}{sentence[1:]}")
+    years = f"from {trend.years.first} to {trend.years.last}"
+    decimals = decimals_of(trend, 2)
+    interval = f"95 % interval {interval_words(trend, decimals)}"
+    if not trend.is_significant:
+        return (
+            "Not clearly.",
+            f"The yearly mean temperature at {place_words(answer)} changed by {signed(trend.slope, decimals)} °C per "
+            f"decade {years} ({interval}). The interval includes zero: neither warming nor cooling is shown.",
+        )
+    in_all = abs(trend.slope) * (len(trend.years) - 1) / 10.0
+    word, short = ("warmer", "Yes.") if trend.slope > 0 else ("colder", "No, colder.")
+    return (
+        short,
+        f"{place_words(answer)} became {word} by {abs(trend.slope):.{decimals}f} °C per decade {years} ({interval}), "
+        f"{in_all:.1f} °C in all. The interval leaves out zero.",
+    )
+
+
+def cautions(answer: ClimateAnswer) -> list[str]:
+    """What must be said before any picture: generated data, and too few years for a climate."""
+    said = []
+    generated = [name for name in answer.provenance.sources if source_kind(name).is_generated]
+    if generated:
+        some = "Some of the months" if len(generated) < len(answer.provenance.sources) else "All of the months"
+        said.append(f"{some} here are generated sample data, not ERA5: this page says nothing about the real weather.")
+    complete = complete_count(answer)
+    if not complete:
+        said.append(f"No year is complete; a climate is the mean of at least {YEARS_OF_CLIMATE} years.")
+    elif complete < FEWEST_YEARS:
+        are = "year is" if complete == 1 else "years are"
+        said.append(
+            f"{count_word(complete).capitalize()} complete {are} no climate: that is the mean of at least "
+            f"{YEARS_OF_CLIMATE} years. What follows shows these years as they were; differences between them are "
+            "weather as much as change."
+        )
+    elif complete < YEARS_OF_CLIMATE:
+        said.append(
+            f"{complete} complete years are fewer than the {YEARS_OF_CLIMATE} of a climate: single years weigh much in "
+            "the trend."
+        )
+    return said
+
+
+def complete_count(answer: ClimateAnswer) -> int:
+    """How many years are complete, of temperature if there is any."""
+    element = "temperature" if "temperature" in answer.elements else answer.elements[0]
+    return int(answer.yearly[f"{element}_complete"].sum())
+
+
+def count_word(number: int) -> str:
+    """A number up to twelve as a word."""
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number}"
+
+
+def decimals_of(trend: Trend, fewest: int) -> int:
+    """The decimals with which no end of the interval looks like zero."""
+    ends = [value for value in (trend.low, trend.high) if value]
+    decimals = fewest
+    while decimals < 4 and any(round(value, decimals) == 0 for value in ends):
+        decimals += 1
+    return decimals
+
+
+def interval_words(trend: Trend, decimals: int) -> str:
+    """The interval of a trend: `+0.004 to +0.388`."""
+    return f"{signed(trend.low, decimals)} to {signed(trend.high, decimals)}"
+
+
+def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
+    """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why there is none."""
+    if isinstance(trend, NoTrend):
+        return f"no trend: {trend.reason}"
+    decimals = decimals_of(trend, max(quantity.decimals, 1))
+    return f"{signed(trend.slope, decimals)} {unit_text(quantity.unit)} ({interval_words(trend, decimals)})"
+
+
+def value_with_unit(value: float, unit: str, decimals: int) -> str:
+    """A number with its unit: `38.2 °C`."""
+    return f"{value:,.{decimals}f}".replace("-", "\u2212") + f"\u00a0{unit_text(unit)}"
+
+
+def with_degrees(text: str) -> str:
+    """A text of the answer with the unit as a page writes it."""
+    return text.replace("degC", "°C")
+
+
+def years_words(first: int, last: int) -> str:
+    """A span of years: `1994 to 2023`."""
+    return f"{first}" if first == last else f"{first} to {last}"
