@@ -23,6 +23,7 @@ from era5_pipeline.cli.metrics import metrics
 from era5_pipeline.cli.output import ResultsCommand, discard_output
 from era5_pipeline.cli.places import places
 from era5_pipeline.cli.plan import plan
+from era5_pipeline.cli.report import report
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
 from era5_pipeline.cli.status import status
@@ -54,6 +55,7 @@ app.command("variables", cls=ResultsCommand)(variables)
 app.command("places", cls=ResultsCommand)(places)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)
+app.command("report", cls=ResultsCommand)(report)
 app.command("climate", cls=ResultsCommand)(climate)
 app.command("up")(up)
 app.command("doctor", cls=ResultsCommand)(doctor)

@@ -4,23 +4,24 @@ Here: options, and which form is printed. Not here: the forms (`climate_summary`
 (`era5_pipeline.query.climate`), the picture (`era5_pipeline.query.climate_plots`).
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.picture_options import warn_of_gaps
-from era5_pipeline.cli.place_options import (
-    CellOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    find_asked_place,
+from era5_pipeline.cli.climate_options import (
+    DEFAULT_BASELINE,
+    AreaOption,
+    BaselineOption,
+    DaysOption,
+    FromOption,
+    OffsetOption,
+    ToOption,
+    asked_climate,
 )
+from era5_pipeline.cli.picture_options import require_picture, warn_of_gaps
+from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption
 from era5_pipeline.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from era5_pipeline.query.climate.climate_answer import ClimatePlace
-    from era5_pipeline.query.climate.reading.read_climate import DayChoice
 
 Format = Literal["table", "csv", "json"]
 Table = Literal["yearly", "monthly", "daily", "seasons", "trends", "records"]
@@ -32,31 +33,12 @@ def climate(
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,
     cell: CellOption = "nearest",
-    area: Annotated[
-        str | None,
-        typer.Option("--area", metavar="N/W/S/E", help="Instead of a place: the mean over a rectangle, in degrees."),
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="First year, month or day.", show_default="the first that is loaded"
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", help="Last year, month or day.", show_default="the last that is loaded"),
-    ] = None,
-    baseline: Annotated[
-        str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are against.")
-    ] = "1991-2020",
-    days: Annotated[
-        Literal["utc", "local"] | None,
-        typer.Option("--days", help="Days in UTC, or at the standard time of the place's zone.", show_default="utc"),
-    ] = None,
-    utc_offset: Annotated[
-        str | None,
-        typer.Option("--utc-offset", metavar="HH:MM", help="Days at this offset from UTC, such as +07:00 or -03:30."),
-    ] = None,
+    area: AreaOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    baseline: BaselineOption = DEFAULT_BASELINE,
+    days: DaysOption = None,
+    utc_offset: OffsetOption = None,
     table: Annotated[
         Table | None,
         typer.Option(
@@ -68,6 +50,13 @@ def climate(
         typer.Option(
             "--format", help="How to print: csv is one table, json all but the daily one.", show_default="table"
         ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Draw stripes, anomalies and trend to this file: PNG, PDF or SVG."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Title of the picture.", show_default="the place")
     ] = None,
     strict: Annotated[
         bool,
@@ -85,6 +74,7 @@ def climate(
       era5 climate --lat 10.75 --lon 106.25 --days local --format json
       era5 climate --place Bremen --from 1979 --baseline 1961-1990 --table yearly
       era5 climate --area -5.5/106/-7/108 --format csv --table monthly > java.csv
+      era5 climate --place Jakarta --out jakarta.png
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
@@ -94,64 +84,27 @@ def climate(
     from era5_pipeline.query.climate.anomalies import parse_baseline
     from era5_pipeline.query.climate.reading.read_climate import Period, read_climate
 
+    if out:
+        from era5_pipeline.query.plots import require_drawable
+
+        require_picture(out, "--out")
+        title = title if title is None else require_drawable(title, "--title")
+    elif title is not None:
+        raise UsageError("--title is of a picture", remedy="Add --out FILE, or leave it away.")
     period, years = Period.parse(from_, to), parse_baseline(baseline)
-    asked, choice = _asked(place, lat, lon, cell, area, days, utc_offset)
+    asked, choice = asked_climate(place, lat, lon, cell, area, days, utc_offset)
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
         server_errors("reading the climate"),
     ):
         answer = read_climate(connection, asked, period, years, choice)
-    with surviving_closed_pipe():
-        print_answer(answer, format_ or "table", table)
+    if out:
+        from era5_pipeline.query.climate_plots import draw_climate
+
+        draw_climate(answer, out, title)
+        typer.echo(f"wrote {out}: {answer.place.title} ({answer.provenance.credit})", err=True)
+    if out is None or format_ is not None or table is not None:
+        with surviving_closed_pipe():
+            print_answer(answer, format_ or "table", table)
     warn_of_gaps(list(answer.provenance.gaps), strict=strict)
-
-
-def _asked(
-    place: str | None,
-    lat: float | None,
-    lon: float | None,
-    cell: Literal["nearest", "land"],
-    area: str | None,
-    days: Literal["utc", "local"] | None,
-    utc_offset: str | None,
-) -> "tuple[ClimatePlace, DayChoice]":
-    """The place or area, and the days, that the options ask for.
-
-    Raises:
-        UsageError: if they contradict each other, or one is not what it should be.
-    """
-    from era5_pipeline.model.grid import Area
-    from era5_pipeline.model.times import parse_offset
-    from era5_pipeline.query.climate.climate_answer import ClimatePlace
-    from era5_pipeline.query.climate.reading.read_climate import DayChoice
-
-    if days is not None and utc_offset is not None:
-        raise UsageError("--days and --utc-offset exclude each other", remedy="Give one of the two.")
-    choice = DayChoice(parse_offset(utc_offset) if utc_offset is not None else 0)
-    asked = find_asked_place(place, lat, lon, cell)
-    if area is not None:
-        if asked is not None:
-            raise UsageError("--area and a place exclude each other", remedy="Give one of the two.")
-        if days == "local":
-            raise UsageError(
-                "an area has no time zone of its own",
-                remedy="Give the offset of its days, such as --utc-offset +07:00.",
-            )
-        return ClimatePlace(None, None, None, Area.parse(area), 0, None, None), choice
-    if asked is None:
-        raise UsageError(
-            "no place is given",
-            remedy="Give --place NAME, such as --place Jakarta, --lat and --lon, or --area N/W/S/E.",
-        )
-    zone = asked.time_zone if asked.place is not None or days == "local" else None
-    subject = ClimatePlace(
-        name=asked.name,
-        asked=(asked.latitude, asked.longitude),
-        location=asked.cell.location,
-        area=None,
-        points=1,
-        land_share=asked.cell.land_share,
-        zone=zone,
-    )
-    return subject, DayChoice(zone=zone) if days == "local" else choice

@@ -1,0 +1,90 @@
+"""Options of `era5 climate` and `era5 report`: which area, period, baseline and days an answer is of.
+
+A place's own options are in `place_options`.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from era5_pipeline.cli.place_options import find_asked_place
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from era5_pipeline.query.climate.climate_answer import ClimatePlace
+    from era5_pipeline.query.climate.reading.read_climate import DayChoice
+
+AreaOption = Annotated[
+    str | None,
+    typer.Option("--area", metavar="N/W/S/E", help="Instead of a place: the mean over a rectangle, in degrees."),
+]
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="First year, month or day.", show_default="the first that is loaded"),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Last year, month or day.", show_default="the last that is loaded"),
+]
+BaselineOption = Annotated[
+    str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are against.")
+]
+DaysOption = Annotated[
+    Literal["utc", "local"] | None,
+    typer.Option("--days", help="Days in UTC, or at the standard time of the place's zone.", show_default="utc"),
+]
+OffsetOption = Annotated[
+    str | None,
+    typer.Option("--utc-offset", metavar="HH:MM", help="Days at this offset from UTC, such as +07:00 or -03:30."),
+]
+DEFAULT_BASELINE = "1991-2020"
+
+
+def asked_climate(
+    place: str | None,
+    lat: float | None,
+    lon: float | None,
+    cell: Literal["nearest", "land"],
+    area: str | None,
+    days: Literal["utc", "local"] | None,
+    utc_offset: str | None,
+) -> "tuple[ClimatePlace, DayChoice]":
+    """The place or area, and the days, that the options ask for.
+
+    Raises:
+        UsageError: if they contradict each other, or one is not what it should be.
+    """
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.times import parse_offset
+    from era5_pipeline.query.climate.climate_answer import ClimatePlace
+    from era5_pipeline.query.climate.reading.read_climate import DayChoice
+
+    if days is not None and utc_offset is not None:
+        raise UsageError("--days and --utc-offset exclude each other", remedy="Give one of the two.")
+    choice = DayChoice(parse_offset(utc_offset) if utc_offset is not None else 0)
+    asked = find_asked_place(place, lat, lon, cell)
+    if area is not None:
+        if asked is not None:
+            raise UsageError("--area and a place exclude each other", remedy="Give one of the two.")
+        if days == "local":
+            raise UsageError(
+                "an area has no time zone of its own",
+                remedy="Give the offset of its days, such as --utc-offset +07:00.",
+            )
+        return ClimatePlace(None, None, None, Area.parse(area), 0, None, None), choice
+    if asked is None:
+        raise UsageError(
+            "no place is given",
+            remedy="Give --place NAME, such as --place Jakarta, --lat and --lon, or --area N/W/S/E.",
+        )
+    zone = asked.time_zone if asked.place is not None or days == "local" else None
+    subject = ClimatePlace(
+        name=asked.name,
+        asked=(asked.latitude, asked.longitude),
+        location=asked.cell.location,
+        area=None,
+        points=1,
+        land_share=asked.cell.land_share,
+        zone=zone,
+    )
+    return subject, DayChoice(zone=zone) if days == "local" else choice

@@ -1,0 +1,82 @@
+"""`era5 report`: a page about how the weather of a place has changed, in one file.
+
+Here: options. Not here: the answer (`era5_pipeline.query.climate`), the page (`era5_pipeline.query.report`).
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from era5_pipeline.cli.climate_options import (
+    DEFAULT_BASELINE,
+    AreaOption,
+    BaselineOption,
+    DaysOption,
+    FromOption,
+    OffsetOption,
+    ToOption,
+    asked_climate,
+)
+from era5_pipeline.cli.picture_options import warn_of_gaps
+from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption
+
+
+def report(
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page: an HTML file.")],
+    place: PlaceOption = None,
+    lat: LatitudeOption = None,
+    lon: LongitudeOption = None,
+    cell: CellOption = "nearest",
+    area: AreaOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    baseline: BaselineOption = DEFAULT_BASELINE,
+    days: DaysOption = None,
+    utc_offset: OffsetOption = None,
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title", metavar="TEXT", help="Heading of the page.", show_default="is the place getting warmer"
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; the page is written anyway."),
+    ] = False,
+) -> None:
+    """Write a page about a place: is it getting warmer, by how much, how certain, and from which data.
+
+    One HTML file with all of its pictures, which opens without network and without JavaScript, on a phone, on a desk
+    and on paper. It says the same as era5 climate; what it shows: docs/report.md.
+
+    \b
+    Examples:
+      era5 report --place Jakarta --out jakarta.html
+      era5 report --lat 10.75 --lon 106.25 --days local --title "Near Ho Chi Minh City" --out mekong.html
+      era5 report --area -5.5/106/-7/108 --baseline 1961-1990 --out java.html
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.query.climate.anomalies import parse_baseline
+    from era5_pipeline.query.climate.reading.read_climate import Period, read_climate
+    from era5_pipeline.query.report.page_name import require_page
+
+    require_page(out, "--out")
+    period, years = Period.parse(from_, to), parse_baseline(baseline)
+    asked, choice = asked_climate(place, lat, lon, cell, area, days, utc_offset)
+    with (
+        open_warehouse(read_settings()) as warehouse,
+        warehouse.connect() as connection,
+        server_errors("reading the climate"),
+    ):
+        answer = read_climate(connection, asked, period, years, choice)
+    from era5_pipeline.query.report.report_page import write_page
+
+    write_page(answer, out, title)
+    typer.echo(answer.sentence)
+    dates = f"{answer.first:%Y-%m-%d} to {answer.last:%Y-%m-%d}"
+    typer.echo(f"wrote {out}: {answer.place.title}, {dates} ({answer.provenance.credit})", err=True)
+    warn_of_gaps(list(answer.provenance.gaps), strict=strict)

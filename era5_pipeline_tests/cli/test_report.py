@@ -1,0 +1,175 @@
+"""`era5 report`: a page from the table, its SQL run on the table, and what is refused."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+import pytest
+from PIL import Image
+
+from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.query.climate.real_weather import GULF, MEKONG, flatten, gridded, load, mekong
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+PLACE = ("--lat", "10.75", "--lon", "106.25")
+# Around Qatar: 9 x 7 points.
+AREA = "26.5/50.5/24.5/52"
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Path]:
+    """The homes of the flat months of each delivery."""
+    made = {delivery: tmp_path_factory.mktemp("home") for delivery in (MEKONG, GULF)}
+    for delivery, home in made.items():
+        flatten(home, delivery)
+    return made
+
+
+@pytest.fixture(scope="module")
+def loaded(shared_warehouse: Warehouse, homes: dict[tuple[str, str, str], Path]) -> Warehouse:
+    """Five years and five months at one place, and 2023 around Qatar."""
+    for delivery, home in homes.items():
+        load(shared_warehouse, home, delivery)
+    return shared_warehouse
+
+
+@pytest.fixture
+def here(
+    loaded: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> InProcess:
+    command = InProcess(capsys, monkeypatch, tmp_path)
+    command.set(ERA5_DATABASE_URL=loaded.url)
+    return command
+
+
+def statements_of(page: str) -> list[str]:
+    """The SQL of the page, as a reader would copy it."""
+    return [html.unescape(text) for text in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)]
+
+
+def run_all(warehouse: Warehouse, page: str) -> list[list[tuple[Any, ...]]]:
+    """The answers of the page's SQL, in a session that is not in UTC."""
+    with psycopg.connect(warehouse.url, options="-c TimeZone=America/New_York") as connection:
+        return [connection.execute(statement).fetchall() for statement in statements_of(page)]
+
+
+def years_in(page: str) -> dict[str, list[str]]:
+    """The numbers of every year, as the page shows them."""
+    (body,) = re.findall(r'<table class="numbers">.*?<tbody>(.*?)</tbody>', page, re.DOTALL)
+    rows = re.findall(r'<tr><th scope="row">(\d{4})\*?</th>(.*?)</tr>', body)
+    return {year: re.findall(r"<td>(.*?)</td>", cells) for year, cells in rows}
+
+
+def test_the_page_is_written_and_its_sql_gives_its_numbers(here: InProcess, loaded: Warehouse) -> None:
+    printed = here.run("report", *PLACE, "--days", "local", "--out", "pages/mekong.html")
+    assert "cannot be told from 5 complete years (2020-2024)" in printed.out
+    assert "wrote pages/mekong.html: 10.75 N 106.25 E, 2020-01-01 to 2025-05-31" in printed.err
+    page = (here.home / "pages" / "mekong.html").read_text("utf-8")
+    assert "Five complete years are no climate" in page
+    assert "location_id 581465" in page
+
+    # By pandas alone, from the file as served.
+    served = mekong()
+    local = served.assign(celsius=served["t2m"] - 273.15)
+    local.index = local.index + np.timedelta64(7, "h")
+    means = local["celsius"].groupby(local.index.year).mean()
+    hours_before = local.index - np.timedelta64(1, "h")
+    totals = (local["tp"] * 1000).groupby(hours_before.year).sum()
+    days = local["celsius"].groupby(local.index.floor("D")).agg(["mean", "min", "max", "count"])
+    days = days[days["count"] == 24]
+
+    years, daily, rain = run_all(loaded, page)
+    assert {year: mean for year, mean, _ in years} == pytest.approx(means.to_dict(), abs=1e-5)
+    assert {year: total for year, total, _ in rain} == pytest.approx(
+        {year: total for year, total in totals.items() if year >= 2020}, rel=1e-6, abs=0.01
+    )
+    assert len(daily) == len(days)
+    np.testing.assert_allclose([row[1:] for row in daily], days[["mean", "min", "max"]].to_numpy(), atol=1e-4)
+    shown = years_in(page)
+    assert list(shown) == [f"{year}" for year in range(2020, 2026)]
+    for year in range(2020, 2025):
+        assert shown[f"{year}"][0] == f"{means[year]:.2f}"
+        assert f"{(days['max'][days.index.year == year] > 35).sum()}" in shown[f"{year}"]
+        assert f"{totals[year]:,.0f}" in shown[f"{year}"]
+
+
+def test_the_page_of_an_area_is_of_its_weighted_mean(here: InProcess, loaded: Warehouse, tmp_path: Path) -> None:
+    here.run("report", "--area", AREA, "--out", "gulf.html")
+    page = (here.home / "gulf.html").read_text("utf-8")
+    assert "the mean of 63 grid points" in page
+    fields = gridded(GULF, tmp_path)["t2m"].astype("float64") - 273.15
+    means = fields.weighted(np.cos(np.deg2rad(fields["latitude"]))).mean(("latitude", "longitude"))
+    years, daily = run_all(loaded, page)
+    assert [(year, hours) for year, _, hours in years] == [(2023, 8760)]
+    assert years[0][1] == pytest.approx(float(means.mean()), abs=1e-4)
+    by_day = means.to_numpy().reshape(-1, 24)
+    expected = np.stack([by_day.mean(axis=1), by_day.min(axis=1), by_day.max(axis=1)], axis=1)
+    np.testing.assert_allclose(np.array([row[1:] for row in daily], dtype=np.float64), expected, atol=1e-4)
+    assert years_in(page)["2023"][0] == f"{float(means.mean()):.2f}"
+
+
+def test_the_title_is_the_users(here: InProcess) -> None:
+    here.run("report", *PLACE, "--title", "<Mekong> & more", "--out", "mekong.html")
+    page = (here.home / "mekong.html").read_text("utf-8")
+    assert "<h1>&lt;Mekong&gt; &amp; more</h1>" in page
+
+
+def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess) -> None:
+    printed = here.run("report", *PLACE, "--from", "2019", "--to", "2021", "--strict", "--out", "gap.html", code=4)
+    assert "warning: no data for 2019-01 to 2019-12" in printed.err
+    assert "2019-01 to 2019-12" in (here.home / "gap.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy", "code"),
+    [
+        ((*PLACE, "--out", "page.png"), "a page is an HTML file", "page.html", 2),
+        ((*PLACE, "--out", "."), "a page is an HTML file", ".html", 2),
+        (("--out", "page.html"), "no place is given", "--place", 2),
+        ((*PLACE, "--area", AREA, "--out", "page.html"), "exclude each other", "one", 2),
+        ((*PLACE, "--baseline", "2020-1991", "--out", "page.html"), "baseline", "earlier", 2),
+        ((*PLACE, "--from", "2024", "--to", "2023", "--out", "page.html"), "2024", "", 2),
+        ((*PLACE, "--from", "1950", "--to", "1960", "--out", "page.html"), "2020-01", "era5 load", 3),
+        (("--lat", "-6.25", "--lon", "106.75", "--out", "page.html"), "nothing there", "era5 load", 3),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    here: InProcess, arguments: tuple[str, ...], message: str, remedy: str, code: int
+) -> None:
+    assert_explained(here.run("report", *arguments, code=code), message, remedy)
+    assert not list(here.home.glob("page*"))
+
+
+def test_the_picture_of_era5_climate_is_drawn(here: InProcess) -> None:
+    printed = here.run("climate", *PLACE, "--out", "stripes.png", "--title", "Near Ho Chi Minh City")
+    assert printed.out == ""
+    assert "wrote stripes.png: 10.75 N 106.25 E (Contains modified Copernicus" in printed.err
+    with Image.open(here.home / "stripes.png") as picture:
+        assert picture.format == "PNG"
+        assert picture.convert("L").getextrema() != (255, 255)
+    printed = here.run("climate", *PLACE, "--out", "stripes.svg", "--format", "json")
+    assert json.loads(printed.out)["sentence"].startswith("10.75 N 106.25 E: whether it is getting warmer")
+    assert "Near" not in (here.home / "stripes.svg").read_text("utf-8")
+    assert_explained(here.run("climate", *PLACE, "--out", "stripes.bmp", code=2), "PNG, PDF or SVG", ".png")
+    assert_explained(here.run("climate", *PLACE, "--title", "Mekong", code=2), "--title is of a picture", "--out")
+    few = ("climate", *PLACE, "--from", "2025", "--out", "few.png")
+    assert_explained(here.run(*few, code=3), "no year has all of its hours", "era5 load")
+    assert not (here.home / "few.png").exists()
+
+
+def test_an_empty_warehouse_says_how_to_load(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = InProcess(capsys, monkeypatch, tmp_path)
+    command.set(ERA5_DATABASE_URL=warehouse.url)
+    assert_explained(command.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
+    assert not list(tmp_path.glob("page*"))
