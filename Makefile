@@ -13,7 +13,7 @@ LOCK := requirements.lock
 .PHONY: help setup demo demo-cds wheel test test-quick test-docker lint types check lock clean
 
 help:
-	@echo "make demo    real months of ERA5 (data/), from netCDF to a queryable table, a series and a map"
+	@echo "make demo    real months of ERA5 (data/), from files to a queryable table, a series, a map and a page on climate"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
 	@echo "make test    all tests"
 	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,13 @@ from typing import Annotated
 import typer
 
 # 2023 around Qatar; October 2018 in western Norway; one hour of the globe. Each has another netCDF layout.
-FOLDERS = ("era5/gulf-2023", "era5/norway-2018-10-packed", "era5/global-2019-01-01T12-packed")
+_AREAS = ("era5/gulf-2023", "era5/norway-2018-10-packed", "era5/global-2019-01-01T12-packed")
+# January 2020 to May 2025 at one place.
+_SERIES = "timeseries/mekong-2020-2025-csv-zip"
+_SERIES_FROM = "2020"
+FOLDERS = (*_AREAS, _SERIES)
+_MEKONG = (10.75, 106.25)
+_QUESTION = "Is it getting warmer near Ho Chi Minh City?"
 _DOHA = (25.25, 51.5)
 _HARDANGER = (60.25, 7.0)
 _RAIN_FROM, _RAIN_TO = "2018-10-14T06", "2018-10-14T17"
@@ -22,10 +28,13 @@ _MAP_TIME = "2019-01-01T12:00"
 def demo(
     *,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for the two plots.", show_default="the current folder")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the plots and the page.", show_default="the current folder"
+        ),
     ] = Path(),  # a path is immutable
 ) -> None:
-    """Load real months from netCDF files, show the ledger, a series and two plots, then what to do next.
+    """Load real months from files, show the ledger, a series, two plots and a page on climate, then what to do next.
 
     The files come with the project. The demo has a home and an embedded server of its own, in the folder `demo` below
     ERA5_HOME; other settings are ignored, and your own data are not changed.
@@ -35,7 +44,6 @@ def demo(
       era5 demo
       era5 demo --out pictures
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.cli.load import load
     from era5_pipeline.cli.map import map_
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
@@ -44,7 +52,7 @@ def demo(
     from era5_pipeline.runtime.data_files import data_folder
 
     home = read_settings().home / "demo"
-    folders = [data_folder(name) for name in FOLDERS]
+    folders = [data_folder(name) for name in _AREAS]
     pictures = out.absolute()
     here = Path.cwd()
 
@@ -55,17 +63,15 @@ def demo(
         typer.echo(f"\n$ {command}")
 
     typer.echo("Real ERA5, from files that come with the project: 2023 around Qatar, October 2018 in western")
-    typer.echo("Norway, and 12:00 UTC of 1 January 2019 on the whole globe.")
-    typer.echo(f"{era5_credit(2018, 2023)} (licence CC BY 4.0, doi:10.24381/cds.adbb2d47).")
+    typer.echo("Norway, 12:00 UTC of 1 January 2019 on the whole globe, and 2020 to May 2025 at a place near Ho Chi")
+    typer.echo("Minh City.")
+    typer.echo(f"{era5_credit(2018, 2025)}")
+    typer.echo("(licence CC BY 4.0, doi:10.24381/cds.adbb2d47, doi:10.24381/1cf1ad76).")
     say(f"export ERA5_HOME={shown(home)}")
     with _isolated_settings(home):
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
         say(f"era5 load {options} --allow-incomplete")
-        try:
-            load(files_dir=[str(folder) for folder in folders], allow_incomplete=True)
-        except typer.Exit as ended:
-            if ended.exit_code:
-                raise
+        _load(folders, allow_incomplete=True)
         say("era5 status")
         status()
         (latitude, longitude), picture = _HARDANGER, pictures / "demo-series.png"
@@ -77,12 +83,40 @@ def demo(
         picture = pictures / "demo-map.png"
         say(f"era5 map --time {_MAP_TIME} --column temperature_2m --out {shown(picture)}")
         map_(time=_MAP_TIME, column="temperature_2m", out=picture)
+        _show_climate(data_folder(_SERIES), pictures / "demo-climate.html", shown, say)
     era5 = shown(_program())
     typer.echo(f"\nWhat next? These commands work here as they are{_database_note()}:")
     for line in _next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
         typer.echo(f"  {line}")
     typer.echo(f"To load files of your own, into ERA5_HOME's default: unset ERA5_HOME; {era5} load --files-dir FOLDER")
     typer.echo(f"To delete the data of the demo: ERA5_HOME={shown(home)} {era5} db stop; rm -r {shown(home)}")
+
+
+def _load(folders: list[Path], *, allow_incomplete: bool = False) -> None:
+    """Load all months of these folders."""
+    from era5_pipeline.cli.load import load
+
+    try:
+        load(files_dir=[str(folder) for folder in folders], allow_incomplete=allow_incomplete)
+    except typer.Exit as ended:
+        if ended.exit_code:
+            raise
+
+
+def _show_climate(folder: Path, page: Path, shown: Callable[[Path], str], say: Callable[[str], None]) -> None:
+    """Load the point series of a folder, and show what it says of climate: in the terminal, and as a page."""
+    from era5_pipeline.cli.climate import climate
+    from era5_pipeline.cli.report import report
+
+    latitude, longitude = _MEKONG
+    # The table has an hour of 2019 there, too: of the whole globe.
+    point = f"--lat {latitude:g} --lon {longitude:g} --from {_SERIES_FROM} --days local"
+    say(f"era5 load --files-dir {shown(folder)}")
+    _load([folder])
+    say(f"era5 climate {point}")
+    climate(lat=latitude, lon=longitude, from_=_SERIES_FROM, days="local")
+    say(f"era5 report {point} --title {shlex.quote(_QUESTION)} --out {shown(page)}")
+    report(out=page, lat=latitude, lon=longitude, from_=_SERIES_FROM, days="local", title=_QUESTION)
 
 
 def _next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from era5_pipeline_tests.commands import ROOT, Home, environment, new_home
+from era5_pipeline_tests.commands import ROOT, CommandResult, Home, ended, environment, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MONTHS = ["2018-10", "2019-01", *(f"2023-{number:02d}" for number in range(1, 13))]
+MONTHS = [
+    *("2018-10", "2019-01"),
+    *(f"{year}-{number:02d}" for year in range(2020, 2026) for number in range(1, 13 if year < 2025 else 6)),
+]
+# The months of 2023 are loaded twice: an area, and a place beside it.
+LOADS = len(MONTHS) + 12
 
 
 @pytest.fixture
@@ -29,12 +34,15 @@ def home() -> Iterator[Home]:
 def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
     # User settings under which the demo would fail, or load into another database.
     (home.path / ".env").write_text("ERA5_VARIABLES=t2m,sf\nERA5_DATABASE_URL=postgresql://me@127.0.0.1:9/mine\n")
-    printed = home.run("demo", "--out", "pictures", ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
+    printed = _demo(home, ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
     assert "Contains modified Copernicus Climate Change Service information" in printed.out
     assert "generated" not in printed.out + printed.err
     assert "\x1b" not in printed.out + printed.err
     commands = [line for line in printed.out.splitlines() if line.startswith("$ era5")]
-    assert [line.split()[2] for line in commands] == ["load", "status", "series", "series", "map"]
+    assert [line.split()[2] for line in commands] == [
+        *("load", "status", "series", "series", "map"),
+        *("load", "climate", "report"),
+    ]
     # Heavy rain before the flood of 15 October 2018 in western Norway.
     assert "\n2018-10-14 15:00          10.38               1.722\n" in printed.out
     assert "1,038,240 locations, -43.44 to 42.15 degC" in printed.out
@@ -43,6 +51,11 @@ def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
             picture.load()
             assert picture.format == "PNG"
             assert picture.convert("L").getextrema() != (255, 255)
+    page = (home.path / "pictures" / "demo-climate.html").read_text("utf-8")
+    assert "<h1>Is it getting warmer near Ho Chi Minh City?</h1>" in page
+    assert "Five complete years are no climate" in page
+    assert page.count("<svg ") > 8
+    assert "whether it is getting warmer cannot be told from 5 complete years (2020-2024)" in printed.out
     assert "unset ERA5_DATABASE_URL" in printed.out
     assert not (home.path / "postgres").exists()
 
@@ -56,11 +69,19 @@ def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
     assert ledger["2019-01"]["hours"] == 1
 
     _commands_printed_at_the_end_work(home, printed.out)
-    again = home.run("demo", "--out", "pictures")
-    assert again.out.count("  unchanged\n") == len(MONTHS)
+    again = _demo(home)
+    assert again.out.count("  unchanged\n") == LOADS
     (delete,) = re.findall(r"To delete the data of the demo: (.*)$", again.out, re.MULTILINE)
     _in_shell(home, delete)
     assert not own.path.exists()
+
+
+def _demo(home: Home, **env: str) -> CommandResult:
+    """Run the demo: 79 months, each a run of its own."""
+    printed = ended(home.start("demo", "--out", "pictures", **env), seconds=900)
+    assert printed.code == 0, printed
+    assert "Traceback" not in printed.err
+    return printed
 
 
 def _commands_printed_at_the_end_work(home: Home, out: str) -> None:
