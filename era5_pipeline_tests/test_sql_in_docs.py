@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import zipfile
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import netCDF4
@@ -39,13 +39,20 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SERIES, MEANS, TOTALS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
+SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 (LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
 PSYCOPG, PANDAS, POLARS, DUCKDB = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
 PLACES_PAGE = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
 NEAREST, LAND_AND_SEA, WITHIN = re.findall(r"```sql\n(.*?);\n```", PLACES_PAGE, re.DOTALL)
-OF_A_PLACE = {"lateral": LATERAL, "series": SERIES, "means": MEANS, "totals": TOTALS, "extreme": EXTREME}
+OF_A_PLACE = {
+    "lateral": LATERAL,
+    "series": SERIES,
+    "means": MEANS,
+    "totals": TOTALS,
+    "months": MONTHS,
+    "extreme": EXTREME,
+}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DOHA = (25.25, 51.5)
@@ -208,6 +215,21 @@ def test_the_totals_are_those_of_the_file(demo: Warehouse, norway: Field) -> Non
     assert max(totals.values()) > 30  # the flood of 14 October 2018
 
 
+def test_the_months_are_those_of_the_file(demo: Warehouse, norway: Field) -> None:
+    """Of October all hours are in the file; its first total is September's, and its last one is not there."""
+    ((month, mean, least, greatest, total, hours, month_hours),) = answer(demo, MONTHS)
+    totals = [value for time, value in norway.at(_NORWAY).items() if time > datetime(2018, 10, 1, tzinfo=UTC)]
+    with netCDF4.Dataset(ROOT / "data" / "era5" / "norway-2018-10-packed" / "SURF_201810.nc") as file:
+        row = int(np.flatnonzero(file["latitude"][:] == _NORWAY[0])[0])
+        column = int(np.flatnonzero(file["longitude"][:] == _NORWAY[1])[0])
+        celsius = np.asarray(file["t2m"][:, row, column], dtype=np.float64) - 273.15
+    assert (month, hours, month_hours) == (date(2018, 10, 1), 743, 744)
+    # The file is packed, and the rows are float32.
+    np.testing.assert_allclose([mean, least, greatest], [celsius.mean(), celsius.min(), celsius.max()], rtol=1e-5)
+    assert total == pytest.approx(sum(totals), rel=1e-5)
+    assert total > 200
+
+
 def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
     north_to_south = (gulf.latitudes >= 24.5) & (gulf.latitudes <= 26)
     west_to_east = (gulf.longitudes >= 50.5) & (gulf.longitudes <= 51.75)
@@ -243,7 +265,7 @@ def test_the_extreme_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
     assert values[time] == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("query", [SERIES, MEANS, TOTALS, BOX, MAP, EXTREME])
+@pytest.mark.parametrize("query", [SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME])
 def test_answers_do_not_depend_on_the_time_zone_of_the_session(demo: Warehouse, query: str) -> None:
     east, west = (answer(demo, query, zone) for zone in ("Asia/Kolkata", "America/New_York"))
     assert len(east) == len(west) > 0

@@ -1,10 +1,19 @@
--- What a database from an earlier version lacks: columns and comments of the ledger's tables, the functions, and the
--- columns of the table weather without a comment (an empty list if that has none, too).
+-- What a database from an earlier version lacks: columns and comments of the ledger's tables, the functions, the table,
+-- view or comments of the monthly summaries, and the columns of the table weather without a comment (an empty list if
+-- that has none, too).
 WITH relation AS (
     SELECT oid, name
-    FROM (VALUES ('era5.ledger'), ('era5.month'), ('era5.load_attempt'), ('weather')) AS own (name)
+    FROM (VALUES ('era5.ledger'), ('era5.month'), ('era5.load_attempt'), ('weather'),
+                 ('era5.monthly_summary'), ('era5.monthly_last_hour')) AS own (name)
     CROSS JOIN LATERAL CAST(to_regclass(name) AS oid) AS oid
     WHERE oid IS NOT NULL
+    UNION ALL
+    -- A view of that name that is not of our table is somebody else's.
+    SELECT v.oid, 'weather_monthly'
+    FROM pg_class AS v
+    WHERE v.relname = 'weather_monthly'
+      AND EXISTS (SELECT FROM pg_rewrite AS r JOIN pg_depend AS d ON d.objid = r.oid
+                  WHERE r.ev_class = v.oid AND d.refobjid = to_regclass('era5.monthly_summary'))
 ), uncommented AS (
     SELECT name, attname::text AS "column"
     FROM relation
@@ -13,7 +22,12 @@ WITH relation AS (
     UNION ALL
     SELECT name, '' FROM relation WHERE obj_description(oid, 'pg_class') IS NULL
 )
-SELECT EXISTS (SELECT FROM uncommented WHERE name <> 'weather')
-           OR NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger') AND attname = 'flat_file'),
+SELECT EXISTS (SELECT FROM uncommented WHERE name IN ('era5.ledger', 'era5.month', 'era5.load_attempt'))
+           OR (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger')
+               AND attname IN ('flat_file', 'has_summaries')) < 2,
        to_regprocedure('era5.at(double precision, double precision)') IS NULL,
+       to_regclass('era5.monthly_summary') IS NULL
+           OR EXISTS (SELECT FROM uncommented WHERE name IN ('era5.monthly_summary', 'era5.monthly_last_hour', 'weather_monthly'))
+           OR NOT EXISTS (SELECT FROM pg_class AS v JOIN pg_class AS w USING (relnamespace)
+                          WHERE w.oid = to_regclass('weather') AND v.relname = 'weather_monthly'),
        ARRAY(SELECT "column" FROM uncommented WHERE name = 'weather')

@@ -1,6 +1,6 @@
 -- What the roles of `era5 db init --roles` may do, besides what owning gives them; every statement can run again.
--- {owner} owns the schema era5, {loader} the table weather: PostgreSQL lets only a table's owner attach and drop
--- partitions, add columns, vacuum and compress.
+-- {owner} owns the schema era5, {loader} the table weather and the monthly summaries: PostgreSQL lets only a table's
+-- owner attach and drop partitions, add columns, vacuum and compress.
 
 GRANT CONNECT ON DATABASE {database} TO {owner}, {loader}, {reader};
 

@@ -37,11 +37,13 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     revised_at        timestamptz,
     revision          jsonb,
     dropped_at        timestamptz CHECK ((dropped_at IS NULL) = (state <> 'dropped')),
+    has_summaries     boolean,
     PRIMARY KEY (month, part)
 );
 
--- Ledgers of earlier versions lack it.
+-- Ledgers of earlier versions lack them.
 ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS flat_file jsonb;
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS has_summaries boolean;
 
 COMMENT ON TABLE era5.ledger IS
     'One row per part of a month in weather: what it was made of, written by the load itself. Dropped parts stay here';
@@ -78,6 +80,8 @@ COMMENT ON COLUMN era5.ledger.preliminary_hours IS 'Runs of preliminary (ERA5T) 
 COMMENT ON COLUMN era5.ledger.version IS
     'final, preliminary, mixed (some hours are preliminary) or unknown (the files do not say)';
 COMMENT ON COLUMN era5.ledger.checked_at IS 'When the source was last asked, and its answer compared with the table';
+COMMENT ON COLUMN era5.ledger.has_summaries IS
+    'Whether weather_monthly has the summaries of the locations; NULL: loaded by an earlier version, which made none';
 COMMENT ON COLUMN era5.ledger.revised_at IS 'When final data last replaced preliminary data; NULL: never';
 COMMENT ON COLUMN era5.ledger.revision IS 'What that changed: preliminary hours, columns and files before';
 

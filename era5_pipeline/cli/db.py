@@ -141,6 +141,37 @@ def init(
             _init_roles(warehouse, named, None if settings.dagster_database_url is not None else url)
 
 
+@db.command("summaries")
+def summaries() -> None:
+    """Fill the view weather_monthly for months that an earlier version loaded. Loads do this by themselves.
+
+    The server computes them from the hours, month by month. It can be interrupted, and continues with the months that
+    are left.
+
+    \b
+    Examples:
+      era5 db summaries
+    """  # noqa: D301
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.warehouse.ledger import read_ledger
+    from era5_pipeline.warehouse.monthly.monthly_backfill import fill_month, months_without_summaries
+    from era5_pipeline.warehouse.schema import ensure_schema
+
+    settings = read_settings()
+    with open_warehouse(settings) as warehouse:
+        with warehouse.connect() as connection:
+            ensure_schema(connection)
+            months = months_without_summaries(read_ledger(connection))
+        for number, month in enumerate(months, start=1):
+            locations = fill_month(
+                warehouse, month, lock_timeout_seconds=settings.lock_timeout_seconds, on_wait=typer.echo
+            )
+            typer.echo(f"{month}: summaries of {locations:,} places ({number:,} of {len(months):,} months)")
+        if not months:
+            typer.echo("every month in the table has its summaries")
+
+
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
     from era5_pipeline.defs.running.storage import WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse

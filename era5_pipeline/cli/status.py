@@ -99,7 +99,7 @@ def status(
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
-    for line in _gap_lines(entries):
+    for line in (*_gap_lines(entries), *_summary_lines(entries)):
         typer.echo(line)
     for line in _space_lines(space) if space else ():
         typer.echo(line)
@@ -165,6 +165,8 @@ def _space_lines(space: "Space") -> list[str]:
         chunks += f" ({space.chunks_in_columnstore:,} in the columnstore)"
     each = "" if space.bytes_per_row is None else f", {space.bytes_per_row:,.1f} bytes per row"
     lines = [f"layout {space.layout}, {chunks}, {decimal(space.bytes)}{each}"]
+    if space.summary_bytes:
+        lines.append(f"monthly summaries: {decimal(space.summary_bytes)}")
     if space.bytes_before_columnstore is not None and space.bytes_after_columnstore is not None:
         before, after = decimal(space.bytes_before_columnstore), decimal(space.bytes_after_columnstore)
         lines.append(f"converted to the columnstore after loading: {before} before, {after} after")
@@ -213,6 +215,17 @@ def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
     if len(gaps) > _SHOWN:
         lines.append(f"and {len(gaps) - _SHOWN} more incomplete months (era5 status --json has all hours)")
     return lines
+
+
+def _summary_lines(months: "Sequence[MonthContents]") -> list[str]:
+    """Say how many months lack their summaries."""
+    from era5_pipeline.warehouse.monthly.monthly_backfill import months_without_summaries
+
+    lacking = len(months_without_summaries(months))
+    if not lacking:
+        return []
+    whose = "1 month has no rows" if lacking == 1 else f"{lacking:,} months have no rows"
+    return [f"{whose} in weather_monthly: era5 db summaries computes them"]
 
 
 def _version(part: "LedgerEntry") -> str:

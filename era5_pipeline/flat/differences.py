@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Number = int | float | Decimal | None
 
-DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "maximum", "checksum"]
+DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "maximum", "checksum", "summaries"]
 
 
 @dataclass(frozen=True)

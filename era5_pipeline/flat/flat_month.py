@@ -74,12 +74,22 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True)
+class SummaryFile:
+    """The file of a month's summaries (`flat.monthly`), beside that of its rows."""
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class FlatMonth:
     """A month as rows in one file: location-major, in the units of the table.
 
-    `location_ids` are the locations that the files cover. `hours_expected` is the length of the month; `columns` are
-    those that the files hold; the table's others are NULL. `location_id_sum` is the sum over all rows. `seconds` is the
-    time that flattening took; `fingerprint` is equal for equal rows made of the same files.
+    `summaries` is None if a version that made none flattened the month. `location_ids` are the locations that the files
+    cover. `hours_expected` is the length of the month; `columns` are those that the files hold; the table's others are
+    NULL. `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took; `fingerprint` is equal
+    for equal rows made of the same files.
     """
 
     raw: RawMonth
@@ -97,6 +107,12 @@ class FlatMonth:
     seconds: float
     peak_rss_bytes: int
     raw_seconds: float = 0.0
+    summaries: SummaryFile | None = None
+
+    @property
+    def files(self) -> tuple[FlatMonth | SummaryFile, ...]:
+        """Its data files: the rows, then the summaries."""
+        return (self,) if self.summaries is None else (self, self.summaries)
 
     @property
     def month(self) -> Month:
@@ -141,11 +157,14 @@ class FlatMonth:
     def to_json(self) -> dict[str, Any]:
         """A JSON value; `from_json` is the inverse."""
         value = {**asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
+        if self.summaries is not None:
+            value["summaries"]["path"] = str(self.summaries.path)
         return {**value, "location_ids": self.location_ids.runs}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """The inverse of `to_json`."""
+        summaries = value.get("summaries")
         return cls(
             **{
                 **value,
@@ -154,6 +173,7 @@ class FlatMonth:
                 "location_ids": LocationSet.of_runs(value["location_ids"]),
                 "missing_hours": tuple(value["missing_hours"]),
                 "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
+                "summaries": summaries and SummaryFile(**{**summaries, "path": Path(summaries["path"])}),
             }
         )
 

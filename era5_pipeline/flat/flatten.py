@@ -22,14 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from era5_pipeline.flat.filled_tiles import count, filled_tiles, open_readers
-from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
+from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, SummaryFile
 from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
+from era5_pipeline.flat.monthly.monthly_summaries import SummarySink, summarise
 from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.model.hours import as_datetime64, describe_hours, time_of
+from era5_pipeline.model.hours import as_datetime64, describe_hours, hour_of, time_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -76,8 +77,12 @@ def flatten_month(
     inventory: Inventory | None = None,
     draw: Callable[[MiddleHour], bytes] | None = None,
     dask_scheduler: str | None = None,
+    with_summaries: bool = True,
 ) -> FlatMonth:
     """Write the month's rows into `folder`, and next to them a JSON file with their facts; each is replaced atomically.
+
+    The summaries of the month are written beside the rows, unless `with_summaries` is False: that is for the benchmark
+    of what they cost.
 
     `inventory` is that of `raw`, if it is known and its files are still unpacked; None: it is taken now. `draw` makes
     the preview map that is stored next to the rows (a PNG); None: no map. `dask_scheduler` is the address of a Dask
@@ -98,9 +103,14 @@ def flatten_month(
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
         # Named after the content, so that facts never describe any other file.
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
+        summaries_path = folder / f"{raw.month}-{raw.fingerprint[:12]}.monthly.parquet" if with_summaries else None
         schema = schema_of(inventory.columns)
-        with replacing(path) as temporary, open_sink(temporary, flat_format, schema) as sink:
-            flattening = _Flattening(raw, inventory, sink, schema)
+        with (
+            _summary_sink(summaries_path, inventory) as summary_sink,
+            replacing(path) as temporary,
+            open_sink(temporary, flat_format, schema) as sink,
+        ):
+            flattening = _Flattening(raw, inventory, sink, schema, summary_sink)
             flattening.run(dask_scheduler)
     flat = FlatMonth(
         raw=raw,
@@ -118,15 +128,28 @@ def flatten_month(
         seconds=time.monotonic() - started,
         raw_seconds=raw_seconds,
         peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        summaries=None
+        if summaries_path is None
+        else SummaryFile(summaries_path, summaries_path.stat().st_size, sha256_of(summaries_path)),
     )
     if draw is not None:
         with replacing(preview_file(folder, raw.month)) as temporary:
             temporary.write_bytes(draw(flattening.middle()))
     write_json(facts_path, flat.to_json())
     for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}.*"):
-        if earlier != path:
+        if earlier not in (path, summaries_path):
             earlier.unlink(missing_ok=True)
     return flat
+
+
+@contextmanager
+def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySink | None]:
+    """A sink that writes the month's summaries to `path`; None: there is none."""
+    if path is None:
+        yield None
+        return
+    with replacing(path) as temporary, SummarySink(temporary, inventory.columns, inventory.month) as sink:
+        yield sink
 
 
 def facts_file(folder: Path, month: Month) -> Path:
@@ -140,9 +163,9 @@ def preview_file(folder: Path, month: Month) -> Path:
 
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
-    """Read the flat month in `folder`; None if there is none, or its file is missing or of another size."""
+    """Read the flat month in `folder`; None if there is none, or a file of it is missing or of another size."""
     flat = read_facts(read_json(facts_file(folder, month)))
-    if flat is None or not flat.path.is_file() or flat.path.stat().st_size != flat.bytes:
+    if flat is None or any(not file.path.is_file() or file.path.stat().st_size != file.bytes for file in flat.files):
         return None
     return flat if has_own_columns(flat) else None
 
@@ -170,6 +193,7 @@ class _Flattening:
     inventory: Inventory
     sink: Sink
     schema: pa.Schema
+    summary_sink: SummarySink | None
     rows: int = 0
     location_id_sum: int = 0
     points_done: int = 0
@@ -233,6 +257,9 @@ class _Flattening:
             self.preview_locations.append(location_id)
             # A copy: the portion's memory is freed before the preview is drawn.
             self.preview_values.append(portion.values[self.inventory.columns[0]][:, self._preview_hour].copy())
+            if self.summary_sink is not None:
+                by_location = {column: of.by_location for column, of in portion.sums.items()}
+                self.summary_sink.add(location_id, summarise(portion.values, by_location, self._first_hour))
             self._write(self._table(portion, location_id), location_id.size * self.inventory.hours.size)
 
     def _table(self, portion: Portion, location_id: npt.NDArray[np.int32]) -> pa.Table:
@@ -261,6 +288,12 @@ class _Flattening:
     def _points_total(self) -> int:
         """Point-hours of the month."""
         return int(self.inventory.coverage.sum()) * self.inventory.hours.size
+
+    @cached_property
+    def _first_hour(self) -> int | None:
+        """Position of 00:00 on the 1st; None if the files lack that hour."""
+        found = np.flatnonzero(self.inventory.hours == hour_of(self.inventory.month.start))
+        return int(found[0]) if found.size else None
 
     @cached_property
     def _preview_hour(self) -> int:

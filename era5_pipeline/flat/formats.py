@@ -6,6 +6,7 @@ Both have the same columns: time and place, then the variables that the month ha
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -83,6 +84,20 @@ class Sink(Protocol):
     ) -> None: ...
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[pa.OSFile]:
+    """Open a file to be written; it stays open, and is closed if the block raises.
+
+    A writer's own file would stay open when the writer fails: an open deleted file would keep the disk full.
+    """
+    file = pa.OSFile(str(path), "wb")
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
 class _ParquetSink:
     """Parquet: keys dictionary-encoded (a few hundred distinct values a group), values byte-stream-split, zstd level 1.
 
@@ -90,15 +105,16 @@ class _ParquetSink:
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(
-            path,
-            schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=list(KEYS),
-            use_byte_stream_split=[name for name in schema.names if name not in KEYS],
-            write_statistics=True,
-        )
+        with opened(path) as self._file:
+            self._writer = pq.ParquetWriter(
+                self._file,
+                schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=list(KEYS),
+                use_byte_stream_split=[name for name in schema.names if name not in KEYS],
+                write_statistics=True,
+            )
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(table, row_group_size=table.num_rows)
@@ -109,7 +125,8 @@ class _ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        with self._file:
+            self._writer.close()
 
 
 class _CsvSink:
@@ -117,11 +134,9 @@ class _CsvSink:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema.set(0, _CSV_TIME)
-        # Opened here, so that it can be closed when the writer fails: an open deleted file would keep the disk full.
-        self._file = pa.OSFile(str(path), "wb")
-        self._writer = pa.csv.CSVWriter(
-            self._file, self._schema, write_options=pa.csv.WriteOptions(quoting_style="none")
-        )
+        options = pa.csv.WriteOptions(quoting_style="none")
+        with opened(path) as self._file:
+            self._writer = pa.csv.CSVWriter(self._file, self._schema, write_options=options)
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(table.cast(self._schema))
@@ -132,10 +147,8 @@ class _CsvSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with self._file:
             self._writer.close()
-        finally:
-            self._file.close()
 
 
 def open_sink(path: Path, flat_format: FlatFormat, schema: pa.Schema) -> Sink:

@@ -44,6 +44,19 @@ class Anomalies:
 
 
 @dataclass(frozen=True, eq=False)
+class LocationSums:
+    """Number of values, their total and their range at each of some locations, (location,).
+
+    Where there are no values, the total is 0 and the range NaN.
+    """
+
+    hours: Counts
+    totals: Doubles
+    minima: Floats
+    maxima: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class RowSums:
     """What some rows add to the statistics of one column.
 
@@ -54,6 +67,7 @@ class RowSums:
     digest: int
     locations_with_values: int
     values_by_hour: Counts
+    by_location: LocationSums
     values: int = 0
     total: float = 0.0
     weighted_total: float = 0.0
@@ -134,35 +148,49 @@ class ColumnRules:
         """
         empty = np.isnan(values)
         missing = empty if empty.any() else None
+        by_location = _by_location(values, missing)
         sums = RowSums(
             digest=weights.digest(values),
-            locations_with_values=len(values) if missing is None else int((~missing).any(axis=1).sum()),
+            locations_with_values=int(np.count_nonzero(by_location.hours)),
             values_by_hour=np.full(values.shape[1], len(values)) if missing is None else (~missing).sum(axis=0),
+            by_location=by_location,
         )
         present = values if missing is None else values[~missing]
         if not present.size:
             return sums
-        # One pass for both sums. numpy adds whole rows in pairs, so that each keeps the precision of float64.
-        if missing is None:
-            by_location = values.sum(axis=1, dtype=np.float64)
-            weight = float(areas.sum()) * values.shape[1]
-        else:
-            by_location = np.where(missing, np.float32(0), values).sum(axis=1, dtype=np.float64)
-            weight = float(areas @ (~missing).sum(axis=1))
-        minimum, maximum = float(present.min()), float(present.max())
+        weight = float(areas.sum()) * values.shape[1] if missing is None else float(areas @ by_location.hours)
+        minimum, maximum = float(np.nanmin(by_location.minima)), float(np.nanmax(by_location.maxima))
         # Values out of bounds are refused: their checksum is never compared, and could overflow.
         low, high = self.bounds
         is_within = low <= minimum and maximum <= high
         return replace(
             sums,
             values=present.size,
-            total=float(by_location.sum()),
-            weighted_total=float(areas @ by_location),
+            total=float(by_location.totals.sum()),
+            weighted_total=float(areas @ by_location.totals),
             weight=weight,
             minimum=minimum,
             maximum=maximum,
             checksum=checksum_of(present, self.variable.checksum_scale) if is_within else 0,
         )
+
+
+def _by_location(values: Floats, missing: Flags | None) -> LocationSums:
+    """Sum up each location's values, (location, hour); `missing` are those that are NaN, None: none are."""
+    # numpy adds whole rows in pairs, so that each sum keeps the precision of float64.
+    if missing is None:
+        return LocationSums(
+            hours=np.full(len(values), values.shape[1], dtype=np.int64),
+            totals=values.sum(axis=1, dtype=np.float64),
+            minima=values.min(axis=1),
+            maxima=values.max(axis=1),
+        )
+    return LocationSums(
+        hours=(~missing).sum(axis=1),
+        totals=np.where(missing, np.float32(0), values).sum(axis=1, dtype=np.float64),
+        minima=np.fmin.reduce(values, axis=1),
+        maxima=np.fmax.reduce(values, axis=1),
+    )
 
 
 @dataclass

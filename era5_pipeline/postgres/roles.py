@@ -26,6 +26,13 @@ READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "
 _SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
 # The table's new owner needs a lock that readers wait for.
 _LOCK_MS = 5000
+# Beside the table, and ours: a user may have a view of that name.
+_MONTHLY_VIEW = (
+    "(c.relname = 'weather_monthly' "
+    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
+    "AND EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
+    "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('era5.monthly_summary')))"
+)
 _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
 
@@ -108,6 +115,10 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
                 **roles.identifiers,
             )
         )
+        for (view,) in connection.execute(
+            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_MONTHLY_VIEW}"
+        ).fetchall():
+            connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(view), sql.Identifier(roles.reader)))
         _limit_readers(connection, roles)
     return created
 
@@ -179,19 +190,20 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
     if _owner_of(connection, "SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'") != roles.owner:
         connection.execute(sql.SQL("ALTER SCHEMA era5 OWNER TO {}").format(owner))
     connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
-    # A table's new owner must be allowed to create one there. Loads that were killed left staging tables in era5.
-    creates = sql.SQL("CREATE ON SCHEMA era5, {}").format(schema)
-    connection.execute(sql.SQL("GRANT {} TO {}").format(creates, loader))
+    # A table's new owner must be allowed to create one there. Loads make the years of the monthly summaries and their
+    # view; on partitions, also those and the staging tables.
+    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA era5, {} TO {}").format(schema, loader))
     _own(
         connection,
         roles.loader,
         "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather')) OR "
-        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname ~ '^weather_'",
+        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') "
+        f"AND c.relname ~ '^(weather|monthly_)' OR {_MONTHLY_VIEW}",
     )
     _own(
         connection,
         roles.owner,
-        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^weather_'",
+        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^(weather|monthly_)'",
     )
     for (function,) in connection.execute(
         "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'era5'::regnamespace AND proowner::regrole "
@@ -199,9 +211,6 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
         (roles.owner,),
     ).fetchall():
         connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
-    if not _is_partitioned(connection):
-        # A hypertable's chunks are created by TimescaleDB.
-        connection.execute(sql.SQL("REVOKE {} FROM {}").format(creates, loader))
 
 
 def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str | None:
@@ -224,11 +233,6 @@ def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralStrin
         connection.execute(
             sql.SQL("ALTER {} {} OWNER TO {}").format(what, sql.Identifier(schema, name), sql.Identifier(role))
         )
-
-
-def _is_partitioned(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute("SELECT relkind FROM pg_class WHERE oid = 'weather'::regclass").fetchone()
-    return row == ("p",)
 
 
 def _limit_readers(connection: psycopg.Connection[Any], roles: Roles) -> None:

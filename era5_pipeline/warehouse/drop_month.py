@@ -1,4 +1,4 @@
-"""Remove a month, or some of its locations, from the table: one transaction deletes the rows and records it."""
+"""Remove a month, or some of its locations: one transaction deletes rows and summaries, and records it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from era5_pipeline.warehouse.changes import taken_from
 from era5_pipeline.warehouse.layouts.layout import Removal
 from era5_pipeline.warehouse.load_month import name_lock_holder, prepare_session
 from era5_pipeline.warehouse.locks import month_lock
+from era5_pipeline.warehouse.monthly.monthly_rows import delete_summaries
 from era5_pipeline.warehouse.schema import existing_layout
 
 if TYPE_CHECKING:
@@ -96,10 +97,12 @@ def drop_month(
                 for part in parts:
                     ledger.take_out(connection, part, gone, dropped=True)
 
+            own = gone if kept else None
             removal = Removal(
                 month=month,
-                locations=gone if kept else None,
+                locations=own,
                 finish=finish,
+                summarise=partial(delete_summaries, connection, month, own),
                 on_wait=on_wait,
                 lock_timeout_seconds=lock_timeout_seconds,
             )

@@ -124,6 +124,7 @@ def write_entry(
     *,
     server: str,
     load_seconds: float | None,
+    has_summaries: bool = False,
 ) -> None:
     """Write the part's entry, within the transaction of the load; its locations are in no other part any more.
 
@@ -163,6 +164,7 @@ def write_entry(
         "checked_at": sql.SQL("now()"),
         "revised_at": revised_at,
         "revision": None if revision is None else Jsonb(asdict(revision)),
+        "has_summaries": has_summaries,
     }
     # Without the owner's privileges, a load cannot add a column that the ledger of an earlier version lacks.
     held = set(_columns_of_ledger(connection))
@@ -300,6 +302,15 @@ def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> Non
         "UPDATE era5.ledger SET checked_at = now() WHERE month = %s AND part = %s",
         (entry.month.start.date(), entry.part),
     )
+
+
+def record_summaries(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
+    """Record, within the transaction that writes them, that the part has summaries; no-op in an earlier ledger."""
+    if "has_summaries" in _columns_of_ledger(connection):
+        connection.execute(
+            "UPDATE era5.ledger SET has_summaries = true WHERE month = %s AND part = %s",
+            (entry.month.start.date(), entry.part),
+        )
 
 
 def _month_of(day: date) -> Month:

@@ -81,7 +81,8 @@ class LedgerEntry:
     `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
     have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
     stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files. `flat_file` is the file of rows, which may
-    have been removed since; None: an earlier version loaded the part.
+    have been removed since; None: an earlier version loaded the part. `has_summaries` says whether `weather_monthly`
+    has its locations.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
     the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
@@ -114,6 +115,7 @@ class LedgerEntry:
     revised_at: datetime | None = None
     revision: Revision | None = None
     flat_file: LedgerFile | None = None
+    has_summaries: bool | None = None
 
     @property
     def locations(self) -> int:

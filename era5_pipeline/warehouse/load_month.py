@@ -1,4 +1,4 @@
-"""Load a flat month exactly once: one transaction replaces its locations in the table and writes their ledger row."""
+"""Load a flat month exactly once: one transaction replaces its rows and summaries and writes their ledger row."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
+from era5_pipeline.warehouse.monthly.monthly_load import MonthlyLoad
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def load_month(
         prepare_session(connection, lock_timeout_seconds)
         schema = ensure_schema(connection)
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
-            load = _Load(connection, schema, flat, _overlapped(connection, flat), errors)
+            summaries = MonthlyLoad(connection, flat, lock_timeout_seconds, on_wait)
+            load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors)
             before = load.before
             if before is not None and not force and not before.is_cut and before.fingerprint == flat.fingerprint:
                 return load.keep_unchanged(before)
@@ -102,7 +104,7 @@ def load_month(
             if not replace_more:
                 _require_no_losses(flat, load.overlapped)
             if before is not None and not force and has_same_content(before, flat):
-                return load.confirm()
+                return load.confirm(before)
             return load.replace(warehouse, workers, lock_timeout_seconds, on_wait)
 
 
@@ -121,6 +123,7 @@ class _Load:
     schema: Schema
     flat: FlatMonth
     overlapped: tuple[LedgerEntry, ...]
+    summaries: MonthlyLoad
     errors: Callable[[], AbstractContextManager[None]]
 
     @property
@@ -129,14 +132,23 @@ class _Load:
         return next((part for part in self.overlapped if part.location_ids == self.flat.location_ids), None)
 
     def keep_unchanged(self, before: LedgerEntry) -> Loaded:
-        """Only record the check: the same files were loaded before."""
+        """Only record the check: the same files were loaded before. Summaries that the part lacks are added."""
+        if not before.has_summaries and self.summaries.are_here and self.summaries.prepare():
+            with self.connection.transaction():
+                self.summaries.write(self.flat.location_ids)
+                ledger.record_summaries(self.connection, before)
         ledger.record_check(self.connection, before)
         return self._loaded()
 
-    def confirm(self) -> Loaded:
-        """Write the ledger alone: other files have the same content, so the rows stay."""
-        with self._attempt() as attempt, self.connection.transaction():
-            self._write_ledger(attempt, self.flat.rows, load_seconds=None)
+    def confirm(self, before: LedgerEntry) -> Loaded:
+        """Write the ledger alone: other files have the same content, so the rows stay. Summaries it lacks are added."""
+        with self._attempt() as attempt:
+            adds_summaries = not before.has_summaries and self.summaries.prepare()
+            with self.connection.transaction():
+                if adds_summaries:
+                    self.summaries.write(self.flat.location_ids)
+                has_summaries = adds_summaries or bool(before.has_summaries)
+                self._write_ledger(attempt, self.flat.rows, load_seconds=None, has_summaries=has_summaries)
         return replace(self._loaded(), confirmed=True)
 
     def replace(
@@ -156,6 +168,7 @@ class _Load:
                 timeout_seconds=lock_timeout_seconds,
                 on_wait=on_wait,
             )
+            self.summaries.prepare()
             heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
 
             def on_rows(rows: int) -> None:
@@ -165,24 +178,32 @@ class _Load:
             def finish(rows: int) -> None:
                 heartbeat.close()
                 _require_all_rows(flat, rows)
-                self._write_ledger(attempt, rows, load_seconds=time.monotonic() - started)
+                self._write_ledger(
+                    attempt,
+                    rows,
+                    load_seconds=time.monotonic() - started,
+                    has_summaries=self.summaries.is_ready,
+                )
 
             with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
                 shares = Shares(spans, connect, copy.stop) if len(spans) > 1 else None
+                own = flat.location_ids if kept else None
                 replacement = Replacement(
                     month=flat.month,
                     copy=copy,
-                    locations=flat.location_ids if kept else None,
+                    locations=own,
                     finish=finish,
+                    summarise=partial(self.summaries.write, own),
                     on_wait=on_wait,
                     lock_timeout_seconds=lock_timeout_seconds,
                     shares=shares,
                 )
                 layout.replace(self.connection, replacement)
-        notes = _notes(flat, self.schema, workers, len(spans), kept)
+        notes = (*_notes(flat, self.schema, workers, len(spans), kept), *self.summaries.notes)
         # The month is loaded whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):
             notes += layout.settle(self.connection, flat.month, replaced=bool(self.overlapped), is_whole=not kept)
+        self.summaries.settle()
         return replace(
             self._loaded(),
             changed=True,
@@ -208,12 +229,17 @@ class _Load:
                 end_attempt(self.connection, attempt, error=error.message)
             raise error from problem.__cause__
 
-    def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None) -> None:
+    def _write_ledger(self, attempt: int, rows: int, *, load_seconds: float | None, has_summaries: bool) -> None:
         for part in self.overlapped:
             if part != self.before:
                 ledger.take_out(self.connection, part, self.flat.location_ids)
         ledger.write_entry(
-            self.connection, self.flat, self.before, server=str(self.schema.server), load_seconds=load_seconds
+            self.connection,
+            self.flat,
+            self.before,
+            server=str(self.schema.server),
+            load_seconds=load_seconds,
+            has_summaries=has_summaries,
         )
         end_attempt(self.connection, attempt, rows=rows)
 

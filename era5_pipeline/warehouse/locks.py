@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # "ERA5" in ASCII: the first key of every advisory lock of this project.
 LOCK_CLASS = 0x45524135
+# The second key while tables are created; that of a month's lock is its number.
+SCHEMA_LOCK = 0
 
 # From the weakest to the strongest.
 _MODES = (
@@ -85,6 +87,8 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
 
     Of several, it is the one with the strongest lock, then the one with the oldest transaction.
     """
+    # Within a transaction, the server shows the sessions as they were when it was first asked.
+    connection.execute("SELECT pg_stat_clear_snapshot()")
     row = connection.execute(
         # Reads catalogues only: functions that open the table would wait for its lock too.
         "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('weather')::oid "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,19 @@ from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.locations.location_view import ensure_locations
-from era5_pipeline.warehouse.locks import LOCK_CLASS
+from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
+from era5_pipeline.warehouse.monthly.monthly_table import create_summaries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-_SCHEMA_LOCK = 0
 _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
 
-# Comments and functions are no reason to keep a load waiting for a lock: the next load tries again.
+# Comments, functions and summaries are no reason to keep a load waiting for a lock: the next load tries again.
 _DESCRIBE_LOCK_MS = 1000
+# Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
+_MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
 
 # The columns of every table; those of other variables are added when they are first loaded (`variable_columns`).
 _COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
@@ -50,19 +53,19 @@ class Schema:
 def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
     """Create the extension (if the server offers it), the ledger and the table, unless they exist.
 
-    Comments, functions and views that a database from an earlier version lacks are added, if the user may.
+    What a database from an earlier version lacks is added, if the user may: comments, functions, views, summaries.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
     """
     with server_errors("setting up the database"):
         # Of two first loads at the same time, the second waits here, then finds everything created.
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
         try:
             return _ensure(connection)
         finally:
             if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, _SCHEMA_LOCK))
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
 
 
 def require_may_load(connection: psycopg.Connection[Any]) -> None:
@@ -107,29 +110,37 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
-    # Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
-    with suppress(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable):
-        _describe(connection)
+    _describe(connection)
+    with suppress(*_MAY_FAIL):
         ensure_locations(connection)
     return schema
 
 
 def _describe(connection: psycopg.Connection[Any]) -> None:
-    """Add the comments and functions that are missing; usually that is one query."""
+    """Add the comments, functions and summaries that are missing; usually that is one query."""
     row = connection.execute(read_sql("missing_objects")).fetchone()
-    ledger_lacks_some, functions_are_missing, uncommented = row if row is not None else (False, False, [])
+    ledger_lacks_some, functions_are_missing, summaries_are_missing, uncommented = row or (False, False, False, [])
     # Others may have added columns to the table.
     weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
-    if not (ledger_lacks_some or functions_are_missing or weather_lacks_some):
-        return
-    with connection.transaction():
+    if ledger_lacks_some or functions_are_missing or weather_lacks_some:
+        with _brief_attempt(connection):
+            if ledger_lacks_some:
+                connection.execute(read_sql("schema"))
+            if functions_are_missing:
+                connection.execute(read_sql("functions"))
+            if weather_lacks_some:
+                connection.execute(weather_comments())
+    if summaries_are_missing:
+        with _brief_attempt(connection):
+            create_summaries(connection)
+
+
+@contextmanager
+def _brief_attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that does not wait long for locks, and may fail."""
+    with suppress(*_MAY_FAIL), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_DESCRIBE_LOCK_MS}ms",))
-        if ledger_lacks_some:
-            connection.execute(read_sql("schema"))
-        if functions_are_missing:
-            connection.execute(read_sql("functions"))
-        if weather_lacks_some:
-            connection.execute(weather_comments())
+        yield
 
 
 def weather_comments() -> sql.Composed:

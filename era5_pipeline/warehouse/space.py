@@ -70,7 +70,7 @@ class Space:
 
     `rows` and `months` come from the ledger. `bytes_before_columnstore` and `bytes_after_columnstore` are sizes of the
     chunks that were converted to the columnstore after loading; None if there are none. Rows that were compressed while
-    they were loaded have no size before.
+    they were loaded have no size before. `summary_bytes` are those of the monthly summaries, which are not in `bytes`.
     """
 
     layout: str | None = None
@@ -81,6 +81,7 @@ class Space:
     bytes_before_columnstore: int | None = None
     bytes_after_columnstore: int | None = None
     months: Mapping[Month, MonthSpace] = field(default_factory=dict)
+    summary_bytes: int = 0
 
     @property
     def bytes_per_row(self) -> float | None:
@@ -116,6 +117,7 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
             bytes_before_columnstore=before,
             bytes_after_columnstore=after,
             months=share_out(chunks, rows),
+            summary_bytes=_summary_bytes(connection),
         )
 
 
@@ -144,6 +146,15 @@ def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month,
 
 def _own_bytes(connection: psycopg.Connection[Any]) -> int:
     row = connection.execute("SELECT pg_total_relation_size('weather')").fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _summary_bytes(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute(
+        "SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
+        "+ coalesce(pg_total_relation_size(to_regclass('era5.monthly_last_hour')), 0) "
+        "FROM pg_partition_tree(to_regclass('era5.monthly_summary'))"
+    ).fetchone()
     return int(row[0]) if row is not None else 0
 
 

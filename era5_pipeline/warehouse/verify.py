@@ -1,4 +1,4 @@
-"""Compare the month in the table with its flat file: rows, and the count, range and checksum of each column."""
+"""Compare the month in the table with its flat file: rows, the count, range and checksum of each column, summaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
-from era5_pipeline.warehouse.ledger import locations_besides
+from era5_pipeline.warehouse.ledger import locations_besides, read_overlapping
+from era5_pipeline.warehouse.monthly.monthly_rows import count_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,11 +43,22 @@ def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...
         columns = [variable.column for variable in variables_in_table(connection)]
         expected = _measures_of_file(flat, columns)
         actual = _measures_of_table(connection, flat, columns)
+        if _has_summaries(connection, flat):
+            expected["summaries", None] = flat.locations
+            actual["summaries", None] = count_summaries(connection, flat.month, flat.location_ids)
     return tuple(
         Difference(kind, column, table=actual[kind, column], file=value)
         for (kind, column), value in expected.items()
         if actual[kind, column] != value
     )
+
+
+def _has_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
+    """Whether the ledger says that the flat month's locations have summaries."""
+    if connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() != (True,):
+        return False
+    parts = read_overlapping(connection, flat.month, flat.location_ids)
+    return any(part.location_ids == flat.location_ids and bool(part.has_summaries) for part in parts)
 
 
 def _measures_of_file(flat: FlatMonth, columns: Iterable[str]) -> dict[Measure, Number]:

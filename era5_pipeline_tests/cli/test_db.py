@@ -7,20 +7,26 @@ import re
 import signal
 import socket
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psutil as _psutil
 import psycopg
 import pytest
 
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
+from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.pipelines import dagster_dropped
 from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 psutil: Any = _psutil  # it comes without types
 
@@ -208,3 +214,22 @@ def test_a_port_is_of_the_embedded_server_only(here: InProcess, database_url: st
     here.set(ERA5_DATABASE_URL=database_url)
     for arguments in (("start", "--port", "5433"), ("url", "--tcp")):
         assert_explained(here.run("db", *arguments, code=2), "a server that era5 does not manage")
+
+
+def test_summaries_fills_months_of_an_earlier_version(
+    here: InProcess, database_url: str, flat_months: FlatMonths
+) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    assert here.run("db", "summaries").out == "every month in the table has its summaries\n"
+    for month in ("2023-07", "2023-08"):
+        load_month(Warehouse(database_url), replace(flat_months(month), summaries=None))
+    assert "2 months have no rows in weather_monthly: era5 db summaries computes them\n" in here.run("status").out
+    assert here.run("db", "summaries").out.splitlines() == [
+        "2023-07: summaries of 6 places (1 of 2 months)",
+        "2023-08: summaries of 6 places (2 of 2 months)",
+    ]
+    assert_monthly(Warehouse(database_url), months=2)
+    status = here.run("status").out
+    assert "weather_monthly" not in status
+    assert "monthly summaries: " in status
+    assert here.run("db", "summaries").out == "every month in the table has its summaries\n"

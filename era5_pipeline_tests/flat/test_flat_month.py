@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import flat_month as facts
-from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, checksum_of, month_fingerprint
+from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, SummaryFile, checksum_of, month_fingerprint
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.source import RawFile, RawMonth
@@ -56,7 +56,17 @@ def flat_month(raw: RawMonth = RAW) -> FlatMonth:
         sha256="cc",
         seconds=0.5,
         peak_rss_bytes=1000,
+        summaries=SummaryFile(Path("/home/flat/2023-07-abc.monthly.parquet"), 50, "dd"),
     )
+
+
+def test_facts_recorded_before_there_were_summaries_are_read() -> None:
+    earlier = flat_month().to_json()
+    del earlier["summaries"]
+    read = FlatMonth.from_json(json.loads(json.dumps(earlier)))
+    assert read.summaries is None
+    assert read.files == (read,)
+    assert read.fingerprint == flat_month().fingerprint
 
 
 def test_facts_are_read_back_from_json_unchanged() -> None:

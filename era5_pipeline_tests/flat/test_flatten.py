@@ -638,7 +638,8 @@ def test_a_full_disk_is_a_disk_error_and_leaves_nothing(
 
 def test_the_flat_file_and_its_facts_are_all_that_is_left(tmp_path: Path) -> None:
     flat = flatten([write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 3)))], "2023-07", tmp_path)
-    left = {flat.path, facts_file(flat.path.parent, JULY)}
+    assert flat.summaries is not None
+    left = {flat.path, flat.summaries.path, facts_file(flat.path.parent, JULY)}
     assert set((tmp_path / "flat").iterdir()) == left
     assert left_behind(tmp_path) == []
     assert flat.bytes == flat.path.stat().st_size
@@ -658,7 +659,7 @@ def test_flattening_again_leaves_one_file_whatever_has_changed(tmp_path: Path) -
     last = flatten([path], "2023-07", tmp_path)
     assert last.fingerprint != first.fingerprint
     data = {entry for entry in (tmp_path / "flat").iterdir() if entry.suffix in (".parquet", ".csv")}
-    assert data == {last.path, june.path}
+    assert data == {file.path for flat in (last, june) for file in flat.files}
 
 
 def test_a_failure_keeps_the_previous_flat_month(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
 from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.warehouse.loads import Reader, copying_sessions, loading, loading_process, wait_until
 from era5_pipeline_tests.warehouse.test_load_month import entry_of, last_attempt
 
@@ -70,8 +71,9 @@ class Held:
     tables: set[str]
 
     def assert_unharmed(self, attempt: tuple[str, str | None] | None) -> None:
-        """Rows and ledger are unchanged; the ledger's last attempt is this one (None: unchanged too)."""
+        """Rows, summaries and ledger are unchanged; the ledger's last attempt is this one (None: unchanged too)."""
         assert_holds(self.warehouse, self.flat)
+        assert_monthly(self.warehouse)
         if attempt is None:
             assert entry_of(self.warehouse, JULY) == self.entry
             return
@@ -95,6 +97,7 @@ def holding(warehouse: Warehouse, flat: FlatMonth) -> Held:
 
 def assert_loaded(warehouse: Warehouse, flat: FlatMonth, *, neighbour: FlatMonth | None = None) -> None:
     assert_holds(warehouse, *filter(None, (neighbour, flat)))
+    assert_monthly(warehouse)
     assert last_attempt(warehouse, JULY) == ("loaded", None)
     assert not load_month(warehouse, flat).changed
 
@@ -283,6 +286,7 @@ def test_rows_and_ledger_agree_at_whatever_moment_the_server_crashes(
             failed += 1
             held = [flat for flat in flats if flat.fingerprint == entry_of(own_warehouse, JULY).fingerprint]
         assert_holds(own_warehouse, *held)
+        assert_monthly(own_warehouse)
         load_month(own_warehouse, new)
         assert_loaded(own_warehouse, new)
     assert failed > 1, "no crash happened during a load"

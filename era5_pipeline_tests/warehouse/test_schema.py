@@ -241,7 +241,8 @@ def test_a_read_only_server_is_refused(warehouse: Warehouse, flat_months: FlatMo
 _OWN_RELATIONS = """
     SELECT c.oid, c.oid::regclass::text AS name FROM pg_class c
     WHERE c.relkind IN ('r', 'p', 'v', 'm')
-      AND (c.relnamespace = to_regnamespace('era5') OR c.oid = to_regclass('weather'))
+      AND (c.relnamespace = to_regnamespace('era5')
+           OR c.oid IN (to_regclass('weather'), to_regclass('weather_monthly')))
 """
 
 

@@ -69,7 +69,8 @@ class FileRemoval:
                     file.path.unlink(missing_ok=True)  # a copy of an object of the user's, which stays
                 elif not source_kind(raw.source).has_own_files:
                     depot.release(file) if self.keep == "all" else depot.discard(file)
-            depot.discard(flat) if self.keep == "none" else depot.release(flat)
+            for part in flat.files:
+                depot.discard(part) if self.keep == "none" else depot.release(part)
 
     @contextmanager
     def _lock(self) -> Iterator[int]:

@@ -84,18 +84,32 @@ class StoredMonth:
     # --- flat ---------------------------------------------------------------------------------------------------------
 
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
-        """The flat month of the same rows and format, with its file on local disk; None if there is no intact one."""
+        """The flat month of the same rows and format, with its files on local disk; None if there is no intact one.
+
+        One without summaries, of an earlier version, is outdated where the raw files are still there.
+        """
+        flat = self._intact_flat(raw, flat_format)
+        return None if flat is not None and flat.summaries is None and self._has_raw(raw) else flat
+
+    def _intact_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
         if not self.depot.is_shared:
             flat = read_flat_month(self.folder, self.month)
-            is_same = flat is not None and _is_of(flat, raw, flat_format) and sha256_of(flat.path) == flat.sha256
-            return flat if is_same else None
+            if flat is None or not _is_of(flat, raw, flat_format):
+                return None
+            return flat if all(sha256_of(file.path) == file.sha256 for file in flat.files) else None
         for facts in self._facts():
-            if _is_of(facts, raw, flat_format) and self.depot.obtain(facts) and has_own_columns(facts):
+            if _is_of(facts, raw, flat_format) and self._obtain_files(facts) and has_own_columns(facts):
                 return facts
         return None
 
+    def _has_raw(self, raw: RawMonth) -> bool:
+        return all(file.origin is not None or self.depot.has(file) for file in raw.files)
+
+    def _obtain_files(self, flat: FlatMonth) -> bool:
+        return all(self.depot.obtain(file) for file in flat.files)
+
     def share_flat(self, flat: FlatMonth) -> None:
-        """Write the flat file, its preview and then its facts to the store; remove the file that they replace there.
+        """Write the flat files, the preview and then the facts to the store; remove the files that they replace there.
 
         Raises:
             StoreError, TransientError: see `ObjectStore`.
@@ -108,20 +122,22 @@ class StoredMonth:
             self.depot.share_picture(preview)
         else:
             self.depot.obtain_picture(preview)
-        self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), (flat,))
-        if earlier is not None and (earlier.path, earlier.sha256) != (flat.path, flat.sha256):
-            self.depot.supersede(earlier)
+        self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
+        kept = {(file.path, file.sha256) for file in flat.files}
+        for file in () if earlier is None else earlier.files:
+            if (file.path, file.sha256) not in kept:
+                self.depot.supersede(file)
 
     def stored_flat(self) -> FlatMonth | None:
         """The flat month as its facts have it, whether or not its file is anywhere."""
         return next(self._facts(), None)
 
     def obtain_flat(self, flat: FlatMonth) -> bool:
-        """Have the flat file on local disk, and its preview if there is one; False if the file is nowhere."""
+        """Have the flat files on local disk, and the preview if there is one; False if one of the files is nowhere."""
         preview = preview_file(self.folder, self.month)
         if not preview.is_file():
             self.depot.obtain_picture(preview)
-        return self.depot.obtain(flat) and has_own_columns(flat)
+        return self._obtain_files(flat) and has_own_columns(flat)
 
     def _facts(self) -> Iterator[FlatMonth]:
         """The facts in the store, then those on this machine."""

@@ -83,6 +83,7 @@ class Columnstore:
         with connection.transaction():
             _apply(connection, _LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {}))
             rows = delete_and_copy(connection, replacement, by_ids=True)
+            replacement.summarise()
             replacement.finish(rows)
         return rows
 
@@ -91,6 +92,7 @@ class Columnstore:
         with connection.transaction():
             _apply(connection, _LOAD_SETTINGS)
             delete_rows(connection, removal.month, removal.locations, by_ids=True)
+            removal.summarise()
             removal.finish()
         # The rows are gone whether or not this succeeds; autovacuum does the same later.
         with suppress(pg.Error):

@@ -83,6 +83,7 @@ class _HeapHypertable:
             rows = delete_and_copy(connection, replacement)
             for chunk in chunks_of(connection, month):
                 index_new_pages(connection, chunk)
+            replacement.summarise()
             replacement.finish(rows)
         return rows
 
@@ -90,6 +91,7 @@ class _HeapHypertable:
         """DELETE the rows. VACUUM returns the space at the end of the chunk; what lies between is reused."""
         with connection.transaction():
             delete_rows(connection, removal.month, removal.locations)
+            removal.summarise()
             removal.finish()
         # The rows are gone whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):

@@ -72,7 +72,8 @@ class Replacement:
     The rows of `locations` give way to the new ones, and all others stay; None: the whole month gives way.
 
     `finish` is called with the number of rows copied, in the transaction that makes the new rows visible: what it
-    writes is committed with them, and what it raises rolls them back. If other sessions lock the table, `on_wait` is
+    writes is committed with them, and what it raises rolls them back. `summarise` is called in that transaction before,
+    once, and before a lock for which readers wait: it may take seconds. If other sessions lock the table, `on_wait` is
     called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
     `shares` is None where one connection loads the month: on every layout without `shares_months`, and always where
@@ -83,6 +84,7 @@ class Replacement:
     copy: CopyInto
     locations: LocationSet | None = None
     finish: Callable[[int], None] = lambda rows: None
+    summarise: Callable[[], None] = lambda: None
     on_wait: Callable[[str], None] = lambda message: None
     lock_timeout_seconds: float = 60.0
     shares: Shares | None = None
@@ -95,6 +97,7 @@ class Removal:
     month: Month
     locations: LocationSet | None = None
     finish: Callable[[], None] = lambda: None
+    summarise: Callable[[], None] = lambda: None
     on_wait: Callable[[str], None] = lambda message: None
     lock_timeout_seconds: float = 60.0
 

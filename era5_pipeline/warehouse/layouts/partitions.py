@@ -82,6 +82,7 @@ class MonthPartitions:
             return
         with connection.transaction():
             delete_rows(connection, month, removal.locations)
+            removal.summarise()
             removal.finish()
         # The rows are gone whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):
@@ -111,6 +112,7 @@ def _replace_within(connection: psycopg.Connection[Any], replacement: Replacemen
         delete_rows(connection, replacement.month, replacement.locations)
         rows = replacement.copy(connection, partition, freeze=False)
         index_new_pages(connection, partition)
+        replacement.summarise()
         replacement.finish(rows)
     return rows
 
@@ -118,14 +120,17 @@ def _replace_within(connection: psycopg.Connection[Any], replacement: Replacemen
 def _when_unused(
     connection: psycopg.Connection[Any], change: Replacement | Removal, exchange: Callable[[], None]
 ) -> None:
-    change_when_unused(
-        connection,
-        exchange,
-        ready=f"{change.month} is ready",
-        refused=f"{change.month} cannot be replaced",
-        timeout_seconds=change.lock_timeout_seconds,
-        on_wait=change.on_wait,
-    )
+    # In one transaction, of which the exchange alone is tried again: the summaries wait for no reader, and take longer.
+    with connection.transaction():
+        change.summarise()
+        change_when_unused(
+            connection,
+            exchange,
+            ready=f"{change.month} is ready",
+            refused=f"{change.month} cannot be replaced",
+            timeout_seconds=change.lock_timeout_seconds,
+            on_wait=change.on_wait,
+        )
 
 
 def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:

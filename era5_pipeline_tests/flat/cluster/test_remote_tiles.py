@@ -69,7 +69,9 @@ def flattened(
     flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
     assert left_behind(home) == []
     preview = preview_file(home / "flat", raw.month).read_bytes()
-    return {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}, preview
+    assert flat.summaries is not None
+    facts = {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}
+    return facts | {"summaries": flat.summaries.sha256}, preview
 
 
 OF_THE_PLACE = ("path", "seconds", "raw_seconds", "peak_rss_bytes")

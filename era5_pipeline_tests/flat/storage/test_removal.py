@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 JULY = Month(2023, 7)
 SMALL = "10.25/20/10/20.25"
+# The kinds of files of a flat month.
+FLAT = {".parquet", "summaries"}
 
 
 @pytest.fixture
@@ -63,8 +65,9 @@ def load(settings: Settings, warehouse: Warehouse) -> LoadResult:
 
 def kinds(folder: Path) -> set[str]:
     """The kinds of data files below a folder, without records and pictures."""
-    suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
-    return suffixes & {".zip", ".nc", ".parquet", ".csv"}
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    suffixes = {"summaries" if ".monthly." in path.name else path.suffix for path in paths}
+    return suffixes & {".zip", ".nc", ".parquet", ".csv", "summaries"}
 
 
 def durable(settings: Settings) -> Path:
@@ -72,9 +75,7 @@ def durable(settings: Settings) -> Path:
     return settings.home if settings.store is None else settings.home.parent / "store"
 
 
-@pytest.mark.parametrize(
-    ("keep", "kept"), [("all", {".zip", ".parquet"}), ("flat", {".parquet"}), ("none", set[str]())]
-)
+@pytest.mark.parametrize(("keep", "kept"), [("all", {".zip", *FLAT}), ("flat", FLAT), ("none", set[str]())])
 def test_what_is_kept_of_a_loaded_month(
     settings: Making, warehouse: Warehouse, tmp_path: Path, keep: str, kept: set[str]
 ) -> None:
@@ -131,7 +132,7 @@ def test_files_of_a_month_whose_load_was_refused_stay(settings: Making, warehous
     run_flat(less, JULY)
     with pytest.raises(RefusedError, match="holds more"):
         run_load(less, warehouse, JULY)
-    assert kinds(less.home) == {".zip", ".parquet"}
+    assert kinds(less.home) == {".zip", *FLAT}
 
 
 def test_files_of_a_month_whose_verification_failed_stay(settings: Making, warehouse: Warehouse) -> None:
@@ -144,7 +145,7 @@ def test_files_of_a_month_whose_verification_failed_stay(settings: Making, wareh
     before = kinds(durable(chosen))
     result = run_load(chosen, warehouse, JULY)
     assert not all(outcome.passed for outcome in result.outcomes)
-    assert kinds(durable(chosen)) == before == {".zip", ".parquet"}
+    assert kinds(durable(chosen)) == before == {".zip", *FLAT}
 
 
 @pytest.mark.parametrize("keep", ["flat", "none"])
@@ -157,7 +158,7 @@ def test_files_of_the_user_are_never_removed(settings: Making, warehouse: Wareho
     chosen = settings(keep=keep, source="files", files_dir=str(folder), area=None)
     load(chosen, warehouse)
     assert sorted(folder.iterdir()) == before
-    assert kinds(tmp_path / "home" / "flat") == ({".parquet"} if keep == "flat" and chosen.store is None else set())
+    assert kinds(tmp_path / "home" / "flat") == (FLAT if keep == "flat" and chosen.store is None else set())
     assert unchanged_months(chosen, warehouse, (JULY,)) == {JULY}
 
 
@@ -169,7 +170,7 @@ def test_files_that_another_run_reads_stay(settings: Making, warehouse: Warehous
     other = FileRemoval(StoredMonth(Depot.of(chosen), JULY), "none")
     with other.in_use():
         assert run_load(chosen, warehouse, JULY).loaded.changed
-        assert kinds(chosen.home) == {".zip", ".parquet"}
+        assert kinds(chosen.home) == {".zip", *FLAT}
     run_load(chosen, warehouse, JULY)
     assert kinds(chosen.home) == kinds(durable(chosen)) == set()
 

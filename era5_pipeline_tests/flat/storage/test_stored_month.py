@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.flat.flatten import facts_file, flatten_month
+from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import InputError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -20,6 +22,7 @@ from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.monthly import assert_monthly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +77,8 @@ def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse:
     assert (machine("third").home / "flat" / "2023-07.png").read_bytes().startswith(b"\x89PNG")
     # Of the machine that loaded it, nothing but small files is left; the store has it all.
     assert data_files(machine("third").home) == []
-    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("first"))) == 2
+    # The raw file, the rows, the summaries.
+    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("first"))) == 3
     # A fourth finds nothing to do.
     assert unchanged_months(machine("fourth"), warehouse, (JULY, Month(2023, 8))) == {JULY}
     assert run_flat(machine("fourth"), JULY).reused
@@ -94,15 +98,18 @@ def test_a_stage_again_on_another_machine_uses_what_is_there(machine: Making) ->
     assert objects(first).keys() == before.keys()
 
 
+@pytest.mark.parametrize("summaries", [False, True], ids=["rows", "summaries"])
 @pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
-def test_a_harmed_flat_file_in_the_store_is_never_loaded(machine: Making, warehouse: Warehouse, harm: str) -> None:
+def test_a_harmed_flat_file_in_the_store_is_never_loaded(
+    machine: Making, warehouse: Warehouse, harm: str, *, summaries: bool
+) -> None:
     first = machine("first")
     run_raw(first, JULY)
     made = run_flat(first, JULY).flat
     store = Depot.of(first).store
     assert store is not None
-    (key,) = [key for key in objects(first) if key.endswith(".parquet")]
-    content = made.path.read_bytes()
+    (key,) = [key for key in objects(first) if key.endswith(".parquet") and (".monthly." in key) == summaries]
+    content = made.files[summaries].path.read_bytes()
     if harm == "gone":
         store.remove(key)
     else:
@@ -113,6 +120,31 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(machine: Making, wareho
     assert not run_flat(machine("second"), JULY).reused
     assert run_load(machine("third"), warehouse, JULY).loaded.changed
     assert_holds(warehouse, made)
+    assert_monthly(warehouse, months=1)
+
+
+def test_a_flat_month_without_summaries_is_made_again_where_the_raw_files_are(
+    machine: Making, warehouse: Warehouse
+) -> None:
+    """As an earlier version left it, here and in the store."""
+    first = machine("first")
+    raw = run_raw(first, JULY).raw
+    run_flat(first, JULY)
+    stored = StoredMonth.of(first, JULY)
+    earlier = flatten_month(raw, stored.folder, home=first.home, flat_format="parquet", with_summaries=False)
+    stored.share_flat(earlier)
+    assert not any(".monthly." in key for key in objects(first))
+    again = run_flat(machine("second"), JULY)
+    assert not again.reused
+    assert again.flat.sha256 == earlier.sha256
+    # Where they are gone, the rows are what there is.
+    stored.share_flat(earlier)
+    facts_file(stored.folder, JULY).unlink()
+    Depot.of(first).discard(raw.files[0])
+    assert run_flat(machine("third"), JULY).reused
+    loaded = run_load(machine("third"), warehouse, JULY)
+    assert any("era5 db summaries" in note for note in loaded.loaded.notes)
+    assert_holds(warehouse, earlier)
 
 
 def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
@@ -130,8 +162,10 @@ def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Ma
     run_raw(machine("second", **other), JULY)
     flat = run_flat(machine("second", **other), JULY).flat
     held = [key for key in objects(machine("first")) if key.endswith(".parquet")]
-    assert len(held) == 1
-    assert flat.sha256[:16] in held[0]
+    assert flat.summaries is not None
+    assert len(held) == 2
+    for file in flat.files:
+        assert any(file.sha256[:16] in key for key in held)
 
 
 def test_two_processes_on_one_month_do_not_harm_each_other(machine: Making, warehouse: Warehouse) -> None:
@@ -189,4 +223,4 @@ def test_a_machine_that_is_killed_leaves_a_month_that_another_finishes(machine: 
     flat = run_flat(machine("last"), JULY).flat
     assert run_load(machine("loading"), warehouse, JULY).loaded.changed
     assert_holds(warehouse, flat)
-    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("last"))) == 2
+    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("last"))) == 3
