@@ -55,7 +55,7 @@ SLOW_MODULES = frozenset(
         "runtime/store/test_depot.py",  # an S3 server
         "sources/files/test_bucket_files.py",  # an S3 server
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
-        "sources/cds/test_month_files.py",  # an S3 server
+        "sources/cds/test_request_files.py",  # an S3 server
         "sources/cds/test_cds_source.py",  # waits for a server between requests
         "test_docker.py",  # an image is built
         "test_wheel.py",  # an environment is made

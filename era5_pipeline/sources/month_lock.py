@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def try_lock_month(month: Month, lock: Path) -> Iterator[bool]:
+def try_lock_month(subject: Month | str, lock: Path) -> Iterator[bool]:
     """Hold the lock if it is free, without waiting; yields whether it is held.
 
     Raises:
         LocalDiskError: if its folder cannot be written.
     """
-    with _opened(month, lock) as file:
+    with _opened(subject, lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -33,7 +33,7 @@ def try_lock_month(month: Month, lock: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def locked_month(month: Month, lock: Path, say: Callable[[str], None], lasts: str) -> Iterator[None]:
+def locked_month(subject: Month | str, lock: Path, say: Callable[[str], None], lasts: str) -> Iterator[None]:
     """Hold the lock, waiting until another run has released it; it ends with the process at the latest.
 
     `lasts` says in the message how long that run may take.
@@ -41,18 +41,18 @@ def locked_month(month: Month, lock: Path, say: Callable[[str], None], lasts: st
     Raises:
         LocalDiskError: if its folder cannot be written.
     """
-    with _opened(month, lock) as file:
+    with _opened(subject, lock) as file:
         with suppress(OSError):  # some network file systems have no locks
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"{month}: another run is fetching it, waiting until that ends ({lasts})")
+                say(f"{subject}: another run is fetching it, waiting until that ends ({lasts})")
                 with waiting():
                     fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _opened(month: Month, lock: Path) -> TextIO:
-    with disk_errors(f"{month}: fetching", lock.parent):
+def _opened(subject: Month | str, lock: Path) -> TextIO:
+    with disk_errors(f"{subject}: fetching", lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         return lock.open("w")

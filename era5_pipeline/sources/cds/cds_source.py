@@ -1,7 +1,7 @@
 """The source `cds`: each month as one request to the Climate Data Store; its answer is kept in a folder.
 
 A month of more variables than one request may have is divided into several.
-Here: whether there is anything to ask. Not here: the request (`month_request`, `service`), its files (`month_files`).
+Here: whether there is anything to ask. Not here: the request (`service_request`), its files (`request_files`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.times import spoken
 from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.cds.client.retry_policy import RetryableError, RetrySettings
-from era5_pipeline.sources.cds.month_files import MonthFiles
-from era5_pipeline.sources.cds.month_request import MonthRequest
+from era5_pipeline.sources.cds.inquiry import MonthInquiry
 from era5_pipeline.sources.cds.request import portions_of
+from era5_pipeline.sources.cds.request_files import RequestFiles
+from era5_pipeline.sources.cds.service_request import ServiceRequest
 from era5_pipeline.sources.month_lock import locked_month, try_lock_month
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
@@ -55,19 +56,19 @@ class CdsSource:
             NotYetAvailableError: if it has no data of the month yet.
             LocalDiskError: if the disk has no room.
         """
-        return self._raw_month(month, [self._fetch(files) for files in self._portions(month)])
+        return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
 
-    def _fetch(self, files: MonthFiles) -> Fetched:
+    def _fetch(self, month: Month, files: RequestFiles) -> Fetched:
         """Fetch one portion of the month's variables."""
         longest = spoken(self.retry_settings.patience_hours * 3600)
         lasts = f"up to {longest} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
-        with locked_month(files.month, files.lock, self.say, lasts):
+        with locked_month(month, files.lock, self.say, lasts):
             note = files.read_note()
             fetched = note.fetched
             if fetched is not None and not fetched.short and not self.refetch and files.obtain(fetched):
                 files.share(note)
                 return fetched
-            return self._month_request(files, note).run()
+            return self._request(files, note).run()
 
     def ask(self, month: Month) -> None:
         """Send the month's first request so that it queues while another month is fetched; do not wait for it.
@@ -82,7 +83,7 @@ class CdsSource:
             note = files.read_note()
             is_here = note.fetched is not None and not note.fetched.short and files.has(note.fetched)
             if note.job is None and (self.refetch or not is_here):
-                self._month_request(files, note).send()
+                self._request(files, note).send()
 
     def known(self, month: Month) -> RawMonth | None:
         """See `Source`: by the note alone, so the data file may have been removed."""
@@ -102,8 +103,8 @@ class CdsSource:
         """See `Source`."""
         self.record_completeness(raw, is_complete=False)
 
-    def _month_request(self, files: MonthFiles, note: Note) -> MonthRequest:
-        return MonthRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
+    def _request(self, files: RequestFiles, note: Note) -> ServiceRequest:
+        return ServiceRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
 
     def _raw_month(self, month: Month, fetched: Sequence[Fetched]) -> RawMonth:
         return RawMonth(
@@ -114,9 +115,10 @@ class CdsSource:
             area=self.request.area_text,
         )
 
-    def _portions(self, month: Month) -> tuple[MonthFiles, ...]:
+    def _portions(self, month: Month) -> tuple[RequestFiles, ...]:
         """The files of each of the month's requests: one, unless there are more variables than one may have."""
-        return tuple(MonthFiles(self.folder, month, portion, self.depot) for portion in portions_of(self.request))
+        portions = portions_of(self.request)
+        return tuple(RequestFiles(self.folder, MonthInquiry(month, portion), self.depot) for portion in portions)
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:

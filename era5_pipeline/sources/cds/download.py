@@ -51,7 +51,9 @@ class WrongChecksumError(RetryableError):
         self.sha256 = sha256
 
 
-def download(month: Month, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]) -> ReceivedFile:
+def download(
+    subject: Month | str, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]
+) -> ReceivedFile:
     """Complete `part` to the whole file, resuming from the bytes that it holds.
 
     A file that comes twice with the same bytes is accepted, though another checksum was announced: `came_before` holds
@@ -69,9 +71,9 @@ def download(month: Month, asset: Asset, part: Path, *, verify: bool, came_befor
     if held > asset.bytes:
         part.unlink()
         held = 0
-    _require_room(month, asset.bytes - held, part)
+    _require_room(subject, asset.bytes - held, part)
     if held < asset.bytes or not asset.bytes:
-        _receive(month, asset, part, held, verify=verify)
+        _receive(subject, asset, part, held, verify=verify)
     size = part.stat().st_size
     if size != asset.bytes:
         # The server sent the file to its end: the announced size is wrong, or this is another file.
@@ -82,22 +84,22 @@ def download(month: Month, asset: Asset, part: Path, *, verify: bool, came_befor
     return _verified(asset, part, came_before)
 
 
-def _require_room(month: Month, needed: int, part: Path) -> None:
+def _require_room(subject: Month | str, needed: int, part: Path) -> None:
     free = shutil.disk_usage(part.parent).free
     if free < needed:
         raise LocalDiskError(
-            f"{month}: the download needs {needed:,} bytes, and {free:,} are free in {part.parent}",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
+            f"{subject}: the download needs {needed:,} bytes, and {free:,} are free in {part.parent}",
+            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run it again.",
         )
 
 
-def _receive(month: Month, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
+def _receive(subject: Month | str, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
     # Sent without the user's key, which is for the service, not for its file server.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     try:
         with requests.get(asset.url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS, verify=verify) as response:
             held = _begin(response, part, held)
-            with disk_errors(f"{month}: downloading", part), part.open("ab") as file:
+            with disk_errors(f"{subject}: downloading", part), part.open("ab") as file:
                 for chunk in _chunks(response):
                     file.write(chunk)
                     held += len(chunk)
@@ -106,7 +108,7 @@ def _receive(month: Month, asset: Asset, part: Path, held: int, *, verify: bool)
                         return
     # Not chained: these errors quote the URL, which holds a signature, and Dagster stores chained errors.
     except requests.exceptions.SSLError as error:
-        raise error_of(month, error) from None
+        raise error_of(subject, error) from None
     except (*INVALID_URL_ERRORS, ValueError) as error:
         reason = f"the address of the results is invalid ({type(error).__name__})"
         raise RetryableError(reason, kind="address", needs_new_request=True, max_in_a_row=MAX_FAILURES) from None

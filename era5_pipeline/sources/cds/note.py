@@ -1,7 +1,7 @@
-"""The note of a month: the state of its request at the service, and the newest file. Kept as JSON between runs.
+"""The note of a request: the state of its request at the service, and the newest file. Kept as JSON between runs.
 
 A run that was killed is continued from it by the next one, in another process, days later: with the same request and
-the bytes received so far. Not here: which event leads from one state to another (`month_request`).
+the bytes received so far. Not here: which event leads from one state to another (`service_request`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.store.depot import DataFile, Depot
 
 _FORM = 1
+# The name in notes, from the time when an order of hours was the only variant.
+_VARIANT = "time_order"
 
 
 class State(Enum):
-    """The states of a month's request; `month_request` has the table of transitions."""
+    """The states of a request; `service_request` has the table of transitions."""
 
     NOTHING_ASKED = "nothing asked"
     SENDING = "sending"
@@ -36,7 +38,7 @@ class Fetched:
     """The file that was received: `name` in the folder of the note; `job` is the request that it answers.
 
     `checksum` is the announced one; None where none was announced, or where the file has another (and came with it
-    twice). `short`: hours or values of the month are missing, or the file is unusable.
+    twice). `short`: hours or values are missing, or the file is unusable.
     """
 
     name: str
@@ -51,16 +53,16 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Note:
-    """The state of a month's request.
+    """The state of a request.
 
     `sending_at`: when a request was about to be sent, which may have arrived. `job`: id of a request that did arrive,
-    and whose answer has not been received. `time_order`: the order of its hours, where it asked for a fresh retrieval
-    (see `fresh_time_order`). `given_up`: id of the last request that came to nothing. `fetched`: the newest file.
+    and whose answer has not been received. `variant`: that of its inputs, where it asked for a fresh retrieval (see
+    `Inquiry`). `given_up`: id of the last request that came to nothing. `fetched`: the newest file.
     """
 
     sending_at: str | None = None
     job: str | None = None
-    time_order: tuple[str, ...] | None = None
+    variant: tuple[str, ...] | None = None
     fetched: Fetched | None = None
     given_up: str | None = None
 
@@ -82,11 +84,11 @@ class Note:
     @property
     def is_fresh(self) -> bool:
         """Whether the request asks for a fresh retrieval."""
-        return self.time_order is not None
+        return self.variant is not None
 
-    def sending(self, now: str, *, time_order: tuple[str, ...] | None) -> Self:
+    def sending(self, now: str, *, variant: tuple[str, ...] | None) -> Self:
         """About to send a request: now `SENDING`."""
-        return replace(self, sending_at=now, job=None, time_order=time_order)
+        return replace(self, sending_at=now, job=None, variant=variant)
 
     def refused(self) -> Self:
         """The service refused the request, so that there is no job: as before `sending`."""
@@ -111,11 +113,11 @@ def read_note(path: Path, depot: Depot = LOCAL) -> Note:
     try:
         if value["form"] != _FORM:
             return Note()
-        fetched, order = value["fetched"], value["time_order"]
+        fetched, variant = value["fetched"], value[_VARIANT]
         note = Note(
             sending_at=value["sending_at"],
             job=value["job"] or None,
-            time_order=None if order is None else tuple(order),
+            variant=None if variant is None else tuple(variant),
             fetched=None if fetched is None else Fetched(**fetched),
             given_up=value["given_up"],
         )
@@ -130,4 +132,6 @@ def write_note(
     path: Path, note: Note, inputs: dict[str, Any], depot: Depot = LOCAL, files: Iterable[DataFile] = ()
 ) -> None:
     """Write the note, with the inputs of the request for a human reader; `files` are those that it names."""
-    depot.write_record(path, {"form": _FORM, **asdict(note), "inputs": inputs}, files)
+    value = asdict(note)
+    value[_VARIANT] = value.pop("variant")
+    depot.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)

@@ -32,7 +32,7 @@ class HostileFileError(MonthFailedError):
     """A file made to do harm when it is unpacked."""
 
 
-def validate_download(month: Month, path: Path) -> str:
+def validate_download(subject: Month | str, path: Path) -> str:
     """Read the file through, verifying the checksums of a ZIP's members.
 
     Returns:
@@ -53,7 +53,7 @@ def validate_download(month: Month, path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
             for info in members:
-                _require_harmless(month, info)
+                _require_harmless(subject, info)
             kinds = {_read_through(archive, info) for info in members}
     except HostileFileError:
         raise
@@ -77,14 +77,16 @@ def _damaged(what: str) -> RetryableError:
     return RetryableError(what, kind="damaged", needs_new_request=True, max_in_a_row=_MAX_DAMAGED)
 
 
-def _require_harmless(month: Month, info: zipfile.ZipInfo) -> None:
+def _require_harmless(subject: Month | str, info: zipfile.ZipInfo) -> None:
     remedy = "Nothing was unpacked. Check CDSAPI_URL; if it is that of the Climate Data Store, tell its user support."
     name = info.filename
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if posix.is_absolute() or windows.is_absolute() or windows.drive or ".." in (*posix.parts, *windows.parts):
-        raise HostileFileError(f"{month}: a member of the downloaded ZIP leads outside of it ({name!r})", remedy=remedy)
+        raise HostileFileError(
+            f"{subject}: a member of the downloaded ZIP leads outside of it ({name!r})", remedy=remedy
+        )
     if info.file_size > max(_ALWAYS_ALLOWED_BYTES, _LARGEST_RATIO * info.compress_size):
         raise HostileFileError(
-            f"{month}: the downloaded ZIP would unpack {info.compress_size:,} bytes to {info.file_size:,} bytes",
+            f"{subject}: the downloaded ZIP would unpack {info.compress_size:,} bytes to {info.file_size:,} bytes",
             remedy=remedy,
         )

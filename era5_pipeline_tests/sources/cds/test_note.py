@@ -29,7 +29,7 @@ notes = st.builds(
     Note,
     sending_at=st.none() | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
     job=st.none() | st.text(min_size=1, max_size=20),
-    time_order=st.none() | st.permutations([f"{hour:02d}:00" for hour in range(24)]).map(tuple),
+    variant=st.none() | st.permutations([f"{hour:02d}:00" for hour in range(24)]).map(tuple),
     fetched=st.none() | fetched,
     given_up=st.none() | texts,
 )
@@ -60,22 +60,22 @@ def test_an_incomplete_or_missing_note_is_read_as_an_empty_one(tmp_path: Path, t
 def test_states_of_a_request_from_sending_to_its_file() -> None:
     order = ("01:00", "00:00")
     assert Note().state is State.NOTHING_ASKED
-    note = Note().sending("2026-11-20T12:00:00+00:00", time_order=order)
+    note = Note().sending("2026-11-20T12:00:00+00:00", variant=order)
     assert note.state is State.SENDING
-    assert (note.sending_at, note.job, note.time_order) == ("2026-11-20T12:00:00+00:00", None, order)
+    assert (note.sending_at, note.job, note.variant) == ("2026-11-20T12:00:00+00:00", None, order)
     assert note.is_fresh
-    assert note.refused() == Note(time_order=order)
+    assert note.refused() == Note(variant=order)
     assert note.refused().state is State.NOTHING_ASKED
     note = note.queued("7")
     assert note.state is State.QUEUED
     assert (note.sending_at, note.job) == (None, "7")
-    assert note.dropped() == Note(time_order=order, given_up="7")
-    assert note.dropped().sending("2026-11-20T12:00:00+00:00", time_order=None).finished_jobs == {"7"}
+    assert note.dropped() == Note(variant=order, given_up="7")
+    assert note.dropped().sending("2026-11-20T12:00:00+00:00", variant=None).finished_jobs == {"7"}
     file = Fetched("a.zip", "00", 1, None, "7", "2026-11-20T13:00:00+00:00", 3600.0)
-    assert note.received(file) == Note(time_order=order, fetched=file)
+    assert note.received(file) == Note(variant=order, fetched=file)
     assert note.received(file).state is State.FETCHED
     # A file that was fetched before is kept while a newer one is asked for.
-    again = note.received(file).sending("2026-11-21T12:00:00+00:00", time_order=None)
+    again = note.received(file).sending("2026-11-21T12:00:00+00:00", variant=None)
     assert (again.state, again.fetched) == (State.SENDING, file)
     assert again.queued("8").dropped().state is State.FETCHED
     assert note.received(file).finished_jobs == {"7"}

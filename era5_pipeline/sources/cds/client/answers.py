@@ -25,6 +25,7 @@ from era5_pipeline.sources.cds.client.http_errors import (
 )
 from era5_pipeline.sources.cds.client.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.client.session import OtherHostError
+from era5_pipeline.sources.cds.request import DATASET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _CDS = "the Climate Data Store"
 _API = "https://cds.climate.copernicus.eu/api"
-_DATASET_PAGE = "https://cds.climate.copernicus.eu/datasets/reanalysis-era5-single-levels"
+_DATASET_PAGES = "https://cds.climate.copernicus.eu/datasets"
 _LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
 _NOT_YET = "none of the data you have requested is available yet"
 # The service's phrases for requests that it will never accept; single words occur in other messages too.
@@ -61,7 +62,10 @@ class RequestFailedError(MonthFailedError):
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer with an error status; `title`, `detail` and `traceback` are fields of its JSON, else empty."""
+    """An answer with an error status about a request of `dataset`.
+
+    `title`, `detail` and `traceback` are fields of its JSON, else empty.
+    """
 
     status: int
     http_reason: str
@@ -69,16 +73,17 @@ class _Answer:
     detail: str
     traceback: str
     retry_after: float | None
+    dataset: str
 
     @classmethod
-    def of(cls, response: requests.Response) -> _Answer:
+    def of(cls, response: requests.Response, dataset: str) -> _Answer:
         try:
             value: Any = response.json()
         except ValueError:
             value = {}
         value = value if isinstance(value, dict) else {}
         title, detail, traceback = (str(value.get(name) or "") for name in ("title", "detail", "traceback"))
-        return cls(response.status_code, response.reason, title, detail, traceback, retry_after(response))
+        return cls(response.status_code, response.reason, title, detail, traceback, retry_after(response), dataset)
 
     @property
     def text(self) -> str:
@@ -89,9 +94,14 @@ class _Answer:
     def lower(self) -> str:
         return self.text.lower()
 
+    @property
+    def page(self) -> str:
+        """The web page of the dataset."""
+        return f"{_DATASET_PAGES}/{self.dataset}"
 
-def error_of(month: Month, error: Exception) -> Exception:
-    """Translate an exception of the client.
+
+def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) -> Exception:
+    """Translate an exception of the client, about a request of the dataset for `subject`, which messages name.
 
     Returns:
         A `RetryableError`, or an `Era5Error` if it is permanent; an exception that is in no table as it is.
@@ -99,9 +109,9 @@ def error_of(month: Month, error: Exception) -> Exception:
     if isinstance(error, Era5Error | RetryableError):
         return error
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        answer = _Answer.of(error.response)
-        return next(row.error(month, answer) for row in _HTTP_ERRORS if row.fits(answer))
-    return next((row.error(month, error) for row in _CLIENT_ERRORS if isinstance(error, row.types)), error)
+        answer = _Answer.of(error.response, dataset)
+        return next(row.error(subject, answer) for row in _HTTP_ERRORS if row.fits(answer))
+    return next((row.error(subject, error) for row in _CLIENT_ERRORS if isinstance(error, row.types)), error)
 
 
 def is_about_failed_job(error: Exception) -> bool:
@@ -109,14 +119,14 @@ def is_about_failed_job(error: Exception) -> bool:
     return (
         isinstance(error, requests.HTTPError)
         and error.response is not None
-        and bool(_Answer.of(error.response).traceback)
+        and bool(_Answer.of(error.response, "").traceback)
     )
 
 
 # --- errors with more than one text --------------------------------------------
 
 
-def _of_failed_job(month: Month, answer: _Answer) -> Exception:
+def _of_failed_job(subject: Month | str, answer: _Answer) -> Exception:
     reason = _shortened(_QUOTED_REQUEST.sub(" ", answer.traceback or answer.title))
     lower = f"{answer.title} {reason}".lower()
     if "been rejected" in lower:
@@ -124,7 +134,7 @@ def _of_failed_job(month: Month, answer: _Answer) -> Exception:
         return RetryableError(f"the request was rejected: {reason}", kind="rejected", needs_new_request=True)
     if any(phrase in lower for phrase in _INVALID_REQUEST):
         return RequestFailedError(
-            f"{month}: {_CDS} refuses the request: {reason}", remedy="Choose other --variables or --area."
+            f"{subject}: {_CDS} refuses the request: {reason}", remedy="Choose other --variables or --area."
         )
     return RetryableError(
         f"the request failed at the service: {reason}",
@@ -134,7 +144,7 @@ def _of_failed_job(month: Month, answer: _Answer) -> Exception:
     )
 
 
-def _of_processing(_: Month, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
+def _of_processing(_: Month | str, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
     if _is_dismissal(str(error)):
         return _dismissed()
     return RetryableError(
@@ -156,22 +166,22 @@ def _dismissed() -> RetryableError:
     )
 
 
-def _not_yet(month: Month, answer: _Answer) -> NotYetAvailableError:
+def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
     latest = _LATEST.search(answer.text)
     until = f"the latest hour there is {latest[1]}" if latest else "the service does not say when it will be"
     return NotYetAvailableError(
-        f"{month} is not available yet: {until}",
+        f"{subject} is not available yet: {until}",
         remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
     )
 
 
-def _of_other_host(month: Month, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
+def _of_other_host(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
     if not error.is_permanent:
         # A page of maintenance, or of a network that wants a login.
         reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
         return RetryableError(reason, kind="other host", max_in_a_row=_MAX_CONTRADICTIONS)
     return SourceError(
-        f"{month}: {_CDS} redirects permanently to another host ({error.host}); the key was not sent there",
+        f"{subject}: {_CDS} redirects permanently to another host ({error.host}); the key was not sent there",
         remedy="If it has moved, as its own pages say, set CDSAPI_URL (or url in ~/.cdsapirc) to its new address.",
     )
 
@@ -187,12 +197,12 @@ def _shortened(text: str) -> str:
 
 class _HttpRow(NamedTuple):
     fits: Callable[[_Answer], bool]
-    error: Callable[[Month, _Answer], Exception]
+    error: Callable[[Month | str, _Answer], Exception]
 
 
 class _ClientRow(NamedTuple):
     types: type[Exception] | tuple[type[Exception], ...]
-    error: Callable[[Month, Any], Exception]
+    error: Callable[[Month | str, Any], Exception]
 
 
 _HTTP_ERRORS = (
@@ -220,24 +230,24 @@ _HTTP_ERRORS = (
     # The user's account.
     _HttpRow(
         lambda answer: answer.status == 401,
-        lambda month, answer: SourceError(
-            f"{month}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
             remedy="Copy the key again from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or "
             "~/.cdsapirc (CDSAPI_KEY wins).",
         ),
     ),
     _HttpRow(
         lambda answer: answer.status == 403 and "licen" in answer.lower,
-        lambda month, answer: SourceError(
-            f"{month}: the licence of ERA5 is not accepted yet by the owner of this key",
-            remedy=f"Sign in and accept it, once: {answer.detail or 'on the page of the dataset, tab Download'}",
+        lambda subject, answer: SourceError(
+            f"{subject}: the licence of ERA5 is not accepted yet by the owner of this key (for {answer.dataset})",
+            remedy=f"Sign in and accept it, once: {answer.detail or f'at {answer.page}, tab Download'}",
         ),
     ),
     # The dataset.
     _HttpRow(
         lambda answer: "cost limit" in answer.lower,
-        lambda month, answer: SourceError(
-            f"{month}: the request is too large for {_CDS} ({answer.detail or answer.title})",
+        lambda subject, answer: SourceError(
+            f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
             remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
         ),
     ),
@@ -275,32 +285,32 @@ _HTTP_ERRORS = (
     ),
     _HttpRow(
         lambda answer: answer.status == 404,
-        lambda month, answer: SourceError(
-            f"{month}: {_CDS} does not know the address or the dataset ({answer.title or 'not found'})",
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} does not know the address or the dataset ({answer.title or 'not found'})",
             remedy=f"Correct CDSAPI_URL, or url in ~/.cdsapirc: {_API}.",
         ),
     ),
     # Everything else.
     _HttpRow(
         lambda answer: not answer.text.strip(" ."),
-        lambda month, answer: SourceError(
-            f"{month}: the answer is not from {_CDS} (status {answer.status})",
+        lambda subject, answer: SourceError(
+            f"{subject}: the answer is not from {_CDS} (status {answer.status})",
             remedy="Check for a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL.",
         ),
     ),
     _HttpRow(
         lambda answer: answer.status == 400,
-        lambda month, answer: SourceError(
-            f"{month}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
             remedy="Choose other --variables or --area.",
         ),
     ),
     _HttpRow(
         lambda _: True,
-        lambda month, answer: SourceError(
-            f"{month}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
             remedy="Check that the key is that of the account that sent the request. See also the page of the dataset: "
-            f"{_DATASET_PAGE}",
+            f"{answer.page}",
         ),
     ),
 )
@@ -310,15 +320,15 @@ _CLIENT_ERRORS = (
     _ClientRow(ProcessingFailedError, _of_processing),
     _ClientRow(
         requests.exceptions.SSLError,
-        lambda month, error: SourceError(
-            f"{month}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
+        lambda subject, error: SourceError(
+            f"{subject}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
             remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
         ),
     ),
     _ClientRow(
         INVALID_URL_ERRORS,
-        lambda month, _: SourceError(
-            f"{month}: the address of {_CDS} is invalid", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
+        lambda subject, _: SourceError(
+            f"{subject}: the address of {_CDS} is invalid", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
         ),
     ),
     _ClientRow(

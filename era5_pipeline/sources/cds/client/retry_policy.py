@@ -1,4 +1,4 @@
-"""The retry policy of a month: which errors are retried, how long each wait is, and when to give up.
+"""The retry policy of a request: which errors are retried, how long each wait is, and when to give up.
 
 Here: waiting and reporting it. Not here: which answers of the service are retryable (`answers`).
 """
@@ -74,14 +74,14 @@ class RetriesExhaustedError(SourceError):
 
 
 class RetryPolicy:
-    """Waits and retries of one month.
+    """Waits and retries of the request for one month, or of another `subject`, which messages name.
 
     Waits double with each error in a row, up to half an hour, and are lengthened by up to a quarter at random, so that
     many months do not retry at the same moment. All waits together last up to `patience_hours`.
     """
 
-    def __init__(self, month: Month, settings: RetrySettings, say: Callable[[str], None]) -> None:
-        self._month = month
+    def __init__(self, subject: Month | str, settings: RetrySettings, say: Callable[[str], None]) -> None:
+        self._subject = subject
         self._settings = settings
         self._limit_seconds = settings.patience_hours * 3600.0
         self._say = say
@@ -106,14 +106,12 @@ class RetryPolicy:
         try:
             return retrying(attempt)
         except RetryableError as error:
-            message = f"{self._month}: gave up: {error.reason} (waited {spoken(self.waited_seconds)} in all)"
+            message = f"{self._subject}: gave up: {error.reason} (waited {spoken(self.waited_seconds)} in all)"
             if self._is_too_often(error):
-                raise MonthFailedError(
-                    message, remedy="Run the month again later: a new request will be sent."
-                ) from error
+                raise MonthFailedError(message, remedy="Run it again later: a new request will be sent.") from error
             raise RetriesExhaustedError(
                 message,
-                remedy="Run the month again later: the request and the bytes received so far are taken up.",
+                remedy="Run it again later: the request and the bytes received so far are taken up.",
             ) from error
 
     def reset(self, *kinds: str) -> None:
@@ -136,12 +134,12 @@ class RetryPolicy:
         while not is_ready():
             now = describe()
             if now != said or since_said >= _REPORT_AGAIN_SECONDS:
-                self._say(f"{self._month}: {now}, {self._waiting(waited)}")
+                self._say(f"{self._subject}: {now}, {self._waiting(waited)}")
                 said, since_said = now, 0.0
             if self.waited_seconds >= self._limit_seconds:
                 raise RetriesExhaustedError(
-                    f"{self._month}: {now}, after {spoken(self.waited_seconds)} of waiting",
-                    remedy="The request goes on at the service: run the month again, and it is taken up.",
+                    f"{self._subject}: {now}, after {spoken(self.waited_seconds)} of waiting",
+                    remedy="The request goes on at the service: run it again, and it is taken up.",
                 )
             self._wait(min(interval, self._left_seconds))
             since_said += interval
@@ -177,7 +175,7 @@ class RetryPolicy:
         error = _error_of(state)
         next_step = "sending a new request" if error.needs_new_request else "trying again"
         self._say(
-            f"{self._month}: {error.reason}; {next_step} in {spoken(state.upcoming_sleep)} "
+            f"{self._subject}: {error.reason}; {next_step} in {spoken(state.upcoming_sleep)} "
             f"(waited {spoken(self.waited_seconds)} so far, up to {self._limit} in all)"
         )
 

@@ -47,11 +47,14 @@ class Asset:
 
 
 class CdsService:
-    """The service, called for one month. `say` reports the service's messages to its users."""
+    """The service, called about one `subject` of a dataset: a month, say. `say` is told its messages to its users."""
 
-    def __init__(self, credentials: Credentials, month: Month, say: Callable[[str], None]) -> None:
-        self._month = month
+    def __init__(
+        self, credentials: Credentials, subject: Month | str, say: Callable[[str], None], dataset: str = DATASET
+    ) -> None:
+        self._subject = subject
         self._say = say
+        self._dataset = dataset
         self._credentials = credentials
         self._opened_client: Client | None = None
         self._messages_said: set[object] = set()
@@ -63,8 +66,8 @@ class CdsService:
         Raises:
             RetryableError, SourceError, NotYetAvailableError: see `answers`.
         """
-        with translated_errors(self._month):
-            return Job(self._client.submit(DATASET, inputs), self._month)
+        with translated_errors(self._subject, self._dataset):
+            return Job(self._client.submit(self._dataset, inputs), self._subject, self._dataset)
 
     def take_up(self, job_id: str) -> Job:
         """Look up a request that was sent before.
@@ -72,8 +75,8 @@ class CdsService:
         Raises:
             RetryableError, SourceError: see `answers`.
         """
-        with translated_errors(self._month):
-            return Job(self._client.get_remote(job_id), self._month)
+        with translated_errors(self._subject, self._dataset):
+            return Job(self._client.get_remote(job_id), self._subject, self._dataset)
 
     def find(
         self, inputs: dict[str, Any], sent_at: datetime, clock_difference: timedelta, finished: frozenset[str]
@@ -88,14 +91,14 @@ class CdsService:
         """
         first = sent_at - clock_difference
         last = sent_at + timedelta(seconds=_TIMEOUT_SECONDS) + clock_difference
-        with translated_errors(self._month):
+        with translated_errors(self._subject, self._dataset):
             entries = self._client.get_jobs(
                 limit=_RECENT_JOBS,
                 sortby="-created",
                 status=["accepted", "running", "successful"],
             ).json["jobs"]
             created = {
-                str(entry["jobID"]): _time(entry["created"]) for entry in entries if entry["processID"] == DATASET
+                str(entry["jobID"]): _time(entry["created"]) for entry in entries if entry["processID"] == self._dataset
             }
             near = [job for job, time in created.items() if first <= time <= last and job not in finished]
             near.sort(key=lambda job: abs(created[job] - sent_at))
@@ -128,15 +131,16 @@ class CdsService:
         """Report the service's warnings, each once; the client's own messages on each call are dropped."""
         if level >= logging.WARNING and message not in self._messages_said:
             self._messages_said.add(message)
-            self._say(f"{self._month}: the Climate Data Store says: {' '.join(str(message).split())}")
+            self._say(f"{self._subject}: the Climate Data Store says: {' '.join(str(message).split())}")
 
 
 class Job:
     """A request that the service has accepted."""
 
-    def __init__(self, remote: Remote, month: Month) -> None:
+    def __init__(self, remote: Remote, subject: Month | str, dataset: str) -> None:
         self._remote = remote
-        self._month = month
+        self._subject = subject
+        self._dataset = dataset
         self.id = remote.request_id
 
     def describe(self) -> str:
@@ -151,7 +155,7 @@ class Job:
         Raises:
             RetryableError, SourceError: see `answers`.
         """
-        with translated_errors(self._month):
+        with translated_errors(self._subject, self._dataset):
             return self._remote.finished_at
 
     def is_ready(self) -> bool:
@@ -160,7 +164,7 @@ class Job:
         Raises:
             RetryableError, SourceError, NotYetAvailableError: see `answers`.
         """
-        with translated_errors(self._month):
+        with translated_errors(self._subject, self._dataset):
             return bool(self._remote.results_ready)
 
     def asset(self) -> Asset:
@@ -169,7 +173,7 @@ class Job:
         Raises:
             RetryableError, SourceError: see `answers`.
         """
-        with translated_errors(self._month):
+        with translated_errors(self._subject, self._dataset):
             results = self._remote.get_results()
             value = results.asset
             checksum = value.get("file:checksum")
@@ -178,12 +182,12 @@ class Job:
 
 
 @contextmanager
-def translated_errors(month: Month) -> Iterator[None]:
+def translated_errors(subject: Month | str, dataset: str) -> Iterator[None]:
     """Replace each exception of the client by the error that `answers` translates it to."""
     try:
         yield
     except Exception as error:
-        translated = error_of(month, error)
+        translated = error_of(subject, error, dataset=dataset)
         if translated is error:
             raise
         # The text of an answer about a failed job holds the whole request.

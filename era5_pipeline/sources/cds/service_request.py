@@ -1,7 +1,7 @@
-"""The request of one month: its states, and which event leads from one to the next.
+"""One request to the service: its states, and which event leads from one to the next.
 
-The state is that of the month's note (`note`), which is written before the next step, so that a killed run is continued
-from it. A month has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
+The state is that of its note (`note`), which is written before the next step, so that a killed run is continued from
+it. An inquiry has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
 
     state          event                                                            next state
     -------------  ---------------------------------------------------------------  ---------------------------------
@@ -22,7 +22,7 @@ from it. A month has one request at a time: one is sent only in the states `noth
                    stale: a fresh retrieval of an earlier run, answered more        nothing asked; new fresh request
                    than `_STALE_AFTER` ago
                    taken up from an earlier run, and the service refuses it         nothing asked; new request
-                   not available yet, or failed at this month for good              nothing asked; error
+                   not available yet, or failed at this one for good                nothing asked; error
                    retries exhausted, any other error                               queued; error: the next run takes
                                                                                     it up
     fetched        as nothing asked; the file stays until a newer one is received
@@ -45,8 +45,6 @@ from era5_pipeline.sources.cds.client.retry_policy import RetriesExhaustedError,
 from era5_pipeline.sources.cds.client.service import CdsService, Job, translated_errors, was_refused
 from era5_pipeline.sources.cds.download import WrongChecksumError, download
 from era5_pipeline.sources.cds.note import Fetched, State
-from era5_pipeline.sources.cds.request import fresh_time_order
-from era5_pipeline.sources.cds.validation import validate_download
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,12 +53,9 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
     from era5_pipeline.sources.cds.client.service import Asset
     from era5_pipeline.sources.cds.download import ReceivedFile
-    from era5_pipeline.sources.cds.month_files import MonthFiles
     from era5_pipeline.sources.cds.note import Note
+    from era5_pipeline.sources.cds.request_files import RequestFiles
 
-# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
-# one: they are asked for with an order of hours of their own.
-_RECENT = timedelta(days=125)
 # The service's clock and ours may differ by this much.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 # A request that was just sent may be unknown for a moment; one that stays unknown is gone.
@@ -69,27 +64,34 @@ _MAX_UNKNOWN = 5
 _STALE_AFTER = timedelta(days=1)
 
 
-class MonthRequest:
-    """The request of one month, continued from the state of its note."""
+class ServiceRequest:
+    """The request of an inquiry, continued from the state of its note."""
 
     def __init__(
-        self, files: MonthFiles, note: Note, *, refetch: bool, retry_settings: RetrySettings, say: Callable[[str], None]
+        self,
+        files: RequestFiles,
+        note: Note,
+        *,
+        refetch: bool,
+        retry_settings: RetrySettings,
+        say: Callable[[str], None],
     ) -> None:
         self._files = files
-        self._month = files.month
+        self._inquiry = files.inquiry
+        self._subject = self._inquiry.subject
         self._say = say
         # A request that may be answered from the service's cache is no answer to --refetch.
         self._note = note.dropped() if refetch and not note.is_fresh else note
-        self._retry_policy = RetryPolicy(files.month, retry_settings, say)
-        self._service = CdsService(read_credentials(), files.month, say)
+        self._retry_policy = RetryPolicy(self._subject, retry_settings, say)
+        self._service = CdsService(read_credentials(), self._subject, say, self._inquiry.dataset)
         self._current_job: Job | None = None
         self._job_of_earlier_run = self._note.job
         # Jobs whose files this run began to download; SHA-256 of files that it refused for their checksum.
         self._begun: set[str] = set()
         self._refused: set[str] = set()
         self._unknown_in_a_row = 0
-        is_recent = datetime.now(tz=UTC) - files.month.end < _RECENT
-        self._must_be_fresh = refetch or is_recent or note.fetched is not None
+        may_be_old = self._inquiry.must_be_fresh(datetime.now(tz=UTC))
+        self._must_be_fresh = refetch or may_be_old or note.fetched is not None
 
     def send(self) -> None:
         """Send the request, or take up the one under way; see `CdsSource.ask`."""
@@ -153,27 +155,27 @@ class MonthRequest:
             job = self._take_up(self._note.job)
             if not self._is_stale(job):
                 return job
-            self._say(f"{self._month}: its answer is out of date; sending a new request")
+            self._say(f"{self._subject}: its answer is out of date; sending a new request")
             self._must_be_fresh = True
             self._drop()
-        return self._send(fresh_time_order() if self._must_be_fresh else None)
+        return self._send(self._inquiry.new_variant() if self._must_be_fresh else None)
 
-    def _send(self, time_order: tuple[str, ...] | None) -> Job:
-        self._keep(self._note.sending(_now(), time_order=time_order))
+    def _send(self, variant: tuple[str, ...] | None) -> Job:
+        self._keep(self._note.sending(_now(), variant=variant))
         try:
-            job = self._service.submit(self._files.inputs(time_order=time_order))
+            job = self._service.submit(self._inquiry.inputs(variant))
         except Exception as error:
             if was_refused(error):
                 self._keep(self._note.refused())
             raise
         self._keep(self._note.queued(job.id))
-        self._say(f"{self._month}: sent as request {job.id}")
+        self._say(f"{self._subject}: sent as request {job.id}")
         self._current_job = job
         return job
 
     def _find_sent_request(self) -> None:
         """Look for a request whose job id was never received: sent again, it would be made twice."""
-        inputs = self._files.inputs(time_order=self._note.time_order)
+        inputs = self._inquiry.inputs(self._note.variant)
         sent_at = datetime.fromisoformat(str(self._note.sending_at))
         found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
         self._keep(self._note.dropped() if found is None else self._note.queued(found))
@@ -181,7 +183,7 @@ class MonthRequest:
     def _take_up(self, job_id: str) -> Job:
         if self._current_job is None or self._current_job.id != job_id:
             self._current_job = self._service.take_up(job_id)
-            self._say(f"{self._month}: taking up request {job_id}")
+            self._say(f"{self._subject}: taking up request {job_id}")
         return self._current_job
 
     def _is_stale(self, job: Job) -> bool:
@@ -201,10 +203,10 @@ class MonthRequest:
         """Download the results of a finished request, validate them, and give the file its name."""
         part = self._files.part(job.id)
         asset, received = self._download(job, part)
-        suffix = validate_download(self._month, part)
+        suffix = self._inquiry.validate(part)
         if received.has_checksum is False:
             self._say(
-                f"{self._month}: the file came twice with the same bytes, is whole, and has another checksum than "
+                f"{self._subject}: the file came twice with the same bytes, is whole, and has another checksum than "
                 f"announced ({asset.checksum}): it is kept"
             )
         return Fetched(
@@ -220,14 +222,14 @@ class MonthRequest:
     def _download(self, job: Job, part: Path) -> tuple[Asset, ReceivedFile]:
         held = _size(part)
         try:
-            with translated_errors(self._month):
+            with translated_errors(self._subject, self._inquiry.dataset):
                 asset = job.asset()
                 if announced_number(asset.checksum) is None and job.id not in self._begun:
                     # Bytes that a machine wrote before it lost power can only be verified by a checksum.
                     part.unlink(missing_ok=True)
                 self._begun.add(job.id)
                 refused = frozenset(self._refused)
-                return asset, download(self._month, asset, part, verify=self._service.verify, came_before=refused)
+                return asset, download(self._subject, asset, part, verify=self._service.verify, came_before=refused)
         except RetryableError as error:
             # The poll before each download succeeds and resets the waits: errors of results are counted apart, and
             # reset only by bytes received.

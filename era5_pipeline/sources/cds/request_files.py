@@ -1,47 +1,40 @@
-"""The files of one month in the source's folder: note, lock, partial download and data file."""
+"""The files of one inquiry in the source's folder: note, lock, partial download and data file."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.runtime.files import sync_folder
 from era5_pipeline.runtime.store.depot import LOCAL
 from era5_pipeline.sources.cds.note import read_note, write_note
-from era5_pipeline.sources.cds.request import digest_of_inputs, month_inputs
 from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.model.months import Month
     from era5_pipeline.runtime.store.depot import Depot
+    from era5_pipeline.sources.cds.inquiry import Inquiry
     from era5_pipeline.sources.cds.note import Fetched, Note
-    from era5_pipeline.sources.source import Request
 
 
 @dataclass(frozen=True)
-class MonthFiles:
-    """The files of `month`; their names begin with the month and a digest of the request.
+class RequestFiles:
+    """The files of `inquiry`; their names begin with its stem.
 
     `depot` has their durable copies, if there is a store.
     """
 
     folder: Path
-    month: Month
-    request: Request
+    inquiry: Inquiry
     depot: Depot = LOCAL
 
     @property
     def lock(self) -> Path:
-        """The file that is locked while the month is being fetched."""
+        """The file that is locked while the answer is being fetched."""
         return self.folder / f"{self._stem}.lock"
-
-    def inputs(self, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """The inputs that are sent for the month."""
-        return month_inputs(self.month, self.request, time_order=time_order)
 
     def read_note(self) -> Note:
         """Read the note; an empty one if there is none."""
@@ -55,7 +48,7 @@ class MonthFiles:
     def write_note(self, note: Note) -> None:
         """Write the note; with a store, after the file that it names."""
         files = () if note.fetched is None else (self.file_of(note.fetched),)
-        write_note(self._note, note, self.inputs(time_order=note.time_order), self.depot, files)
+        write_note(self._note, note, self.inquiry.inputs(note.variant), self.depot, files)
 
     def share(self, note: Note) -> None:
         """Write the note to the store, if that has another one; no-op without a store."""
@@ -67,7 +60,7 @@ class MonthFiles:
         return RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes)
 
     def keep(self, note: Note) -> None:
-        """Write the note, and remove files of the month that it does not name."""
+        """Write the note, and remove files of the inquiry that it does not name."""
         self.write_note(note)
         kept = {note.fetched.name if note.fetched else None, self.part(note.job).name if note.job else None}
         for path in self.folder.glob(f"{self._stem}*"):
@@ -85,7 +78,7 @@ class MonthFiles:
             LocalDiskError: if that fails.
         """
         name = f"{self._stem}-{sha256[:12]}{suffix}"
-        with disk_errors(f"{self.month}: keeping the download", part):
+        with disk_errors(f"{self.inquiry.subject}: keeping the download", part):
             with part.open("rb") as written:
                 os.fsync(written.fileno())
             part.replace(self.folder / name)
@@ -110,4 +103,4 @@ class MonthFiles:
 
     @property
     def _stem(self) -> str:
-        return f"{self.month}-{digest_of_inputs(self.inputs())[:12]}"
+        return self.inquiry.stem

@@ -1,0 +1,108 @@
+"""What one request asks the Climate Data Store for: a month of the grid here, all hours of a point in `sources.point`.
+
+Sending it, keeping its state, downloading and validating its answer are the same for all inquiries
+(`service_request`, `request_files`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, month_inputs
+from era5_pipeline.sources.cds.validation import validate_download
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.sources.source import Request
+
+# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
+# one: they are asked for with an order of hours of their own.
+_RECENT = timedelta(days=125)
+
+
+class Inquiry(Protocol):
+    """What one request asks for.
+
+    The service answers equal inputs from a cache. A `variant` of an inquiry asks for the same with other inputs, so
+    that the data are retrieved afresh; None: with those that everybody sends.
+    """
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset."""
+        ...
+
+    @property
+    def subject(self) -> Month | str:
+        """What it is about, as messages name it."""
+        ...
+
+    @property
+    def stem(self) -> str:
+        """How the names of its files begin: the same for all variants, another one for each other inquiry."""
+        ...
+
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        """The inputs that are sent."""
+        ...
+
+    def new_variant(self) -> tuple[str, ...] | None:
+        """A variant that no cached answer has; None: the inputs that everybody sends are answered afresh."""
+        ...
+
+    def must_be_fresh(self, now: datetime) -> bool:
+        """Whether a cached answer may be out of date."""
+        ...
+
+    def validate(self, path: Path) -> str:
+        """Read the answer through; return the suffix for its name, `.nc` or `.zip`.
+
+        Raises:
+            RetryableError: if it is damaged; the answer to a new request may not be.
+            MonthFailedError: if it is not what was asked for.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MonthInquiry:
+    """A month of the gridded dataset: the variables and the area of `request`. A variant is an order of its hours."""
+
+    month: Month
+    request: Request
+
+    @property
+    def dataset(self) -> str:
+        """See `Inquiry`."""
+        return DATASET
+
+    @property
+    def subject(self) -> Month | str:
+        """See `Inquiry`."""
+        return self.month
+
+    @property
+    def stem(self) -> str:
+        """See `Inquiry`: the month, and a digest of the inputs."""
+        return f"{self.month}-{digest_of_inputs(self.inputs(None))[:12]}"
+
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        """See `Inquiry`."""
+        return month_inputs(self.month, self.request, time_order=variant)
+
+    def new_variant(self) -> tuple[str, ...] | None:
+        """See `Inquiry`."""
+        return fresh_time_order()
+
+    def must_be_fresh(self, now: datetime) -> bool:
+        """See `Inquiry`: a month that may have been preliminary."""
+        return now - self.month.end < _RECENT
+
+    def validate(self, path: Path) -> str:
+        """See `Inquiry`."""
+        return validate_download(self.month, path)
