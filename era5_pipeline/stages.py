@@ -18,6 +18,7 @@ from era5_pipeline.flat.kept_inventory import InventoryKeeper
 from era5_pipeline.flat.storage.removal import FileRemoval
 from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
+from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.planning.room import require_room, require_room_to_flatten
 from era5_pipeline.query.plots import preview_map
@@ -291,14 +292,17 @@ def _require_same_request(settings: Settings, raw: RawMonth) -> None:
     """Refuse raw files of another request (of a parallel command); settings that are not set match any request."""
     source = None if settings.source is None and not settings.files_dir else settings.source_name
     variables = settings.wanted_variables
+    is_series = source_kind(raw.source).is_series
     wanted = (
         source or raw.source,
-        raw.area if settings.wanted_area is None else str(settings.wanted_area),
+        raw.area if settings.wanted_area is None or is_series else str(settings.wanted_area),
         raw.variables if variables is None else tuple(variable.column for variable in variables),
+        points_text(settings.wanted_points) or raw.points,
     )
-    if wanted != (raw.source, raw.area, raw.variables):
+    if wanted != (raw.source, raw.area, raw.variables, raw.points):
         variables_held = "all variables" if raw.variables is None else f"{len(raw.variables)} variables"
-        request = f"source {raw.source}, area {raw.area or 'all'}, {variables_held}"
+        where = f"point {raw.points}" if raw.points else f"area {raw.area or 'all'}"
+        request = f"source {raw.source}, {where}, {variables_held}"
         raise InputError(
             f"{raw.month}: its raw files are of another request ({request})",
             remedy="Materialize era5/raw of this month first, with these settings.",

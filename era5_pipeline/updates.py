@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.grid import Location, points_text
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.source_kinds import names_of, source_kind
+from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
@@ -127,15 +127,16 @@ def due_month(now: datetime, available_after_days: int) -> Month:
 def needs_loading(settings: Settings, contents: Iterable[MonthContents], month: Month) -> bool:
     """Whether the table lacks the month, or a part of what the settings ask for.
 
-    Where no area is asked for, a month is not lacking if all its parts are complete.
+    Where no area or point is asked for, a month is not lacking if all its parts are complete.
     """
     held = next((one for one in contents if one.month == month), None)
     if held is None:
         return True
-    if settings.wanted_area is None:
+    locations = settings.wanted_locations
+    if locations is None:
         return held.state != "loaded"
     columns = [variable.column for variable in settings.wanted_variables or ()]
-    return not held.covers(LocationSet.of_area(settings.wanted_area), columns)
+    return not held.covers(locations, columns)
 
 
 def parts_to_revise(contents: Iterable[MonthContents], now: datetime, after_months: int) -> tuple[LedgerEntry, ...]:
@@ -143,11 +144,17 @@ def parts_to_revise(contents: Iterable[MonthContents], now: datetime, after_mont
 
     Only parts from the services are listed: other sources have no newer data.
     """
-    # A month that ended n months before the current month began has a number that is lower by n + 1.
-    newest = Month.of(now).number - 1 - after_months
-    parts = [part for month in contents for part in month.parts if month.month.number <= newest]
-    due = [part for part in parts if part.is_preliminary and source_kind(part.source).is_service]
+    parts = [part for month in contents for part in month.parts if part.is_preliminary]
+    due = [part for part in parts if _is_old_enough(part, now, after_months)]
     return tuple(sorted(due, key=lambda part: (part.month, part.part)))
+
+
+def _is_old_enough(part: LedgerEntry, now: datetime, after_months: int) -> bool:
+    kind = source_kind(part.source)
+    # Younger months of a series would be taken to be preliminary again.
+    months = max(after_months, YOUNG_MONTHS) if kind.is_series else after_months
+    # A month that ended n months before the current month began has a number that is lower by n + 1.
+    return kind.is_service and part.month.number <= Month.of(now).number - 1 - months
 
 
 def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
@@ -156,6 +163,8 @@ def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
     if entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
+    if source_kind(entry.source).is_series:
+        overrides["point"] = points_text(map(Location.of_id, entry.location_ids.ids().tolist()))
     held = list(entry.column_names)
     wanted = [variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES]
     if held != wanted:

@@ -20,6 +20,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     files_dir: str | None = Field(default=None, description="Source files: folders or s3://bucket/prefix, with colons")
     variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
     area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
+    point: str | None = Field(default=None, description="Source point: LAT/LON; several with blanks between")
     format: str | None = Field(default=None, description="Format of flat files: parquet or csv")
     allow_incomplete: bool | None = Field(
         default=None, description="Load a month that lacks hours, variables or values"
@@ -29,7 +30,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         default=None, description="Let the month take the place of more hours, more variables, or a better version"
     )
     refetch: bool | None = Field(
-        default=None, description="Sources cds and arco: fetch the month again although its files exist"
+        default=None, description="Sources cds, arco and point: fetch the month again although its files exist"
     )
     workers: int | None = Field(default=None, description="Connections that load one month in parallel")
     sample_hours: int | None = Field(

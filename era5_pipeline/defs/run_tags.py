@@ -20,7 +20,7 @@ MONTH, SOURCE = "era5/month", "era5/source"
 # What was set in the environment and decides what is loaded: `era5 load --failed` takes it where its own is silent.
 # The web UI does not show tags with this prefix.
 SETTINGS = ".dagster/era5_settings"
-_REPEATED = ("source", "files_dir", "variables", "area", "format", "allow_incomplete", "sample_hours")
+_REPEATED = ("source", "files_dir", "variables", "area", "point", "format", "allow_incomplete", "sample_hours")
 # A process id says nothing on another machine.
 HOST = "era5/host"
 HERE = {HOST: socket.gethostname()}
@@ -75,4 +75,4 @@ def month_of(run: dg.DagsterRun) -> Month | None:
 def _overrides(run_config: Mapping[str, Any]) -> dict[str, Any]:
     """What decides the source, in the run's configuration of the resource."""
     config = run_config.get("resources", {}).get("era5", {}).get("config") or {}
-    return {name: config[name] for name in ("source", "files_dir") if isinstance(config.get(name), str)}
+    return {name: config[name] for name in ("source", "files_dir", "point") if isinstance(config.get(name), str)}

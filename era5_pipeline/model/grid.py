@@ -17,6 +17,8 @@ import numpy as np
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
     IntArray = npt.NDArray[np.int32]
@@ -114,6 +116,15 @@ class Location:
     latitude: float
     longitude: float
 
+    @classmethod
+    def of_id(cls, location_id: int) -> Self:
+        """The point with this `location_id`."""
+        row, column = divmod(location_id - 1, N_LONGITUDES)
+        return cls(location_id, float(latitudes_of(row)), float(longitudes_of(column)))
+
+    def __str__(self) -> str:
+        return f"{self.latitude:g}/{self.longitude:g}"
+
 
 def nearest_location(latitude: float, longitude: float) -> Location:
     """The grid point nearest to the coordinates, in degrees; longitude in [-180, 360].
@@ -127,11 +138,30 @@ def nearest_location(latitude: float, longitude: float) -> Location:
         raise UsageError(f"longitude {longitude:g} is out of range", remedy="Give a longitude from -180 to 360.")
     latitude_index = round((latitude + 90.0) / STEP_DEGREES)
     longitude_index = round((longitude + 179.75) / STEP_DEGREES) % N_LONGITUDES
-    return Location(
-        location_id=int(location_ids(latitude_index, longitude_index)),
-        latitude=float(latitudes_of(latitude_index)),
-        longitude=float(longitudes_of(longitude_index)),
-    )
+    return Location.of_id(int(location_ids(latitude_index, longitude_index)))
+
+
+def parse_points(text: str) -> tuple[Location, ...]:
+    """The grid points nearest to `LAT/LON`, or to several of these with blanks between, each once, by location_id.
+
+    Raises:
+        UsageError: if the text is neither, or a coordinate is out of range.
+    """
+    points = set()
+    for part in text.split():
+        try:
+            latitude, longitude = (float(number) for number in part.replace(",", "/").split("/"))
+        except ValueError:
+            raise UsageError(
+                f"{part!r} is not a point", remedy="A point is LAT/LON in degrees, for example -6.25/106.75."
+            ) from None
+        points.add(nearest_location(latitude, longitude))
+    return tuple(sorted(points, key=lambda point: point.location_id))
+
+
+def points_text(points: Iterable[Location]) -> str:
+    """The points as `parse_points` reads them."""
+    return " ".join(map(str, points))
 
 
 def location_of(location_id: int) -> Location:

@@ -17,8 +17,16 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area
-from era5_pipeline.model.source_kinds import DEFAULT_SOURCE, SOURCE_KINDS, SOURCE_OF_FOLDERS, names_of
+from era5_pipeline.model.grid import Area, Location, parse_points
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.source_kinds import (
+    DEFAULT_SOURCE,
+    SOURCE_KINDS,
+    SOURCE_OF_FOLDERS,
+    SOURCE_OF_POINTS,
+    names_of,
+    source_kind,
+)
 from era5_pipeline.model.variables import Variable, find_variables
 
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
@@ -81,7 +89,8 @@ class Settings(BaseSettings):
         default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
     )
     source: SourceName | None = Field(
-        default=None, description="Where months come from; unset: files where a folder is set, else cds"
+        default=None,
+        description="Where months come from; unset: files where a folder is set, point where a point is, else cds",
     )
     files_dir: str | None = Field(
         default=None,
@@ -92,6 +101,9 @@ class Settings(BaseSettings):
         description="Variables that a month must have, separated by commas; unset: the six default ones",
     )
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
+    point: str | None = Field(
+        default=None, description="Source point: LAT/LON in degrees; several points with blanks between"
+    )
     format: FlatFormat = Field(default="parquet", description="File format of flat months")
     allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
     force: bool = Field(default=False, description="Load months again even if nothing changed")
@@ -102,19 +114,22 @@ class Settings(BaseSettings):
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )
     refetch: bool = Field(
-        default=False, description="Sources cds, arco: fetch months again, even if they are stored here"
+        default=False, description="Sources cds, arco, point: fetch months again, even if they are stored here"
     )
     cds_poll_seconds: float = Field(
-        default=60.0, gt=0, le=3600, description="Source cds: longest interval between two checks of a queued request"
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="Sources cds, point: longest interval between two checks of a queued request",
     )
     cds_retry_seconds: float = Field(
         default=30.0,
         gt=0,
         le=3600,
-        description="Source cds: delay before the first retry; it doubles up to half an hour",
+        description="Sources cds, point: delay before the first retry; it doubles up to half an hour",
     )
     cds_patience_hours: float = Field(
-        default=168.0, gt=0, description="Source cds: how long a run waits for a month, including the queue"
+        default=168.0, gt=0, description="Sources cds, point: how long a run waits for an answer, including the queue"
     )
     arco_url: str = Field(
         default=ARCO_URL, description="Source arco: URL of the Zarr store, of any kind that fsspec reads"
@@ -145,8 +160,9 @@ class Settings(BaseSettings):
 
     @property
     def source_name(self) -> SourceName:
-        """The chosen source; if unset, `files` if a folder is set, else `cds`."""
-        return self.source or (SOURCE_OF_FOLDERS if self.files_dir else DEFAULT_SOURCE)
+        """The chosen source; if unset, `files` if a folder is set, `point` if a point is, else `cds`."""
+        unset = SOURCE_OF_POINTS if self.point else DEFAULT_SOURCE
+        return self.source or (SOURCE_OF_FOLDERS if self.files_dir else unset)
 
     @property
     def files_dirs(self) -> tuple[Path, ...]:
@@ -186,6 +202,40 @@ class Settings(BaseSettings):
             UsageError: if it is invalid.
         """
         return Area.parse(self.area) if self.area else None
+
+    @property
+    def wanted_points(self) -> tuple[Location, ...]:
+        """The grid points that the source is asked for; none unless it is one that is asked for points.
+
+        Raises:
+            UsageError: if none are named for such a source, one is invalid, or an area is named too.
+        """
+        if not source_kind(self.source_name).is_series:
+            return ()
+        points = parse_points(self.point or "")
+        if not points:
+            raise UsageError(
+                f"the source {self.source_name} needs a point",
+                remedy="Give --place NAME, or --lat and --lon; or set ERA5_POINT=LAT/LON, for example -6.25/106.75.",
+            )
+        if self.wanted_area not in (None, Area.parse("global")):
+            raise UsageError(
+                f"the source {self.source_name} is asked for points, and an area is given too ({self.area})",
+                remedy="Leave out the area (--area, ERA5_AREA); or load it from another source: --source cds.",
+            )
+        return points
+
+    @property
+    def wanted_locations(self) -> LocationSet | None:
+        """The locations of the area, or the points, that are asked for; None: all that the source has.
+
+        Raises:
+            UsageError: as `wanted_points` and `wanted_area` do.
+        """
+        if points := self.wanted_points:
+            return LocationSet.of_ids([point.location_id for point in points])
+        area = self.wanted_area
+        return None if area is None else LocationSet.of_area(area)
 
 
 def read_settings(**overrides: object) -> Settings:

@@ -29,6 +29,8 @@ class SourceKind:
         has_daily_files: a raw month is a file per day; else a file per step type.
         default_area: the area of a month where none was asked for.
         raw_stage: what its stage `raw` does, as plans name it.
+        is_series: it is asked for points (ERA5_POINT), not for an area. One request brings all months of a point, as a
+            series that states no version: of young months the version is inferred from their age.
     """
 
     name: str
@@ -40,6 +42,7 @@ class SourceKind:
     has_daily_files: bool = False
     default_area: str = "global"
     raw_stage: str = "raw files"
+    is_series: bool = False
 
     @property
     def is_queued(self) -> bool:
@@ -53,6 +56,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         # Of users with more requests at once, the Climate Data Store rejects most.
         SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download"),
         SourceKind("arco", is_service=True, downloads_globe=True, has_daily_files=True, raw_stage="download"),
+        SourceKind("point", is_service=True, requests_at_once=2, is_series=True, raw_stage="download"),
         SourceKind("files", has_own_files=True),
         # Around Jakarta: 11 x 11 points.
         SourceKind("sample", is_generated=True, default_area="-5/106/-7.5/108.5", raw_stage="generate"),
@@ -60,10 +64,15 @@ SOURCE_KINDS: dict[str, SourceKind] = {
 }
 
 # The names, as the command line offers them: in the order of the table.
-SourceChoice = Literal["cds", "arco", "files", "sample"]
+SourceChoice = Literal["cds", "arco", "point", "files", "sample"]
 
-# Where the settings name no source: with a folder of files, and without.
+# Where the settings name no source: with a folder of files, with a point, and without either.
 SOURCE_OF_FOLDERS = "files"
+SOURCE_OF_POINTS = "point"
+
+# A series states no version. ERA5T is replaced two to three months after its month: of a month that ended fewer months
+# than this before the one in which the series was fetched, the values are taken to be preliminary.
+YOUNG_MONTHS = 4
 DEFAULT_SOURCE = "cds"
 
 

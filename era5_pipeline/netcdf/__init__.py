@@ -2,5 +2,5 @@
 
 `recognise` tells the file type by the first bytes, `archive` unpacks ZIP members, `point_csv` converts point series,
 `contents` and `axes` find the variables and their coordinates, `field_reader` reads values. `cds_layout` and
-`cds_netcdf` write files like those of the Climate Data Store.
+`cds_netcdf` write files like those of the Climate Data Store, `point_netcdf` hours of one point.
 """

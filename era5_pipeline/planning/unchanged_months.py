@@ -43,8 +43,9 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
 
     depot = Depot.of(settings)
     depot.require()
-    if not depot.is_shared or not source_kind(source.name).is_service:
-        # Other sources may open netCDF, whose library is not made for threads.
+    kind = source_kind(source.name)
+    if not depot.is_shared or not kind.is_service or kind.is_series:
+        # These may open netCDF, whose library is not made for threads.
         return frozenset(month for month in months if is_unchanged(month))
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         return frozenset(
@@ -57,7 +58,8 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
     raw = source.known(month) if parts else None
     if raw is not None:
         return month_fingerprint(raw) in {part.fingerprint for part in parts if not part.is_cut}
-    if not source_kind(source.name).is_service or settings.refetch:
+    kind = source_kind(source.name)
+    if not kind.is_service or kind.is_series or settings.refetch:
         return False
     # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
     # wanted is a part of a larger area.

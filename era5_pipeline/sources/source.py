@@ -12,7 +12,7 @@ from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
     from era5_pipeline.model.errors import InputError
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
 
@@ -42,7 +42,8 @@ class RawMonth:
     """All files with data of `month`, and the request that they answer.
 
     `variables` are the columns that the month must have, None: of the default ones those in the files; `area` is the
-    rectangle to keep, None: all of it. `warnings` are for the user: files that were not used, and why.
+    rectangle to keep, None: all of it. `warnings` are for the user: files that were not used, and why. `points` are
+    those that were asked for, if the source is asked for points.
     """
 
     month: Month
@@ -51,6 +52,7 @@ class RawMonth:
     variables: tuple[str, ...] | None = None
     area: str | None = None
     warnings: tuple[str, ...] = ()
+    points: str | None = None
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -92,6 +94,7 @@ class RawMonth:
             variables=None if value["variables"] is None else tuple(value["variables"]),
             area=value["area"],
             warnings=tuple(value["warnings"]),
+            points=value.get("points"),
         )
 
 
@@ -133,10 +136,11 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """The variables and the area to fetch, for any month."""
+    """The variables and the area, or the points, to fetch, for any month."""
 
     variables: tuple[Variable, ...] | None = None
     area: Area | None = None
+    points: tuple[Location, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...] | None:

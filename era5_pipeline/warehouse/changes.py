@@ -137,8 +137,9 @@ def _shortened(runs: tuple[str, ...]) -> str:
 
 def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
     """Describe final hours that would become preliminary, and versions that would no longer be known."""
-    unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and _is_unknown(flat, c)]
-    if unknown:
+    is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).is_series
+    unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and not _states_version(flat, c)]
+    if is_stated and unknown:
         return (f"the version ({before.version}) of {', '.join(unknown)}: the new files do not state theirs",)
     final = {c: counts for c, counts in before.expver.items() if FINAL in counts}
     lost = {
@@ -151,8 +152,9 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
     return tuple(f"final data: preliminary ones for {text}" for text in _lost_hours(lost))
 
 
-def _is_unknown(flat: FlatMonth, column: str) -> bool:
-    return version_of({column: flat.expver[column]}) == "unknown"
+def _states_version(flat: FlatMonth, column: str) -> bool:
+    """Whether the files state the column's version; that of a series is only inferred from the age of the month."""
+    return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).is_series
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:

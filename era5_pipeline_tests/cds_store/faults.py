@@ -78,6 +78,13 @@ class Faults:
     zip_slip: bool = False
     zip_bomb: bool = False
     no_expver: bool = False
+    # Of a point series: a point other than the one asked for; CSV; hours that are missing, from the end or in between
+    # (a first and a last hour since 1970); variables that are absent.
+    other_point: bool = False
+    csv_instead: bool = False
+    hours_cut: int = 0
+    hours_gap: tuple[int, int] | None = None
+    absent: tuple[str, ...] = ()
     answer_with: Path | None = None
     _statuses: dict[Where, list[int]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)

@@ -13,14 +13,14 @@ import threading
 import time
 import traceback
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from era5_pipeline.sources.cds.request import DATASET
-from era5_pipeline_tests.cds_store import data
+from era5_pipeline_tests.cds_store import data, timeseries
 from era5_pipeline_tests.cds_store.faults import Faults, Where
 from era5_pipeline_tests.cds_store.validation import InvalidRequestError, validated
 
@@ -47,6 +47,7 @@ class Job:
     error: str | None = None
     content: bytes = b""
     name: str = ""
+    dataset: str = DATASET
 
 
 class CdsServer:
@@ -103,6 +104,10 @@ class CdsServer:
         """The newest available hour: the embargo of the service is a number of days, exact to the hour."""
         return (self.today - _LAG).replace(minute=0, second=0, microsecond=0)
 
+    def forget_answers(self) -> None:
+        """Empty the cache of answers."""
+        self._cache.clear()
+
     def finish_jobs(self) -> None:
         """Make every waiting job finish at its next poll."""
         with self._lock:
@@ -116,11 +121,11 @@ class CdsServer:
 
     # --- called by the handler ---
 
-    def submit(self, inputs: dict[str, Any]) -> Job:
+    def submit(self, inputs: dict[str, Any], dataset: str = DATASET) -> Job:
         """Make a job."""
         with self._lock:
             self.submissions.append(inputs)
-            job = Job(str(uuid.uuid4()), inputs, datetime.now(tz=UTC))
+            job = Job(str(uuid.uuid4()), inputs, datetime.now(tz=UTC), dataset=dataset)
             if self.faults.use("reject_jobs"):
                 job.status, job.error = "rejected", self.faults.rejection
             elif self.faults.use("fail_jobs"):
@@ -147,10 +152,10 @@ class CdsServer:
             job.status = "dismissed"
 
     def _finish(self, job: Job) -> None:
-        job.name, job.content = self._answer(job.inputs)
+        job.name, job.content = self._answer(job.dataset, job.inputs)
         job.status, job.finished = "successful", datetime.now(tz=UTC)
 
-    def _answer(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
+    def _answer(self, dataset: str, inputs: dict[str, Any]) -> tuple[str, bytes]:
         faults = self.faults
         if faults.html_instead:
             return "page.nc", b"<!doctype html><html><body>We are working on it.</body></html>" * 10
@@ -160,20 +165,43 @@ class CdsServer:
             return "bomb.zip", data.zip_bomb()
         if faults.answer_with is not None:
             return faults.answer_with.name, faults.answer_with.read_bytes()
+        if dataset == timeseries.DATASET:
+            return self._series(inputs)
         request = validated(inputs, self.newest)
         key = request.cache_key
         if key in self._cache and not faults.corrupt_zip:
             return self._cache[key]  # even if it is out of date by now
         self._produced += 1
-        availability = data.Availability(
-            self.newest, self.final_until or self._final_by_now(), self.preliminary_differs
-        )
+        availability = self._availability
         path = data.produce(request.lists, availability, self._folder, self._produced, says_expver=not faults.no_expver)
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
         if key is not None:
             self._cache[key] = (path.name, content)
         return path.name, content
+
+    def _series(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
+        faults, key = self.faults, json.dumps(inputs)
+        if key in self._cache:
+            return self._cache[key]
+        self._produced += 1
+        request = timeseries.validated_series(inputs, self.newest)
+        kept = tuple(variable for variable in request.variables if variable.short_name not in faults.absent)
+        request = replace(request, variables=kept, hours=request.hours[: len(request.hours) - faults.hours_cut])
+        if faults.other_point:
+            request = replace(request, longitude=request.longitude + 0.25)
+        content = timeseries.series_zip(
+            request, self._availability, self._produced, csv_instead=faults.csv_instead, gap=faults.hours_gap
+        )
+        if faults.use("corrupt_zip"):
+            content = content[: len(content) // 3] + b"damaged" + content[len(content) // 3 + 7 :]
+        name = f"{uuid.uuid4().hex}.zip"
+        self._cache[key] = name, content
+        return name, content
+
+    @property
+    def _availability(self) -> data.Availability:
+        return data.Availability(self.newest, self.final_until or self._final_by_now(), self.preliminary_differs)
 
     def _final_by_now(self) -> datetime:
         """The last hour of the month that ended two months before this one began."""
@@ -247,18 +275,18 @@ class _Handler(BaseHTTPRequestHandler):
         if token != self.service.key:
             raise _RefusalError(401, "invalid authorization", detail="operation not allowed")
         if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
-            if match[1] != DATASET:
+            if match[1] not in (DATASET, timeseries.DATASET):
                 raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
             if match[2]:
-                return self._submit(json.loads(body)["inputs"])
-            return self._json(200, {"id": DATASET, "version": "1.0.0", "links": []})
+                return self._submit(match[1], json.loads(body)["inputs"])
+            return self._json(200, {"id": match[1], "version": "1.0.0", "links": []})
         if path == "/api/retrieve/v1/jobs":
             return self._jobs()
         if match := re.fullmatch(r"/api/retrieve/v1/jobs/([^/]+)(/results)?", path):
             return self._results(match[1]) if match[2] else self._job(match[1])
         raise _RefusalError(404, "Not Found")
 
-    def _submit(self, inputs: dict[str, Any]) -> None:
+    def _submit(self, dataset: str, inputs: dict[str, Any]) -> None:
         faults = self.service.faults
         self._fail_if_due("submit")
         if faults.use("too_many_requests"):
@@ -267,15 +295,19 @@ class _Handler(BaseHTTPRequestHandler):
         if faults.use("disabled"):
             raise _RefusalError(403, "permission denied", detail=faults.disabled_reason)
         try:
-            request = validated(inputs, self.service.newest)
+            fields = 0
+            if dataset == timeseries.DATASET:
+                timeseries.validated_series(inputs, self.service.newest)
+            else:
+                fields = data.fields_of(validated(inputs, self.service.newest).lists)
         except InvalidRequestError as error:
             raise _RefusalError(400, "invalid request", detail=str(error)) from error
-        if faults.cost or data.fields_of(request.lists) > _MAX_FIELDS:
+        if faults.cost or fields > _MAX_FIELDS:
             raise _RefusalError(
                 403, "cost limits exceeded", detail="Your request is too large, please reduce your selection."
             )
         if faults.licence:
-            page = f"https://cds.example.org/datasets/{DATASET}?tab=download#manage-licences"
+            page = f"https://cds.example.org/datasets/{dataset}?tab=download#manage-licences"
             raise _RefusalError(
                 403,
                 "required licences not accepted",
@@ -284,11 +316,11 @@ class _Handler(BaseHTTPRequestHandler):
             )
         if faults.invalid:
             raise _RefusalError(400, "invalid request", detail="the combination of values is not valid")
-        job = self.service.submit(inputs)
+        job = self.service.submit(inputs, dataset)
         if faults.use("drop_submit_reply"):
             self.close_connection = True
             return
-        execution = f"{self.service.url}/retrieve/v1/processes/{DATASET}/execution"
+        execution = f"{self.service.url}/retrieve/v1/processes/{dataset}/execution"
         links = [{"rel": "self", "href": execution}, {"rel": "monitor", "href": self._job_url(job)}]
         metadata = {"datasetMetadata": {"messages": []}, "origin": "api"}
         self._json(201, self._described(job) | {"links": links, "metadata": metadata})
@@ -337,7 +369,7 @@ class _Handler(BaseHTTPRequestHandler):
         links = [{"rel": "results", "href": f"{self._job_url(job)}/results"}] if job.status == "successful" else []
         times = {"created": job.created, "finished": job.finished, "updated": job.finished or job.created}
         return {
-            "processID": DATASET,
+            "processID": job.dataset,
             "type": "process",
             "jobID": job.id,
             "status": job.status,

@@ -51,8 +51,8 @@ class Inquiry(Protocol):
         """The inputs that are sent."""
         ...
 
-    def new_variant(self) -> tuple[str, ...] | None:
-        """A variant that no cached answer has; None: the inputs that everybody sends are answered afresh."""
+    def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
+        """A variant that probably no cached answer has, and certainly not the one to the previous request."""
         ...
 
     def must_be_fresh(self, now: datetime) -> bool:
@@ -95,8 +95,9 @@ class MonthInquiry:
         """See `Inquiry`."""
         return month_inputs(self.month, self.request, time_order=variant)
 
-    def new_variant(self) -> tuple[str, ...] | None:
+    def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
         """See `Inquiry`."""
+        del previous  # one of 24! orders
         return fresh_time_order()
 
     def must_be_fresh(self, now: datetime) -> bool:

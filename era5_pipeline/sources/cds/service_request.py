@@ -158,7 +158,7 @@ class ServiceRequest:
             self._say(f"{self._subject}: its answer is out of date; sending a new request")
             self._must_be_fresh = True
             self._drop()
-        return self._send(self._inquiry.new_variant() if self._must_be_fresh else None)
+        return self._send(self._inquiry.new_variant(self._note.variant) if self._must_be_fresh else None)
 
     def _send(self, variant: tuple[str, ...] | None) -> Job:
         self._keep(self._note.sending(_now(), variant=variant))

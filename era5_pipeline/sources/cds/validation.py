@@ -26,6 +26,7 @@ _ALWAYS_ALLOWED_BYTES = 100_000_000
 # A file that is damaged at the service stays so in its cache: a new request is sent once.
 _MAX_DAMAGED = 2
 _READ_BYTES = 1 << 20
+_CSV = "what came is a point series as CSV, not netCDF"
 
 
 class HostileFileError(MonthFailedError):
@@ -46,9 +47,9 @@ def validate_download(subject: Month | str, path: Path) -> str:
     if kind == "netcdf":
         return ".nc"
     if kind == "csv":
-        raise _damaged("what came is a point series as CSV, not a month of netCDF")
+        raise damaged(_CSV)
     if kind == "other":
-        raise _damaged(f"the downloaded file {describe_other(path)[0]}")
+        raise damaged(f"the downloaded file {describe_other(path)[0]}")
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
@@ -58,9 +59,11 @@ def validate_download(subject: Month | str, path: Path) -> str:
     except HostileFileError:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
-        raise _damaged(f"the ZIP is damaged ({error})") from error
+        raise damaged(f"the ZIP is damaged ({error})") from error
+    if kinds == {"csv"}:
+        raise damaged(_CSV)
     if "netcdf" not in kinds:
-        raise _damaged("the ZIP holds no netCDF" if members else "the ZIP is empty")
+        raise damaged("the ZIP holds no netCDF" if members else "the ZIP is empty")
     return ".zip"
 
 
@@ -73,7 +76,8 @@ def _read_through(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Kind:
     return kind
 
 
-def _damaged(what: str) -> RetryableError:
+def damaged(what: str) -> RetryableError:
+    """The error for an answer that cannot be used; a new request is sent once."""
     return RetryableError(what, kind="damaged", needs_new_request=True, max_in_a_row=_MAX_DAMAGED)
 
 
