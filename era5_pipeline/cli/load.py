@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from era5_pipeline.cli.asked_point import point_overrides
+from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice
 
@@ -26,7 +28,11 @@ def load(
     ] = None,
     source: Annotated[
         SourceChoice | None,
-        typer.Option("--source", help="Where months come from.", show_default="files with --files-dir, else cds"),
+        typer.Option(
+            "--source",
+            help="Where months come from.",
+            show_default="files with --files-dir, point with a place, else cds",
+        ),
     ] = None,
     files_dir: Annotated[
         list[str] | None,
@@ -49,6 +55,10 @@ def load(
         str | None,
         typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
     ] = None,
+    place: PlaceOption = None,
+    lat: LatitudeOption = None,
+    lon: LongitudeOption = None,
+    cell: CellOption = "nearest",
     format_: Annotated[
         Literal["parquet", "csv"] | None,
         typer.Option("--format", help="Format of flat files.", show_default="parquet"),
@@ -81,7 +91,7 @@ def load(
     ] = False,
     refetch: Annotated[
         bool,
-        typer.Option("--refetch", help="Sources cds and arco: fetch months again although their files exist."),
+        typer.Option("--refetch", help="Sources cds, arco and point: fetch months again although their files exist."),
     ] = False,
     failed: Annotated[
         bool,
@@ -97,6 +107,7 @@ def load(
     \b
     Examples:
       era5 load --from 2023-01 --to 2023-12 --source cds --area -5/106/-8/108
+      era5 load --from 1940 --to 2024 --source point --place Jakarta
       era5 load --from 2023-01 --to 2023-12 --source files --files-dir ~/era5
       era5 load --files-dir ~/era5
       era5 load --from 2023-09 --files-dir ~/era5 --allow-incomplete
@@ -108,8 +119,9 @@ def load(
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.model.settings import read_settings
 
+    asked = find_asked_place(place, lat, lon, cell)
     overrides: dict[str, Any] = {
-        "source": source or (SOURCE_OF_FOLDERS if files_dir else None),
+        **point_overrides(source or (SOURCE_OF_FOLDERS if files_dir else None), asked),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
         "variables": variables,
         "area": area,

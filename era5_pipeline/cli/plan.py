@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli.asked_point import point_overrides
+from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
@@ -46,6 +48,10 @@ def plan(
         str | None,
         typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
     ] = None,
+    place: PlaceOption = None,
+    lat: LatitudeOption = None,
+    lon: LongitudeOption = None,
+    cell: CellOption = "nearest",
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
 ) -> None:
     """Estimate a load before it starts: months, requests, rows, bytes, hours, free disk.
@@ -57,6 +63,7 @@ def plan(
     Examples:
       era5 plan --from 1940 --to 2024
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
+      era5 plan --from 1940 --to 2024 --source point --place Jakarta
       era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
@@ -68,7 +75,8 @@ def plan(
     from era5_pipeline.planning.file_storage import StoragePolicy
     from era5_pipeline.planning.make_plan import make_plan
 
-    settings = read_settings(source=source, variables=variables, area=area)
+    point = point_overrides(source, find_asked_place(place, lat, lon, cell))
+    settings = read_settings(variables=variables, area=area, **point)
     if from_ is None:
         raise UsageError(
             "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
@@ -124,6 +132,8 @@ def _heading(planned: "Plan") -> str:
     is_default = load.variables == DEFAULT_VARIABLES
     variables = "default variables" if is_default else named_columns(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
+    if load.points is not None:
+        area = f"point {load.points}"
     return f"source {load.source}: {variables}, {area} ({counted(load.locations, 'location')})"
 
 
@@ -154,7 +164,10 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size, largest = planned.load, planned.size, planned.largest
-    if load.kind.is_queued:
+    if load.kind.is_series:
+        at_once = f"{load.kind.requests_at_once} at once"
+        yield "requests", f"{size.requests:,}", f"one a point, for all months; none where its series is kept; {at_once}"
+    elif load.kind.is_queued:
         fields = load.fields_of_largest_request(largest.fields)
         at_once = f"{load.kind.requests_at_once} at once"
         each = "one a month" if load.requests_a_month == 1 else f"{load.requests_a_month} a month"

@@ -10,6 +10,7 @@ import typer
 
 from era5_pipeline.cli.output import grouped_problems, print_line
 from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, StoreError, TransientError
+from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import named_columns
 
@@ -194,14 +195,16 @@ def _print_run(run: "MonthRun") -> None:
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
     """Source, variables and area that are asked for; the source alone if the months differ."""
-    asked = {(overrides.get("area"), overrides.get("variables")) for _, overrides in wanted}
-    if not asked <= {(None, None), (settings.area, settings.variables)}:
+    asked = {tuple(overrides.get(name) for name in ("area", "point", "variables")) for _, overrides in wanted}
+    if not asked <= {(None, None, None), (settings.area, settings.point, settings.variables)}:
         return f"from {settings.source_name}"
     variables, area = settings.wanted_variables, settings.wanted_area
     named = "default variables" if variables is None else named_columns(variable.column for variable in variables)
     kind = source_kind(settings.source_name)
     where = str(area or kind.default_area)
-    if area is None and kind.is_service:
+    if kind.is_series:
+        where = f"point {points_text(settings.wanted_points)}"
+    elif area is None and kind.is_service:
         where = "the globe"
     elif area is None and kind.has_own_files:
         where = "all that the files hold"

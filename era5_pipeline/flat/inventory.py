@@ -16,6 +16,7 @@ from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
 from era5_pipeline.model.hours import describe_hours, hour_of
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
@@ -44,6 +45,7 @@ class Inventory:
     """All pieces of a month, and the problems of its files.
 
     `latitude_index`, `longitude_index` are those of the requested area (of the whole grid if none was requested).
+    `is_series`: the files are a point series, in which accumulations of the first day of ERA5 may be missing.
     """
 
     month: Month
@@ -51,6 +53,7 @@ class Inventory:
     problems: tuple[Problem, ...]
     latitude_index: npt.NDArray[np.int32]
     longitude_index: npt.NDArray[np.int32]
+    is_series: bool = False
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -114,11 +117,16 @@ class Inventory:
                 found[column] = describe_hours(only)
         return found
 
-    def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
-        """Hours of the month, (n,) ascending, that ERA5 has of `variable` and the files have not."""
-        expected = hours_of(self.month)
+    def first_hour(self, variable: Variable) -> int:
+        """The first hour at which the variable must have values."""
         first = hour_of(variable.first_valid)
-        return np.setdiff1d(expected[expected >= first], self.column_hours(variable.column))
+        is_late = self.is_series and first % 24 > 0
+        return first + 24 - first % 24 if is_late else first
+
+    def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
+        """Hours of the month, (n,) ascending, that the files must have of `variable` and have not."""
+        expected = hours_of(self.month)
+        return np.setdiff1d(expected[expected >= self.first_hour(variable)], self.column_hours(variable.column))
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
         of_month = hours_of(self.month)
@@ -164,7 +172,8 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
             f"{raw.month}: none of its files has the wanted variables in area {raw.area or 'global'}",
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
-    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes)
+    is_series = source_kind(raw.source).is_series
+    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series)
 
 
 def _require_unchanged(file: RawFile) -> None:

@@ -15,7 +15,7 @@ from era5_pipeline.flat.digests import digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.merge import HourVersions, describe_place
 from era5_pipeline.model.data_version import PRELIMINARY
-from era5_pipeline.model.hours import describe_hours, hour_of
+from era5_pipeline.model.hours import describe_hours
 from era5_pipeline.netcdf.contents import hours_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ColumnRules:
             variable,
             inventory.hours,
             expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
-            & (inventory.hours >= hour_of(variable.first_valid)),
+            & (inventory.hours >= inventory.first_hour(variable)),
             expected_places=inventory.column_coverage(variable.column),
         )
 
@@ -289,5 +289,5 @@ class ColumnStatistics:
             locations = self.locations_with_values if is_sea else int(self.inventory.coverage.sum())
             everywhere = self.values_by_hour == locations
         expected = hours_of(self.inventory.month)
-        expected = expected[expected >= hour_of(self.rules.variable.first_valid)]
+        expected = expected[expected >= self.inventory.first_hour(self.rules.variable)]
         return np.setdiff1d(expected, self.inventory.hours[everywhere])

@@ -40,6 +40,9 @@ _GENERATED = _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=2.
 # The store of the source arco, presumably compressed with LZ4: real fields took 2.3 to 2.7 and 1.1 to 1.9 bytes a
 # value when compressed that way.
 _STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
+# A point series is not compressed (docs/operations.md, "Point series"): float32, and eight bytes of time for each hour.
+# A month of it is float32 and four bytes of time, and a header.
+_SERIES_VALUE_BYTES, _SERIES_HOUR_BYTES, _SLICE_HOUR_BYTES, _SLICE_BYTES = 4, 8, 4, 2_000
 # Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
 _BYTES_PER_FILE = 90_000
 # In the columnstore: times and locations. A row of one real variable took up to 5.5 bytes (docs/performance.md).
@@ -60,6 +63,8 @@ _TWO_AT_ONCE_ROWS_PER_SECOND = {
 _SLOWEST_LAYOUT = "hypertable"
 # docs/performance.md, "Real files": most of the time that twelve very small months took.
 _RECORD_SECONDS_PER_MONTH = 1.0
+# docs/performance.md, "One place since 1940".
+_SERIES_SECONDS_PER_MONTH = 0.1
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,9 @@ def estimate_bytes(
 def _raw_bytes(load: Load, size: Size, comparable: Sequence[LedgerEntry], rates: _Rates) -> Figure:
     if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
+    if load.kind.is_series:
+        slices = size.values * _SERIES_VALUE_BYTES + size.rows * _SLICE_HOUR_BYTES + size.files * _SLICE_BYTES
+        return Figure(_series_bytes(load) + slices, "4 bytes a value: the series, and a file a month cut out of it")
     value = _of_values(size, rates) + size.files * _BYTES_PER_FILE
     apart = "" if rates.instant == rates.accumulated else f"; {rates.accumulated:g} of rain and snow"
     return _measured(
@@ -188,10 +196,17 @@ def _raw_bytes(load: Load, size: Size, comparable: Sequence[LedgerEntry], rates:
 def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
     if not load.kind.is_service:
         return Figure(0.0, "nothing is downloaded")
+    if load.kind.is_series:
+        return Figure(_series_bytes(load), "4 bytes a value: all hours since 1940, whatever months are loaded")
     if not load.kind.downloads_globe:
         return raw
     value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
     return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at most")
+
+
+def _series_bytes(load: Load) -> float:
+    bytes_per_hour = _SERIES_VALUE_BYTES * len(load.variables) + _SERIES_HOUR_BYTES
+    return float(load.locations * load.series_hours * bytes_per_hour)
 
 
 def _of_values(size: Size, rates: _Rates) -> float:
@@ -238,10 +253,16 @@ def estimate_seconds(
         flatten=stage("flat", _FLATTEN_ROWS_PER_SECOND),
         load=stage("load", load_rate),
         compare=documented(_COMPARE_ROWS_PER_SECOND),
-        record=Figure(months * _RECORD_SECONDS_PER_MONTH, "as documented: about 1 s a month, of Dagster's runs"),
+        record=_record_seconds(load, months),
         at_once=min(2, months) or 1,
         gain=_TWO_AT_ONCE_ROWS_PER_SECOND[layout] / one_after_another if months > 1 else 1.0,
     )
+
+
+def _record_seconds(load: Load, months: int) -> Figure:
+    if load.kind.is_series:
+        return Figure(months * _SERIES_SECONDS_PER_MONTH, "as documented: about 0.1 s a month, in one run of Dagster's")
+    return Figure(months * _RECORD_SECONDS_PER_MONTH, "as documented: about 1 s a month, of Dagster's runs")
 
 
 def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry]) -> Figure:

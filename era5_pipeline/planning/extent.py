@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.hours import hour_of
+from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.sources.cds.request import fields_of, portions_of
+from era5_pipeline.sources.point.series_inquiry import offered_variables
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
     from era5_pipeline.model.source_kinds import SourceKind
@@ -54,7 +58,7 @@ class Load:
     """The requested load.
 
     `hours_at_most`: only the first hours of each month. `any_variables`, `any_area`: whatever the files hold; the plan
-    is then an upper limit.
+    is then an upper limit. `points`: those that a series is asked for; each has `series_hours` until now.
     """
 
     months: tuple[Month, ...]
@@ -64,16 +68,27 @@ class Load:
     hours_at_most: int | None = None
     any_variables: bool = False
     any_area: bool = False
+    points: LocationSet | None = None
+    series_hours: int = 0
 
     @classmethod
     def of(cls, settings: Settings, months: Iterable[Month]) -> Load:
         """Return the load that `era5 load` would do for these months with these settings.
 
         Raises:
-            UsageError: if a variable is unknown, or the area is not a rectangle on Earth.
+            UsageError: if a variable is unknown, or not offered; if the area is not a rectangle on Earth, or a point is
+                missing.
         """
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
         kind = source_kind(source)
+        if kind.is_series:
+            return cls(
+                months=tuple(months),
+                source=source,
+                variables=offered_variables(Request(variables)),
+                points=settings.wanted_locations,
+                series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
+            )
         return cls(
             months=tuple(months),
             source=source,
@@ -91,7 +106,9 @@ class Load:
 
     @cached_property
     def locations(self) -> int:
-        """Grid points of the area."""
+        """Grid points of the area, or those that are named."""
+        if self.points is not None:
+            return len(self.points)
         return math.prod(len(indices) for indices in grid_indices(self.area))
 
     @property
@@ -107,7 +124,7 @@ class Load:
     @property
     def requests_a_month(self) -> int:
         """Requests in the service's queue that a month takes: several if there are more variables than one may have."""
-        return len(portions_of(Request(self.variables))) if self.kind.is_queued else 0
+        return len(portions_of(Request(self.variables))) if self.kind.is_queued and not self.kind.is_series else 0
 
     def fields_of_largest_request(self, month_fields: int) -> int:
         """The fields of the largest request of a month that has so many fields."""
@@ -115,7 +132,10 @@ class Load:
         return month_fields * largest // len(self.variables)
 
     def size_of(self, month: Month) -> Size:
-        """Count the month. Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty."""
+        """Count the month, without requests that bring all months.
+
+        Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty.
+        """
         asked = min(self.hours_at_most or month.hours, month.hours)
         hours = [max(0, asked - _hours_before(variable, month)) for variable in self.variables]
         accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type != "instant")
@@ -126,9 +146,14 @@ class Load:
             rows=max(hours) * self.locations,
             instant_values=(sum(hours) - accumulated) * self.locations,
             accumulated_values=accumulated * self.locations,
-            # One a day from the Zarr store, else one for each step type.
-            files=month.hours // 24 if self.kind.has_daily_files else len({v.file_step_type for v in self.variables}),
+            files=self._files_of(month),
         )
+
+    def _files_of(self, month: Month) -> int:
+        """One a day from the Zarr store, one a point of a series, else one for each step type."""
+        if self.kind.is_series:
+            return self.locations
+        return month.hours // 24 if self.kind.has_daily_files else len({v.file_step_type for v in self.variables})
 
 
 def default_area(source: SourceName) -> Area:

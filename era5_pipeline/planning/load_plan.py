@@ -27,6 +27,7 @@ TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
 
 # Guesses for the download, until a month was measured.
 _MINUTES_PER_REQUEST = (10, 30, 60)
+_MINUTES_PER_SERIES = (1, 2, 10)
 _MEGABYTES_PER_SECOND = (10, 50, 200)
 
 
@@ -70,7 +71,8 @@ class Plan:
             return ()
         if self.load.kind.is_queued:
             turns = math.ceil(self.size.requests / self.load.kind.requests_at_once)
-            return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in _MINUTES_PER_REQUEST)
+            minutes = _MINUTES_PER_SERIES if self.load.kind.is_series else _MINUTES_PER_REQUEST
+            return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in minutes)
         megabytes = (self.bytes.download.value or 0.0) / 1e6
         return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
 
@@ -84,10 +86,17 @@ class Plan:
             "to": str(self.load.months[-1]),
             "source": self.load.source,
             "variables": [variable.column for variable in self.load.variables],
-            "area": "global" if self.load.is_global else str(self.load.area),
+            "area": self._area,
+            "points": None if self.load.points is None else str(self.load.points),
             "locations": self.load.locations,
             "layout": self.contents.layout,
         }
+
+    @property
+    def _area(self) -> str | None:
+        if self.load.points is not None:
+            return None
+        return "global" if self.load.is_global else str(self.load.area)
 
     def _months(self) -> dict[str, Any]:
         def held(count: int) -> int | None:
@@ -109,13 +118,16 @@ class Plan:
 
     def _sizes(self) -> dict[str, Any]:
         is_asked = self.load.kind.is_queued
+        has_limit = is_asked and not self.load.kind.is_series
         return {
             "hours_of_data": self.size.hours,
             "requests": self.size.requests,
             "requests_at_once": self.load.kind.requests_at_once if is_asked else None,
             "fields": self.size.fields,
-            "fields_of_largest_request": self.load.fields_of_largest_request(self.largest.fields) if is_asked else None,
-            "fields_allowed_per_request": MAX_FIELDS if is_asked else None,
+            "fields_of_largest_request": self.load.fields_of_largest_request(self.largest.fields)
+            if has_limit
+            else None,
+            "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
             "rows": self.size.rows,
             "values": self.size.values,
             "download_bytes": _rounded(self.bytes.download.value),

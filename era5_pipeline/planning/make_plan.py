@@ -53,6 +53,8 @@ def make_plan(
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
     size = sum(sizes, Size())
+    if load.kind.is_series and sizes:
+        size = replace(size, requests=load.locations)
     largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
     comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
     largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)
@@ -106,6 +108,8 @@ def _is_alike(load: Load, entry: LedgerEntry) -> bool:
 
 
 def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
+    if load.points is not None:
+        return entry.location_ids == load.points
     area = default_area(load.source) if entry.area is None else Area.parse(entry.area)
     return grid_indices(area) == grid_indices(load.area)
 

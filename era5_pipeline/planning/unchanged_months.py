@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from era5_pipeline.flat.flat_month import month_fingerprint
-from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.runtime.store.depot import Depot
@@ -64,7 +63,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
     # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
     # wanted is a part of a larger area.
     wanted = {variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES}
-    area = None if settings.wanted_area is None else LocationSet.of_area(settings.wanted_area)
+    area = settings.wanted_locations
     return any(
         part.state == "loaded"
         and part.source == source.name

@@ -27,6 +27,8 @@ from era5_pipeline_tests.sources.point.conftest import MEKONG, TODAY, PointUnder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.sources.source import RawMonth
 
@@ -38,7 +40,7 @@ def inventory(raw: RawMonth, home: Path) -> Inventory:
         return take_inventory(raw, scratch)
 
 
-def values_in(raw: RawMonth, name: str) -> np.ndarray:  # type: ignore[type-arg]
+def values_in(raw: RawMonth, name: str) -> npt.NDArray[np.float32]:
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         return np.asarray(dataset[name][:])
 
