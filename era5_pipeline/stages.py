@@ -27,7 +27,7 @@ from era5_pipeline.runtime.waits import measured_waits
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.load_month import Loaded, load_month
+from era5_pipeline.warehouse.load_month import Loaded, LoadSession, load_month
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
@@ -89,8 +89,12 @@ def _no_op(_: str) -> None:
 _inventories = InventoryKeeper()
 
 
-def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_op) -> RawResult:
+def run_raw(
+    settings: Settings, month: Month, say: Callable[[str], None] = _no_op, *, source: Source | None = None
+) -> RawResult:
     """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
+
+    `source` is the one of the settings if it is open already, for several months; here and in `run_flat`.
 
     Raises:
         UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `flat.inventory`.
@@ -99,13 +103,12 @@ def run_raw(settings: Settings, month: Month, say: Callable[[str], None] = _no_o
     month.require_begun(datetime.now(tz=UTC))
     stored = StoredMonth.of(settings, month)
     with _removal(settings, stored).in_use():
-        return _run_raw(settings, stored, say)
+        return _run_raw(settings, stored, source or source_of(settings, say))
 
 
-def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]) -> RawResult:
+def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResult:
     started, month = time.monotonic(), stored.month
     require_room(settings, month)
-    source = source_of(settings, say)
     with measured_waits() as waited:
         raw = source.fetch(month)
     with _invalidating_damaged(source, raw):
@@ -136,7 +139,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, say: Callable[[str], None]
     )
 
 
-def run_flat(settings: Settings, month: Month) -> FlatResult:
+def run_flat(settings: Settings, month: Month, *, source: Source | None = None) -> FlatResult:
     """Flatten the raw month of the manifest, unless an intact flat file of the same rows exists.
 
     Raises:
@@ -148,10 +151,10 @@ def run_flat(settings: Settings, month: Month) -> FlatResult:
     with closing(_inventories.claim()) as kept:
         stored = StoredMonth.of(settings, month)
         with _removal(settings, stored).in_use():
-            return _run_flat(settings, stored, kept)
+            return _run_flat(settings, stored, kept, source)
 
 
-def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> FlatResult:
+def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, opened: Source | None) -> FlatResult:
     month, manifest = stored.month, stored.read_manifest()
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
@@ -160,7 +163,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory) -> F
     refused = manifest.get("refused")
     if refused is not None and not settings.allow_incomplete:
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
-    source = source_of(settings) if raw.source == settings.source_name else None
+    source = (opened or source_of(settings)) if raw.source == settings.source_name else None
     folder = stored.folder
     flat = None if settings.force else stored.same_flat(raw, settings.format)
     reused = flat is not None
@@ -202,10 +205,16 @@ def _preview(middle: MiddleHour) -> bytes:
 
 
 def run_load(
-    settings: Settings, warehouse: Warehouse, month: Month, on_wait: Callable[[str], None] = _no_op
+    settings: Settings,
+    warehouse: Warehouse,
+    month: Month,
+    on_wait: Callable[[str], None] = _no_op,
+    *,
+    session: LoadSession | None = None,
 ) -> LoadResult:
     """Load the flat month into the table, and verify the table against it.
 
+    `session` is the one to load with, None: a new one.
     Once the two are equal, files are removed that ERA5_KEEP does not keep, and local copies of what a store has.
 
     Raises:
@@ -216,7 +225,7 @@ def run_load(
     stored = StoredMonth.of(settings, month)
     removal = _removal(settings, stored)
     with removal.in_use():
-        result = _run_load(settings, stored, warehouse, on_wait)
+        result = _run_load(settings, stored, warehouse, on_wait, session)
     if not all(outcome.passed for outcome in result.outcomes):
         return result
     try:
@@ -228,7 +237,11 @@ def run_load(
 
 
 def _run_load(
-    settings: Settings, stored: StoredMonth, warehouse: Warehouse, on_wait: Callable[[str], None]
+    settings: Settings,
+    stored: StoredMonth,
+    warehouse: Warehouse,
+    on_wait: Callable[[str], None],
+    session: LoadSession | None,
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
     with measured_waits() as waited:
@@ -240,9 +253,11 @@ def _run_load(
             workers=settings.workers,
             lock_timeout_seconds=settings.lock_timeout_seconds,
             on_wait=on_wait,
+            session=session,
         )
     started = time.monotonic()
-    outcomes = table_outcomes(flat, verify_month(warehouse, flat))
+    connection = None if session is None else session.connection
+    outcomes = table_outcomes(flat, verify_month(warehouse, flat, connection=connection))
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds)
 
 

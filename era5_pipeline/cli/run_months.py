@@ -4,6 +4,7 @@ Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pip
 """
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,6 +17,9 @@ from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import dagster as dg
+    from rich.console import Console
 
     from era5_pipeline.defs.running.runner import MonthRun
     from era5_pipeline.model.months import Month
@@ -66,24 +70,17 @@ def run_months(
 
 
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
-    from collections import deque
-
     from rich.console import Console
 
-    from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.defs.running.instance import open_instance
-    from era5_pipeline.defs.running.runner import run_month
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.unchanged_months import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.sources.open_source import request_ahead
     from era5_pipeline.warehouse.schema import require_may_load
 
     _quiet_libraries()
     console = Console(stderr=True)
     if source_kind(settings.source_name).is_generated:
         console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
-    runs: list[MonthRun] = []
     with open_warehouse(settings, create=True) as warehouse:
         console.print(
             f"loading {_described(settings, wanted)} into {warehouse.shown}",
@@ -101,26 +98,9 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:
-            todo = deque(one for one in wanted if one[0] not in unchanged or one[1].get("refetch"))
-            # By position in `wanted`: a month can be wanted twice, with two areas.
-            done: dict[int, MonthRun] = {}
-            for position, (month, overrides) in enumerate(wanted):
-                if _is_service_down(runs):
-                    break
-                if not todo or (month, overrides) != todo[0]:
-                    if not as_json:
-                        _print_row((str(month), "unchanged"))
-                    continue
-                todo.popleft()
-                # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
-                if todo and runs and runs[-1].results.raw is not None:
-                    request_ahead(read_settings(**todo[0][1]), todo[0][0])
-                with stage_bars(console, str(month)):
-                    run = run_month(instance, month, overrides=overrides)
-                runs.append(run)
-                done[position] = run
-                if not as_json:
-                    _print_run(run)
+            turn = _Turn(instance, console, wanted, unchanged, as_json=as_json)
+            turn.run_all()
+    done, runs = turn.done, list(turn.done.values())
     if as_json:
         results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
         print_line(json.dumps(results, indent=1))
@@ -128,6 +108,90 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     return _report(settings, runs, not_tried)
+
+
+@dataclass
+class _Turn:
+    """Runs the months one after another; those of a series in one run, as far as they can be loaded.
+
+    `done` are the runs by position in `wanted`: a month can be wanted twice, with two areas.
+    """
+
+    instance: "dg.DagsterInstance"
+    console: "Console"
+    wanted: "Sequence[MonthAndOverrides]"
+    unchanged: "Collection[Month]"
+    as_json: bool
+    done: "dict[int, MonthRun]" = field(default_factory=dict)
+
+    def run_all(self) -> None:
+        for position, (month, _) in enumerate(self.wanted):
+            if _is_service_down(list(self.done.values())):
+                return
+            if not self._is_due(position):
+                if not self.as_json:
+                    _print_row((str(month), "unchanged"))
+            elif position not in self.done:
+                self._run_together(position)
+                if position not in self.done:
+                    self._run_alone(position)
+
+    def _is_due(self, position: int) -> bool:
+        month, overrides = self.wanted[position]
+        return month not in self.unchanged or bool(overrides.get("refetch"))
+
+    def _run_alone(self, position: int) -> None:
+        from era5_pipeline.cli.bars import stage_bars
+        from era5_pipeline.defs.running.runner import run_month
+        from era5_pipeline.model.settings import read_settings
+        from era5_pipeline.sources.open_source import request_ahead
+
+        month, overrides = self.wanted[position]
+        following = next((n for n in range(position + 1, len(self.wanted)) if self._is_due(n)), None)
+        # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
+        if following is not None and self._last is not None and self._last.results.raw is not None:
+            request_ahead(read_settings(**self.wanted[following][1]), self.wanted[following][0])
+        with stage_bars(self.console, str(month)):
+            run = run_month(self.instance, month, overrides=overrides)
+        self._record(position, run)
+
+    def _run_together(self, position: int) -> None:
+        """Run the months from there on in one run, if that is worth it, and the month before could be loaded."""
+        from era5_pipeline.cli.bars import stage_bars
+        from era5_pipeline.defs.running.runner import run_months_together
+
+        months = self._months_together(position)
+        if len(months) > 1 and not (self._last is not None and self._last.errors):
+            run_months_together(
+                self.instance,
+                months,
+                overrides=self.wanted[position][1],
+                around=lambda month: stage_bars(self.console, str(month)),
+                on_run=lambda run: self._record(position + run.month.number - months[0].number, run),
+            )
+
+    def _months_together(self, position: int) -> "list[Month]":
+        """The months from there on that follow each other, are due, and are asked for in the same way."""
+        from era5_pipeline.model.settings import read_settings
+
+        first, overrides = self.wanted[position]
+        if not source_kind(read_settings(**overrides).source_name).is_series:
+            return [first]
+        months = []
+        for offset, (month, own) in enumerate(self.wanted[position:]):
+            if month.number != first.number + offset or own != overrides or not self._is_due(position + offset):
+                break
+            months.append(month)
+        return months
+
+    @property
+    def _last(self) -> "MonthRun | None":
+        return next(reversed(self.done.values()), None)
+
+    def _record(self, position: int, run: "MonthRun") -> None:
+        self.done[position] = run
+        if not self.as_json:
+            _print_run(run)
 
 
 def _quiet_libraries() -> None:
@@ -258,6 +322,10 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
     errors = [error for run in runs for error in run.errors]
     for text in grouped_problems((f"era5: {error.message}", error.remedy) for error in errors):
         typer.echo(text, err=True)
+    if source_kind(settings.source_name).is_series:
+        said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}
+        for warning in sorted(said):
+            typer.echo(f"era5: {warning}", err=True)
     strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
     verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and may be of any month" for p in strays)
     for text in grouped_problems((f"era5: {p} ({verb})", p.remedy) for p, verb in zip(strays, verbs, strict=True)):

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from era5_pipeline.defs import assets, schedules
+from era5_pipeline.defs import assets, month_range, schedules
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.watching import alerts, freshness
 
@@ -10,7 +10,7 @@ from era5_pipeline.defs.watching import alerts, freshness
 defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather, freshness.table],
     asset_checks=[freshness.newest_month_loaded],
-    jobs=[assets.load_month],
+    jobs=[assets.load_month, month_range.load_months],
     schedules=schedules.SCHEDULES,
     sensors=[alerts.alert_on_failure, freshness.freshness],
     resources={"era5": Era5Resource()},

@@ -37,7 +37,7 @@ def as_failures(attempt: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _was_interrupted(error):
+        if was_interrupted(error):
             raise dg.DagsterExecutionInterruptedError from error
         if isinstance(error, Era5Error):
             current_results().error = error
@@ -81,7 +81,7 @@ def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValu
     )
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
+def was_interrupted(error: BaseException | None) -> bool:
     """Whether an interrupt is among the causes: cleaning up after it may raise again, as an aborted COPY does."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):

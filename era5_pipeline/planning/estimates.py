@@ -247,6 +247,8 @@ def estimate_seconds(
 
     layout = layout or _SLOWEST_LAYOUT
     load_rate = LOAD_ROWS_PER_SECOND[layout]
+    # The months of a series are one run.
+    at_once = 1 if load.kind.is_series else min(2, months) or 1
     one_after_another = 1 / (1 / _FLATTEN_ROWS_PER_SECOND + 1 / load_rate + 1 / _COMPARE_ROWS_PER_SECOND)
     return Seconds(
         raw=_raw_seconds(load, size, months, comparable),
@@ -254,8 +256,8 @@ def estimate_seconds(
         load=stage("load", load_rate),
         compare=documented(_COMPARE_ROWS_PER_SECOND),
         record=_record_seconds(load, months),
-        at_once=min(2, months) or 1,
-        gain=_TWO_AT_ONCE_ROWS_PER_SECOND[layout] / one_after_another if months > 1 else 1.0,
+        at_once=at_once,
+        gain=_TWO_AT_ONCE_ROWS_PER_SECOND[layout] / one_after_another if at_once > 1 else 1.0,
     )
 
 

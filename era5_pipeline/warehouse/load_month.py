@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,31 @@ class Loaded:
         return sum(part.rows for part in self.replaced)
 
 
+@dataclass(frozen=True)
+class LoadSession:
+    """A connection that loads months one after another, and the table's schema, which is looked up once."""
+
+    connection: psycopg.Connection[Any]
+    schema: Schema
+
+
+@contextmanager
+def load_session(warehouse: Warehouse, lock_timeout_seconds: int = 600) -> Iterator[LoadSession]:
+    """Open a session for loads; the objects of the database that are missing are created.
+
+    Raises:
+        Era5Error: as `load_month` does.
+    """
+    with warehouse.connect() as connection:
+        prepare_session(connection, lock_timeout_seconds)
+        yield LoadSession(connection, ensure_schema(connection))
+
+
 def load_month(
     warehouse: Warehouse,
     flat: FlatMonth,
     *,
+    session: LoadSession | None = None,
     force: bool = False,
     replace_more: bool = False,
     workers: int = 1,
@@ -83,6 +104,8 @@ def load_month(
     With several `workers`, that many connections share the month if the layout can still replace it as a whole;
     otherwise one connection loads it, and the result's notes say why.
 
+    `session` is the one to load with, None: a new one.
+
     Raises:
         RefusedError: if generated data would be mixed with real data, or less would replace more: fewer hours or
             variables, or another version in place of final data (unless `replace_more`).
@@ -91,9 +114,9 @@ def load_month(
         WarehouseError: if the server refused; the month is unchanged.
     """
     errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
-    with errors(), warehouse.connect() as connection:
-        prepare_session(connection, lock_timeout_seconds)
-        schema = ensure_schema(connection)
+    opened = load_session(warehouse, lock_timeout_seconds) if session is None else nullcontext(session)
+    with errors(), opened as used:
+        connection, schema = used.connection, used.schema
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             summaries = MonthlyLoad(connection, flat, lock_timeout_seconds, on_wait)
             load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
@@ -30,22 +31,26 @@ if TYPE_CHECKING:
 _BIGINT_LIMIT = 2.0**62
 
 
-def verify_month(warehouse: Warehouse, flat: FlatMonth) -> tuple[Difference, ...]:
+def verify_month(
+    warehouse: Warehouse, flat: FlatMonth, *, connection: psycopg.Connection[Any] | None = None
+) -> tuple[Difference, ...]:
     """Find every difference between the table and the flat month; an empty tuple means that they hold the same.
 
     Where the ledger has other locations of the month too, rows of the flat month's locations alone are compared. Scans
-    the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`).
+    the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`). `connection` is
+    the one to use, None: a new one.
 
     Raises:
         Era5Error: as `server_errors` says.
     """
-    with server_errors(f"verifying {flat.month}"), warehouse.connect() as connection:
-        columns = [variable.column for variable in variables_in_table(connection)]
+    opened = warehouse.connect() if connection is None else nullcontext(connection)
+    with server_errors(f"verifying {flat.month}"), opened as used:
+        columns = [variable.column for variable in variables_in_table(used)]
         expected = _measures_of_file(flat, columns)
-        actual = _measures_of_table(connection, flat, columns)
-        if _has_summaries(connection, flat):
+        actual = _measures_of_table(used, flat, columns)
+        if _has_summaries(used, flat):
             expected["summaries", None] = flat.locations
-            actual["summaries", None] = count_summaries(connection, flat.month, flat.location_ids)
+            actual["summaries", None] = count_summaries(used, flat.month, flat.location_ids)
     return tuple(
         Difference(kind, column, table=actual[kind, column], file=value)
         for (kind, column), value in expected.items()

@@ -17,13 +17,16 @@ from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepo
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
+from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
+from era5_pipeline.defs.run_tags import MONTHS
 from era5_pipeline.defs.running.instance import OWN_PROCESS
 from era5_pipeline.defs.running.services import LOCATION, socket_path
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from dagster._core.remote_origin import RemoteJobOrigin
     from dagster_shared.error import SerializableErrorInfo
@@ -70,15 +73,11 @@ def run_month(
         KeyboardInterrupt: if the run was interrupted.
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    with _interrupts_raised(), _recorded_code_location(instance), collected_results() as results:
+    with _interrupts_raised(), _recorded_code_location(instance, load_month.name), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
             partition_key=month.key,
             instance=instance,
-            run_config={
-                "resources": {"era5": {"config": dict(overrides)}},
-                # The command line reports the run itself; Dagster's console log would bury it.
-                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-            },
+            run_config=_run_config(overrides),
             tags=OWN_PROCESS,  # the resource adds month and source
             raise_on_error=False,
         )
@@ -91,25 +90,60 @@ def run_month(
     return MonthRun(month, result.run_id, results, tuple(errors))
 
 
+def run_months_together(
+    instance: dg.DagsterInstance,
+    months: Sequence[Month],
+    *,
+    overrides: Mapping[str, object],
+    around: Callable[[Month], AbstractContextManager[None]],
+    on_run: Callable[[MonthRun], None],
+) -> None:
+    """Load consecutive months in one run of Dagster's, as far as they can be loaded; call `on_run` for each that is.
+
+    It ends before the first month that cannot be loaded, of which it records nothing: `run_month` then says why.
+
+    Raises:
+        KeyboardInterrupt: if the run was interrupted.
+        sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
+    """
+    caller = RangeCaller(around, lambda month, run_id, results: on_run(MonthRun(month, run_id, results)))
+    config = {"first": str(months[0]), "last": str(months[-1])}
+    with _interrupts_raised(), _recorded_code_location(instance, load_months.name), called_by(caller):
+        defs.resolve_job_def(load_months.name).execute_in_process(
+            instance=instance,
+            run_config={"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
+            tags={**OWN_PROCESS, MONTHS: f"{months[0]} to {months[-1]}"},
+            raise_on_error=False,
+        )
+
+
+def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
+    return {
+        "resources": {"era5": {"config": dict(overrides)}},
+        # The command line reports the run itself; Dagster's console log would bury it.
+        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+    }
+
+
 @contextmanager
-def _recorded_code_location(instance: dg.DagsterInstance) -> Iterator[None]:
+def _recorded_code_location(instance: dg.DagsterInstance, job: str) -> Iterator[None]:
     """Record with the run the code location that `era5 up` serves, so that the web UI can execute it again.
 
     `execute_in_process` records none; the UI offers "Re-execute" all the same, which fails with HTTP 500.
     """
     recording: Any = instance
-    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=job_origin(instance))
+    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=job_origin(instance, job))
     try:
         yield
     finally:
         del recording.create_run_for_job
 
 
-def job_origin(instance: dg.DagsterInstance) -> RemoteJobOrigin:
-    """Where `era5 up` serves the job of a month."""
+def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> RemoteJobOrigin:
+    """Where `era5 up` serves the job; by default that of a month."""
     socket = str(socket_path(Path(instance.root_directory)))
     server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
-    return RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(load_month.name)
+    return RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(job)
 
 
 @contextmanager

@@ -1,0 +1,177 @@
+"""The job `load_months`: consecutive months in one run, which shares what they have in common.
+
+The months of a point series take 15 kB each: a run for each would take longer than the work. What is recorded is the
+same: for every month a materialization of each asset, and its checks. Not here: a run of one month (`assets`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from era5_pipeline.defs import metadata
+from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
+from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.stage_results import StageResults
+from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
+from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
+from era5_pipeline.model.months import Month, months_between
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.unchanged_months import unchanged_months
+from era5_pipeline.postgres.connect import Warehouse, open_warehouse
+from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.source import Source
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.load_month import LoadSession, load_session
+
+_SHOWN_FAILURES = 20
+
+
+@dataclass(frozen=True)
+class RangeCaller:
+    """Who runs a range in this process: `around` each month, `done` with month, run id and results once it is loaded.
+
+    A month that is not loaded ends the run, which records nothing of it: the caller gives it a run of its own, whose
+    failure is then that month's.
+    """
+
+    around: Callable[[Month], AbstractContextManager[None]]
+    done: Callable[[Month, str, StageResults], None]
+
+
+_caller: ContextVar[RangeCaller | None] = ContextVar("era5_range_caller", default=None)
+
+
+@contextmanager
+def called_by(caller: RangeCaller) -> Iterator[None]:
+    """Tell ranges that run in this context who runs them."""
+    token = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+class MonthRange(dg.Config):
+    """The months from `first` to `last`, YYYY-MM or years, both included."""
+
+    first: str
+    last: str
+
+
+@dg.op(description="Loads months one after another, each in a transaction of its own.", out=dg.Out(dg.Nothing))
+def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> Iterator[Any]:
+    """Load the months; yield what is recorded of each."""
+    caller, failures = _caller.get(), dict[Month, Era5Error]()
+    with ExitStack() as stack:
+        with as_failures(context.retry_number):
+            months = months_between(config.first, config.last)
+            loading = stack.enter_context(_loading(era5.settings(), context.log.info))
+            left_alone = frozenset() if caller else unchanged_months(loading.settings, loading.warehouse, months)
+        for month in (month for month in months if month not in left_alone):
+            try:
+                with caller.around(month) if caller else nullcontext():
+                    results = loading.load(month)
+            except Era5Error as error:
+                if was_interrupted(error):
+                    raise dg.DagsterExecutionInterruptedError from error
+                context.log.warning(f"{month} is not loaded: {error}")
+                if caller or isinstance(error, NotYetAvailableError):
+                    break
+                failures[month] = error
+                continue
+            yield from _recorded(month, results)
+            if caller:
+                caller.done(month, context.run_id, results)
+    if failures:
+        raise _failure(failures)
+    yield dg.Output(None)
+
+
+@dg.job(description="Loads consecutive months in one run: for point series, whose months are small.")
+def load_months() -> None:
+    """Load a range of months."""
+    load_in_turn()
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """What the months of a range have in common."""
+
+    settings: Settings
+    source: Source
+    warehouse: Warehouse
+    session: LoadSession
+    say: Callable[[str], None]
+
+    def load(self, month: Month) -> StageResults:
+        """Run the month's stages.
+
+        Raises:
+            RefusedError: if a check refused it.
+            Era5Error: see `stages`.
+        """
+        results = StageResults()
+        results.raw = run_raw(self.settings, month, self.say, source=self.source)
+        _require_passed(results.raw.outcomes)
+        results.flat = run_flat(self.settings, month, source=self.source)
+        _require_passed(results.flat.outcomes)
+        results.load = run_load(self.settings, self.warehouse, month, self.say, session=self.session)
+        for note in results.load.loaded.notes:
+            self.say(note)
+        _require_passed(results.load.outcomes)
+        return results
+
+
+@contextmanager
+def _loading(settings: Settings, say: Callable[[str], None]) -> Iterator[_Loading]:
+    with (
+        open_warehouse(settings, create=True) as warehouse,
+        load_session(warehouse, settings.lock_timeout_seconds) as session,
+    ):
+        yield _Loading(settings, source_of(settings, say), warehouse, session, say)
+
+
+def _require_passed(outcomes: Iterable[CheckResult]) -> None:
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if failed:
+        raise RefusedError(
+            "; ".join(outcome.description for outcome in failed), remedy=" ".join(outcome.remedy for outcome in failed)
+        )
+
+
+def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """What Dagster records of a month that is loaded: the same as in a run of the month."""
+    if results.raw is None or results.flat is None or results.load is None:
+        return
+    for asset, facts, outcomes in (
+        (RAW, metadata.raw_metadata(results.raw), results.raw.outcomes),
+        (FLAT, metadata.flat_metadata(results.flat), results.flat.outcomes),
+        (WEATHER, metadata.weather_metadata(results.load), results.load.outcomes),
+    ):
+        yield dg.AssetMaterialization(asset, partition=month.key, metadata=facts)
+        for outcome in outcomes:
+            yield dg.AssetCheckEvaluation(
+                asset_key=asset,
+                check_name=outcome.name,
+                passed=outcome.passed,
+                description=outcome.description,
+                blocking=outcome.name in (*RAW_CHECKS, *FLAT_CHECKS),
+                partition=month.key,
+            )
+
+
+def _failure(failures: dict[Month, Era5Error]) -> dg.Failure:
+    shown = [f"{month}: {error.message}" for month, error in failures.items()][:_SHOWN_FAILURES]
+    more = len(failures) - len(shown)
+    lines = [f"{len(failures):,} months were not loaded:", *shown, *([f"and {more:,} more"] if more else [])]
+    remedies = dict.fromkeys(error.remedy for error in failures.values())
+    return dg.Failure(
+        description="\n".join(lines),
+        metadata={"remedy": "\n".join(remedies), "months": [str(month) for month in failures]},
+        allow_retries=False,
+    )
