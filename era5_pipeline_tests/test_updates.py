@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area
+from era5_pipeline.model.grid import Area, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -124,6 +124,37 @@ def test_a_month_of_the_globe_is_not_cut_to_the_area_that_is_set_today(home: Pat
     assert update.overrides == {"refetch": True, "source": "cds", "area": "global"}
     (update,) = revisions(settings(home), [june], NOW)
     assert update.overrides == {"refetch": True, "source": "cds"}
+
+
+def test_a_series_is_revised_once_its_months_are_not_young_any_more(home: Path) -> None:
+    place = nearest_location(-6.25, 106.75)
+    preliminary = {"temperature_2m": ("x",)}
+    of_place = {
+        "source": "point",
+        "columns": ["temperature_2m"],
+        "preliminary": preliminary,
+        "locations": LocationSet.of_ids([place.location_id]),
+    }
+    some = [held(Month(2026, number), **of_place) for number in (6, 7, 8)]
+    for after in (0, 3):
+        (update,) = revisions(settings(home, revise_after_months=after, area="-5/106/-8/108"), some, NOW)
+        assert update.month == Month(2026, 6)  # July could have been preliminary four months later
+        assert update.overrides == {
+            "refetch": True,
+            "source": "point",
+            "area": "global",
+            "point": "-6.25/106.75",
+            "variables": "temperature_2m",
+        }
+
+
+def test_the_newest_month_of_a_place_is_due_though_an_area_has_it(home: Path) -> None:
+    chosen = settings(home, source="point", point="-6.2/106.8")
+    elsewhere = held(OCTOBER, locations=LocationSet.of_area(Area(10, 10, 5, 20)))
+    (update,) = newest_months(chosen, [elsewhere], NOW)
+    assert update.month == OCTOBER
+    here = held(OCTOBER, locations=LocationSet.of_area(Area(-5, 106, -8, 108)))
+    assert newest_months(chosen, [here], NOW) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,21 @@
 """Run months one after another in this process, and print a row or a JSON object for each, and its errors.
 
-Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.running.runner`).
+Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.running.months_in_turn`).
 """
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from era5_pipeline.cli.output import grouped_problems, print_line
-from era5_pipeline.model.errors import InputError, MonthFailedError, SourceError, StoreError, TransientError
+from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    import dagster as dg
-    from rich.console import Console
 
     from era5_pipeline.defs.running.runner import MonthRun
     from era5_pipeline.model.months import Month
@@ -28,11 +24,6 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
-# Of a service or a store of files that would refuse the other months too.
-_REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
-_SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
-# After the service failed for this many months in a row, the others are not tried.
-_FAILED_IN_A_ROW = 3
 # How many of the parts that a load replaced are named.
 _SHOWN_PARTS = 3
 _COLUMNS = (
@@ -72,7 +63,9 @@ def run_months(
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
     from rich.console import Console
 
+    from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.defs.running.instance import open_instance
+    from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
     from era5_pipeline.planning.unchanged_months import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.schema import require_may_load
@@ -98,8 +91,15 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
         with open_instance(settings.home) as instance:
-            turn = _Turn(instance, console, wanted, unchanged, as_json=as_json)
-            turn.run_all()
+            turn = MonthsInTurn(
+                instance,
+                wanted,
+                unchanged,
+                around=lambda month: stage_bars(console, str(month)),
+                on_run=lambda run: None if as_json else _print_run(run),
+                on_unchanged=lambda month: None if as_json else _print_row((str(month), "unchanged")),
+            )
+            turn.run()
     done, runs = turn.done, list(turn.done.values())
     if as_json:
         results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
@@ -110,90 +110,6 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     return _report(settings, runs, not_tried)
 
 
-@dataclass
-class _Turn:
-    """Runs the months one after another; those of a series in one run, as far as they can be loaded.
-
-    `done` are the runs by position in `wanted`: a month can be wanted twice, with two areas.
-    """
-
-    instance: "dg.DagsterInstance"
-    console: "Console"
-    wanted: "Sequence[MonthAndOverrides]"
-    unchanged: "Collection[Month]"
-    as_json: bool
-    done: "dict[int, MonthRun]" = field(default_factory=dict)
-
-    def run_all(self) -> None:
-        for position, (month, _) in enumerate(self.wanted):
-            if _is_service_down(list(self.done.values())):
-                return
-            if not self._is_due(position):
-                if not self.as_json:
-                    _print_row((str(month), "unchanged"))
-            elif position not in self.done:
-                self._run_together(position)
-                if position not in self.done:
-                    self._run_alone(position)
-
-    def _is_due(self, position: int) -> bool:
-        month, overrides = self.wanted[position]
-        return month not in self.unchanged or bool(overrides.get("refetch"))
-
-    def _run_alone(self, position: int) -> None:
-        from era5_pipeline.cli.bars import stage_bars
-        from era5_pipeline.defs.running.runner import run_month
-        from era5_pipeline.model.settings import read_settings
-        from era5_pipeline.sources.open_source import request_ahead
-
-        month, overrides = self.wanted[position]
-        following = next((n for n in range(position + 1, len(self.wanted)) if self._is_due(n)), None)
-        # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
-        if following is not None and self._last is not None and self._last.results.raw is not None:
-            request_ahead(read_settings(**self.wanted[following][1]), self.wanted[following][0])
-        with stage_bars(self.console, str(month)):
-            run = run_month(self.instance, month, overrides=overrides)
-        self._record(position, run)
-
-    def _run_together(self, position: int) -> None:
-        """Run the months from there on in one run, if that is worth it, and the month before could be loaded."""
-        from era5_pipeline.cli.bars import stage_bars
-        from era5_pipeline.defs.running.runner import run_months_together
-
-        months = self._months_together(position)
-        if len(months) > 1 and not (self._last is not None and self._last.errors):
-            run_months_together(
-                self.instance,
-                months,
-                overrides=self.wanted[position][1],
-                around=lambda month: stage_bars(self.console, str(month)),
-                on_run=lambda run: self._record(position + run.month.number - months[0].number, run),
-            )
-
-    def _months_together(self, position: int) -> "list[Month]":
-        """The months from there on that follow each other, are due, and are asked for in the same way."""
-        from era5_pipeline.model.settings import read_settings
-
-        first, overrides = self.wanted[position]
-        if not source_kind(read_settings(**overrides).source_name).is_series:
-            return [first]
-        months = []
-        for offset, (month, own) in enumerate(self.wanted[position:]):
-            if month.number != first.number + offset or own != overrides or not self._is_due(position + offset):
-                break
-            months.append(month)
-        return months
-
-    @property
-    def _last(self) -> "MonthRun | None":
-        return next(reversed(self.done.values()), None)
-
-    def _record(self, position: int, run: "MonthRun") -> None:
-        self.done[position] = run
-        if not self.as_json:
-            _print_run(run)
-
-
 def _quiet_libraries() -> None:
     """Silence warnings of libraries (such as every attempt to reach a server that is down): they would bury our own."""
     import logging
@@ -202,13 +118,6 @@ def _quiet_libraries() -> None:
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
     # It logs every check of a skipped month as not executed.
     logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
-
-
-def _is_service_down(runs: "Sequence[MonthRun]") -> bool:
-    """Whether the service would refuse the other months too: it said so, or it failed for several months in a row."""
-    last = [{error.exit_code for error in run.errors} for run in runs[-_FAILED_IN_A_ROW:]]
-    is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
-    return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))
 
 
 def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:

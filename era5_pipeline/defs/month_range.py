@@ -21,6 +21,7 @@ from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.estimates import counted
 from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse, open_warehouse
 from era5_pipeline.sources.open_source import source_of
@@ -166,9 +167,9 @@ def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMateriali
 
 
 def _failure(failures: dict[Month, Era5Error]) -> dg.Failure:
-    shown = [f"{month}: {error.message}" for month, error in failures.items()][:_SHOWN_FAILURES]
+    shown = [error.message for error in failures.values()][:_SHOWN_FAILURES]
     more = len(failures) - len(shown)
-    lines = [f"{len(failures):,} months were not loaded:", *shown, *([f"and {more:,} more"] if more else [])]
+    lines = [f"not loaded: {counted(len(failures), 'month')}", *shown, *([f"and {more:,} more"] if more else [])]
     remedies = dict.fromkeys(error.remedy for error in failures.values())
     return dg.Failure(
         description="\n".join(lines),

@@ -16,6 +16,7 @@ from era5_pipeline.model.errors import RefusedError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS
 from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 from era5_pipeline.warehouse.layouts.layout import delete_rows
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -233,6 +234,50 @@ def test_a_better_version_is_not_replaced(
     assert_holds(warehouse, first)
     load_month(warehouse, second, replace_more=True)
     assert_holds(warehouse, second)
+
+
+def as_series(flat: FlatMonth) -> FlatMonth:
+    """The same rows as a month of the source of point series."""
+    return replace(flat, raw=replace(flat.raw, source=SOURCE_OF_POINTS, area=None, points="10.5/20"))
+
+
+@pytest.mark.parametrize("version", [PRELIMINARY, FINAL])
+def test_a_series_never_takes_the_place_of_a_stated_version(
+    warehouse: Warehouse, month_of: VersionedMonths, version: str
+) -> None:
+    stated, inferred = month_of(version), as_series(month_of(PRELIMINARY, change={"t2m": 1.0}))
+    load_month(warehouse, stated)
+    with pytest.raises(RefusedError, match=r"would lose the version \((preliminary|final)\) of temperature_2m"):
+        load_month(warehouse, inferred)
+    assert_holds(warehouse, stated)
+    load_month(warehouse, inferred, replace_more=True)
+    assert_holds(warehouse, inferred)
+    load_month(warehouse, stated)
+    assert_holds(warehouse, stated)
+
+
+def test_a_series_never_takes_the_place_of_more_variables(warehouse: Warehouse, month_of: VersionedMonths) -> None:
+    more = month_of(names=("t2m", "tp", "sf"), source="files")
+    more = replace(more, columns=tuple(replace(f, expver={"unknown": more.hours}) for f in more.columns))
+    load_month(warehouse, more)
+    with pytest.raises(RefusedError, match="would lose the variable snowfall"):
+        load_month(warehouse, as_series(month_of(PRELIMINARY)))
+    assert_holds(warehouse, more)
+
+
+def test_a_series_lives_beside_an_area_and_is_revised_alone(warehouse: Warehouse, month_of: VersionedMonths) -> None:
+    area, young = month_of(FINAL, north=40.5), as_series(month_of(PRELIMINARY))
+    load_month(warehouse, area)
+    load_month(warehouse, young)
+    assert_holds(warehouse, area, young)
+    old = as_series(month_of(FINAL, change={"t2m": 1.0}))
+    old = replace(old, columns=tuple(replace(f, expver={"unknown": old.hours}) for f in old.columns))
+    load_month(warehouse, old)
+    assert_holds(warehouse, area, old)
+    of_area, of_series = parts(warehouse, Month(2024, 12))
+    assert (of_area.version, of_series.version, of_series.is_preliminary) == ("final", "unknown", False)
+    assert of_series.revision is not None
+    assert of_series.revision.columns_changed == ("temperature_2m",)
 
 
 def test_deliveries_of_a_month_grow(warehouse: Warehouse, flat_months: FlatMonths) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.cds.note import Fetched
-    from era5_pipeline.sources.point.series import Series
+    from era5_pipeline.sources.point.point_series import PointSeries
 
 # How long after an answer the service is not asked again for hours or values that it lacks.
 _ASK_AGAIN_AFTER = timedelta(hours=12)
@@ -83,7 +83,7 @@ class PointSource:
                 )
             return self._written(month, files, content)
 
-    def _kept(self, files: RequestFiles, place: Location, month: Month) -> tuple[Fetched, Series] | None:
+    def _kept(self, files: RequestFiles, place: Location, month: Month) -> tuple[Fetched, PointSeries] | None:
         """The series that is kept, None: it is to be asked for, because there is none or it lacks some of the month."""
         note = files.read_note()
         fetched = note.fetched
@@ -100,7 +100,7 @@ class PointSource:
         files.share(note)
         return fetched, series
 
-    def _ask(self, files: RequestFiles, place: Location) -> tuple[Fetched, Series]:
+    def _ask(self, files: RequestFiles, place: Location) -> tuple[Fetched, PointSeries]:
         again = self.refetch and place not in self._asked
         fetched = ServiceRequest(
             files, files.read_note(), refetch=again, retry_settings=self.retry_settings, say=self.say
@@ -186,7 +186,7 @@ def is_young(month: Month, fetched: Fetched) -> bool:
     return month.number >= then.number - YOUNG_MONTHS
 
 
-def _slice(month: Month, fetched: Fetched, series: Series) -> bytes | None:
+def _slice(month: Month, fetched: Fetched, series: PointSeries) -> bytes | None:
     return series.month_netcdf(month, preliminary=is_young(month, fetched))
 
 

@@ -19,7 +19,7 @@ from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.variables import variable_names
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.sources.cds.validation import damaged, validate_download
-from era5_pipeline.sources.point.series import read_series
+from era5_pipeline.sources.point.point_series import read_series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.sources.point.series import Series
+    from era5_pipeline.sources.point.point_series import PointSeries
     from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels-timeseries"
@@ -155,7 +155,7 @@ class SeriesInquiry:
         self._require_all_hours(series)
         return suffix
 
-    def read(self, path: Path) -> Series:
+    def read(self, path: Path) -> PointSeries:
         """Read the series.
 
         Raises:
@@ -165,7 +165,7 @@ class SeriesInquiry:
         """
         return read_series(path, self.place, self.home, frozenset(variable.column for variable in self.variables))
 
-    def _require_all_hours(self, series: Series) -> None:
+    def _require_all_hours(self, series: PointSeries) -> None:
         first = hour_of(datetime(FIRST_DAY.year, 1, 1, tzinfo=UTC))
         end = hour_of(datetime(*self.last_day.timetuple()[:3], tzinfo=UTC)) + 24
         if series.first_hour != first:

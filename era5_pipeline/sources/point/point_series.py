@@ -37,7 +37,7 @@ _SHOWN_RUNS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class PointSeries:
     """Consecutive hours of a point: from `first_hour`, since 1970-01-01; `values` (n,) by column, in units of files."""
 
     place: Location
@@ -70,7 +70,7 @@ class Series:
         return point_netcdf(self.place, np.array(own, dtype=np.int64), values, preliminary=preliminary)
 
 
-def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> Series:
+def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> PointSeries:
     """Read these columns of the answer at `path`, as far as it has them; it is unpacked below `home`.
 
     Raises:
@@ -83,7 +83,7 @@ def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]
 
 
 @lru_cache(maxsize=_CACHED_SERIES)
-def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: tuple[int, int]) -> Series:
+def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: tuple[int, int]) -> PointSeries:
     hours: npt.NDArray[np.int64] | None = None
     values: dict[str, Floats] = {}
     with scratch_folder(home) as scratch:
@@ -103,7 +103,7 @@ def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: t
     if hours is None or not hours.size:
         raise BadFileError(path, "holds none of the variables that were asked for", remedy=_AGAIN)
     _require_consecutive(hours, path)
-    return Series(place, int(hours[0]), values)
+    return PointSeries(place, int(hours[0]), values)
 
 
 def _values(file: NetcdfFile, field: Field, path: Path) -> Floats:

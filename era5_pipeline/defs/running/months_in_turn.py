@@ -1,0 +1,116 @@
+"""Run months one after another in this process; consecutive months of a series in one run, which is much faster.
+
+Here: which months go together, and when the others are not tried. Not here: the runs themselves (`runner`), or what is
+printed of them (`cli.run_months`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.defs.running.runner import MonthRun, run_month, run_months_together
+from era5_pipeline.model.errors import MonthFailedError, SourceError, StoreError, TransientError
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.sources.open_source import request_ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import dagster as dg
+
+    from era5_pipeline.model.months import Month
+
+# Of a service or a store of files that would refuse the other months too.
+_REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
+_SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
+# After the service failed for this many months in a row, the others are not tried.
+_FAILED_IN_A_ROW = 3
+
+
+@dataclass
+class MonthsInTurn:
+    """Months to run, each with its overrides of the settings, unless it is among the `unchanged` ones.
+
+    `around` is entered for each month, `on_run` called after it, `on_unchanged` for one that is not run. `done` are the
+    runs by position in `wanted`: a month can be wanted twice, with two areas.
+    """
+
+    instance: dg.DagsterInstance
+    wanted: Sequence[tuple[Month, Mapping[str, Any]]]
+    unchanged: Collection[Month]
+    around: Callable[[Month], AbstractContextManager[None]]
+    on_run: Callable[[MonthRun], None]
+    on_unchanged: Callable[[Month], None]
+    done: dict[int, MonthRun] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Run the months, until the service would refuse the others too.
+
+        Raises:
+            KeyboardInterrupt: if it was interrupted.
+        """
+        for position, (month, _) in enumerate(self.wanted):
+            if self._is_service_down():
+                return
+            if not self._is_due(position):
+                self.on_unchanged(month)
+            elif position not in self.done:
+                self._run_together(position)
+                if position not in self.done:
+                    self._run_alone(position)
+
+    def _is_due(self, position: int) -> bool:
+        month, overrides = self.wanted[position]
+        return month not in self.unchanged or bool(overrides.get("refetch"))
+
+    def _run_alone(self, position: int) -> None:
+        month, overrides = self.wanted[position]
+        following = next((n for n in range(position + 1, len(self.wanted)) if self._is_due(n)), None)
+        # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
+        if following is not None and self._last is not None and self._last.results.raw is not None:
+            request_ahead(read_settings(**self.wanted[following][1]), self.wanted[following][0])
+        with self.around(month):
+            run = run_month(self.instance, month, overrides=overrides)
+        self._record(position, run)
+
+    def _run_together(self, position: int) -> None:
+        """Run the months from there on in one run, unless the month before could not be loaded: this may fail too."""
+        months = self._months_together(position)
+        if len(months) > 1 and not (self._last is not None and self._last.errors):
+            run_months_together(
+                self.instance,
+                months,
+                overrides=self.wanted[position][1],
+                around=self.around,
+                on_run=lambda run: self._record(position + run.month.number - months[0].number, run),
+            )
+
+    def _months_together(self, position: int) -> list[Month]:
+        """The months from there on that follow each other, are due, and are asked for in the same way."""
+        first, overrides = self.wanted[position]
+        if not source_kind(read_settings(**overrides).source_name).is_series:
+            return [first]
+        months = []
+        for offset, (month, own) in enumerate(self.wanted[position:]):
+            if month.number != first.number + offset or own != overrides or not self._is_due(position + offset):
+                break
+            months.append(month)
+        return months
+
+    @property
+    def _last(self) -> MonthRun | None:
+        return next(reversed(self.done.values()), None)
+
+    def _record(self, position: int, run: MonthRun) -> None:
+        self.done[position] = run
+        self.on_run(run)
+
+    def _is_service_down(self) -> bool:
+        """Whether the service would refuse the other months too: it said so, or it failed for several in a row."""
+        runs = list(self.done.values())[-_FAILED_IN_A_ROW:]
+        last = [{error.exit_code for error in run.errors} for run in runs]
+        is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
+        return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))

@@ -1,0 +1,179 @@
+"""Months of a point series through the assets, and several of them in one run: marks, checks, failures, the ledger."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.code_location import defs
+from era5_pipeline.defs.month_range import load_in_turn, load_months
+from era5_pipeline.defs.running.runner import MonthRun, run_months_together
+from era5_pipeline.model.months import months_between
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CHECKS = {
+    *("grid_aligned", "variables_present", "hours_complete", "values_within_bounds", "no_missing_values"),
+    *("rows_equal", "columns_equal"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds"), today=TODAY) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def pipeline(server_url: str, server: CdsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    env = {
+        "CDSAPI_URL": server.url,
+        "CDSAPI_KEY": server.key,
+        "ERA5_POINT": "10.8/106.3",
+        "ERA5_CDS_POLL_SECONDS": "0.02",
+        "ERA5_CDS_RETRY_SECONDS": "0.02",
+    }
+    with without_pictures(), new_pipeline(server_url, tmp_path_factory.mktemp("pipeline"), **env) as pipeline:
+        yield pipeline
+
+
+def together(pipeline: Pipeline, first: str, last: str) -> list[MonthRun]:
+    runs: list[MonthRun] = []
+    run_months_together(
+        pipeline.instance,
+        months_between(first, last),
+        overrides={},
+        around=lambda _: nullcontext(),
+        on_run=runs.append,
+    )
+    return runs
+
+
+def partitions(pipeline: Pipeline, asset: dg.AssetKey) -> set[str]:
+    return pipeline.instance.get_materialized_partitions(asset)
+
+
+def ledger(pipeline: Pipeline) -> dict[str, int]:
+    with Warehouse(pipeline.url).connect() as connection:
+        return {str(held.month): held.rows for held in read_ledger(connection) if held.parts}
+
+
+def test_each_month_of_a_run_has_its_ledger_row_marks_and_checks(pipeline: Pipeline, server: CdsServer) -> None:
+    runs = together(pipeline, "2020-11", "2021-02")
+    months = {"2020-11": 720, "2020-12": 744, "2021-01": 744, "2021-02": 672}
+    assert [str(run.month) for run in runs] == list(months)
+    assert len({run.run_id for run in runs}) == 1
+    assert len(server.submissions) == 1
+    held = ledger(pipeline)
+    for month, rows in months.items():
+        assert pipeline.rows(month) == rows == held[month]
+        for asset in (RAW, FLAT, WEATHER):
+            assert f"{month}-01" in partitions(pipeline, asset)
+    evaluated = {
+        (event.asset_check_evaluation_data.partition, event.asset_check_evaluation_data.check_name)
+        for event in pipeline.events(runs[0], dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        if event.asset_check_evaluation_data.passed
+    }
+    assert evaluated == {(f"{month}-01", check) for month in months for check in CHECKS}
+    (record,) = pipeline.instance.get_run_records(dg.RunsFilter(run_ids=[runs[0].run_id]))
+    assert record.dagster_run.status is dg.DagsterRunStatus.SUCCESS
+    assert record.dagster_run.tags["era5/months"] == "2020-11 to 2021-02"
+    assert record.dagster_run.tags["era5/source"] == "point"
+
+
+def test_a_month_through_the_assets_reads_the_kept_series(pipeline: Pipeline, server: CdsServer) -> None:
+    together(pipeline, "2019-01", "2019-01")
+    asked = len(server.submissions)
+    run = pipeline.run("2019-02")
+    assert run.errors == ()
+    assert pipeline.rows("2019-02") == 672
+    assert len(server.submissions) == asked
+    assert set(pipeline.checks(run)) == CHECKS
+    entry = pipeline.entry("2019-02")
+    assert entry is not None
+    assert (entry.source, entry.version, entry.area) == ("point", "unknown", None)
+    assert "snowfall" not in entry.column_names
+    assert entry.warnings == ("the dataset of point series does not have snowfall: it is NULL",)
+
+
+def test_a_month_that_cannot_be_loaded_ends_the_run_and_leaves_nothing(pipeline: Pipeline) -> None:
+    # The area has snowfall and states its version: the series of a place in it is less.
+    assert pipeline.run("2018-03", source="cds", area="11/106/10.5/106.5").errors == ()
+    before = pipeline.entry("2018-03")
+    runs = together(pipeline, "2018-02", "2018-04")
+    assert [str(run.month) for run in runs] == ["2018-02"]
+    assert pipeline.entry("2018-03") == before
+    assert "2018-04" not in ledger(pipeline)
+    assert not {"2018-04-01"} & partitions(pipeline, RAW)
+    alone = pipeline.run("2018-03")
+    (error,) = alone.errors
+    assert "the table holds more than the new files" in error.message
+    assert "would lose the variable snowfall, the version (final)" in error.message
+    assert [str(run.month) for run in together(pipeline, "2018-04", "2018-05")] == ["2018-04", "2018-05"]
+
+
+def test_the_first_month_is_loaded_though_its_first_day_has_no_rain(pipeline: Pipeline) -> None:
+    (run,) = together(pipeline, "1940-01", "1940-01")
+    assert run.errors == ()
+    entry = pipeline.entry("1940-01")
+    assert entry is not None
+    assert (entry.state, entry.rows) == ("loaded", 744)
+    values = {facts.column: facts.values for facts in entry.columns}
+    assert values["temperature_2m"] == 744
+    assert values["total_precipitation"] == 744 - 24
+
+
+def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeline, server: CdsServer) -> None:
+    import time_machine
+
+    with time_machine.travel(TODAY, tick=True):
+        server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
+        assert len(together(pipeline, "2026-08", "2026-09")) == 2
+    entry = pipeline.entry("2026-09")
+    assert entry is not None
+    assert entry.version == "preliminary"
+    server.final_until, server.today = datetime(2027, 1, 31, 23, tzinfo=UTC), datetime(2027, 4, 2, 12, tzinfo=UTC)
+    with time_machine.travel(server.today, tick=True):
+        for month in ("2026-08", "2026-09"):
+            assert pipeline.run(month, refetch=True).errors == ()
+    server.today = TODAY
+    for month, changed in (("2026-08", ()), ("2026-09", ("temperature_2m",))):
+        entry = pipeline.entry(month)
+        assert entry is not None
+        assert (entry.version, entry.preliminary_hours) == ("unknown", {})
+        assert entry.revision is not None
+        assert entry.revision.columns_changed == changed
+
+
+def run_job(pipeline: Pipeline, first: str, last: str) -> dg.ExecuteInProcessResult:
+    """The job as somebody launches it in the web UI."""
+    return defs.resolve_job_def(load_months.name).execute_in_process(
+        instance=pipeline.instance,
+        run_config={"ops": {load_in_turn.name: {"config": {"first": first, "last": last}}}},
+        raise_on_error=False,
+    )
+
+
+def test_the_job_alone_goes_on_after_a_month_that_fails_and_names_it(pipeline: Pipeline) -> None:
+    assert pipeline.run("2017-06", source="cds", area="11/106/10.5/106.5").errors == ()
+    result = run_job(pipeline, "2017-05", "2017-07")
+    assert not result.success
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    described = failure.step_failure_data.user_failure_data
+    assert described is not None
+    assert "not loaded: 1 month\n2017-06: the table holds more" in str(described.description)
+    assert {"2017-05", "2017-07"} <= ledger(pipeline).keys()
+    assert run_job(pipeline, "2017-07", "2017-08").success
+    assert "2017-08" in ledger(pipeline)
