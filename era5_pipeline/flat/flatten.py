@@ -85,8 +85,8 @@ def flatten_month(
     of what they cost.
 
     `inventory` is that of `raw`, if it is known and its files are still unpacked; None: it is taken now. `draw` makes
-    the preview map that is stored next to the rows (a PNG); None: no map. `dask_scheduler` is the address of a Dask
-    cluster that reads the files; None: this process does.
+    the preview map that is stored next to the rows (a PNG), if there is more than one place; None: no map.
+    `dask_scheduler` is the address of a Dask cluster that reads the files; None: this process does.
 
     Raises:
         InputError: if a file cannot be used, or two contradict each other.
@@ -132,7 +132,9 @@ def flatten_month(
         if summaries_path is None
         else SummaryFile(summaries_path, summaries_path.stat().st_size, sha256_of(summaries_path)),
     )
-    if draw is not None:
+    if draw is None or not has_preview(flat):
+        preview_file(folder, raw.month).unlink(missing_ok=True)
+    else:
         with replacing(preview_file(folder, raw.month)) as temporary:
             temporary.write_bytes(draw(flattening.middle()))
     write_json(facts_path, flat.to_json())
@@ -155,6 +157,11 @@ def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySi
 def facts_file(folder: Path, month: Month) -> Path:
     """The path of the facts of a flat month."""
     return folder / f"{month}.json"
+
+
+def has_preview(flat: FlatMonth) -> bool:
+    """Whether a preview map is drawn: of one place it would be a dot, and take longer than everything else."""
+    return flat.locations > 1
 
 
 def preview_file(folder: Path, month: Month) -> Path:

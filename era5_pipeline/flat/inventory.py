@@ -138,12 +138,24 @@ class Inventory:
         return of_month[is_held]
 
     def _coverage(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.bool_]:
-        covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
-        for piece in pieces:
-            covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
-        in_area = np.zeros_like(covered)
-        in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
-        return covered & in_area
+        # Usually all columns have the same points. A mask takes a millisecond, and is asked for many times.
+        axes = frozenset(
+            (piece.field.latitude_index.tobytes(), piece.field.longitude_index.tobytes()) for piece in pieces
+        )
+        if axes not in self._coverages:
+            covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
+            for piece in pieces:
+                covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
+            in_area = np.zeros_like(covered)
+            in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
+            covered &= in_area
+            covered.flags.writeable = False
+            self._coverages[axes] = covered
+        return self._coverages[axes]
+
+    @cached_property
+    def _coverages(self) -> dict[frozenset[tuple[bytes, bytes]], npt.NDArray[np.bool_]]:
+        return {}
 
 
 def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:

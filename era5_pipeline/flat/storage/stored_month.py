@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import month_fingerprint
-from era5_pipeline.flat.flatten import facts_file, has_own_columns, preview_file, read_facts, read_flat_month
+from era5_pipeline.flat.flatten import (
+    facts_file,
+    has_own_columns,
+    has_preview,
+    preview_file,
+    read_facts,
+    read_flat_month,
+)
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.runtime.files import read_json, sha256_of
 from era5_pipeline.runtime.store.depot import Depot
@@ -120,7 +127,7 @@ class StoredMonth:
         preview = preview_file(self.folder, self.month)
         if preview.is_file():
             self.depot.share_picture(preview)
-        else:
+        elif has_preview(flat):
             self.depot.obtain_picture(preview)
         self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
         kept = {(file.path, file.sha256) for file in flat.files}
@@ -135,7 +142,7 @@ class StoredMonth:
     def obtain_flat(self, flat: FlatMonth) -> bool:
         """Have the flat files on local disk, and the preview if there is one; False if one of the files is nowhere."""
         preview = preview_file(self.folder, self.month)
-        if not preview.is_file():
+        if has_preview(flat) and not preview.is_file():
             self.depot.obtain_picture(preview)
         return self._obtain_files(flat) and has_own_columns(flat)
 
