@@ -16,6 +16,7 @@ from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.running.storage import stored_together
 from era5_pipeline.defs.stage_results import StageResults
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
@@ -85,7 +86,8 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
                     break
                 failures[month] = error
                 continue
-            yield from _recorded(month, results)
+            with stored_together(context.instance):
+                yield from _recorded(month, results)
             if caller:
                 caller.done(month, context.run_id, results)
     if failures:

@@ -21,8 +21,11 @@ _UNFINISHED = ".unfinished-"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path near `path`; rename it to `path` on success, remove it on failure.
+
+    With `is_durable` the file survives a power failure from then on; without, its contents must be checked by whoever
+    reads it.
 
     Temporary files that killed processes left in the folder are removed too.
 
@@ -32,10 +35,12 @@ def replacing(path: Path) -> Iterator[Path]:
     with disk_errors(f"writing {path.name}", path.parent), temporary_folder(path.parent, _UNFINISHED) as folder:
         temporary = folder / path.name
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        if is_durable:
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
         temporary.replace(path)
-        sync_folder(path.parent)
+        if is_durable:
+            sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

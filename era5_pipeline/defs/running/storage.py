@@ -8,12 +8,12 @@ password.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from dagster_postgres import DagsterPostgresStorage
-from dagster_postgres.utils import create_pg_engine, set_pg_statement_timeout
+from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
+from dagster_postgres.utils import create_pg_connection, create_pg_engine, set_pg_statement_timeout
 from sqlalchemy import event
 
 from era5_pipeline.model.settings import Settings, read_settings
@@ -59,6 +59,23 @@ def closing_connections(instance: dg.DagsterInstance) -> Iterator[None]:
     finally:
         storage: Any = instance.run_storage
         storage._engine.dispose()
+
+
+@contextmanager
+def stored_together(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Store what is recorded in this context in one transaction; each event would otherwise take three of its own."""
+    if not isinstance(instance.event_log_storage, PostgresEventLogStorage):
+        yield
+        return
+    storage: Any = instance.event_log_storage
+    with create_pg_connection(storage._engine) as pooled:
+        connection = pooled.execution_options(isolation_level="READ COMMITTED")
+        with connection.begin():
+            storage._connect = lambda: nullcontext(connection)
+            try:
+                yield
+            finally:
+                del storage._connect
 
 
 class WarehouseStorage(DagsterPostgresStorage):

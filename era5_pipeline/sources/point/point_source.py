@@ -111,8 +111,9 @@ class PointSource:
     def _written(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
         """The slice on disk; slices of the month with other values are removed."""
         file = self._slice_file(month, files, content)
-        if not file.path.is_file() or file.path.stat().st_size != file.bytes:
-            with replacing(file.path) as temporary:
+        if not file.path.is_file() or file.path.read_bytes() != content:
+            # A slice is cut out of the series again wherever it is lost.
+            with replacing(file.path, is_durable=False) as temporary:
                 temporary.write_bytes(content)
         for other in self.folder.glob(f"{month}-{files.inquiry.stem}-*.nc"):
             if other != file.path:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _SCHEMA = "era5"
 # The suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once the month is in place.
 _BOUNDS = "bounds"
+# These commits need not reach the disk before the next: that of the exchange does, and all before it.
+_NO_WAIT = sql.SQL("SET LOCAL synchronous_commit = off")
 
 
 def partition_of(month: Month) -> str:
@@ -123,6 +125,7 @@ def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, 
     # In a transaction of its own: LIKE locks weather until the transaction ends. Replacing another month would wait for
     # that lock, and all readers behind it.
     with connection.transaction():
+        connection.execute(_NO_WAIT)
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
                 sql.Identifier(_SCHEMA, name),
@@ -160,6 +163,7 @@ def _span_where(span: LocationSpan) -> Iterable[sql.Composable]:
 def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: str, span: LocationSpan) -> int:
     table = sql.Identifier(_SCHEMA, name)
     with connection.transaction():
+        connection.execute(_NO_WAIT)
         connection.execute(sql.SQL("TRUNCATE {}").format(table))  # FREEZE requires it in the same transaction
         rows = replacement.copy(connection, table, freeze=True, span=span)
         create_location_index(connection, table)
