@@ -56,6 +56,7 @@ SLOW_MODULES = frozenset(
         "sources/files/test_bucket_files.py",  # an S3 server
         "sources/arco/test_arco_source.py",  # a Zarr store of the globe
         "sources/cds/test_request_files.py",  # an S3 server
+        "sources/point/test_point_source.py",  # a server makes series of 86 years
         "sources/cds/test_cds_source.py",  # waits for a server between requests
         "test_docker.py",  # an image is built
         "test_wheel.py",  # an environment is made

@@ -62,8 +62,8 @@ def main() -> None:
         era5("revise", "--after-months", "0")
         era5("status")
         typer.echo(
-            "\nAll hours of a place are one request to another dataset. Near Ho Chi Minh City its values of 2020 to 2024 are "
-            "real (data/timeseries), but for the clouds."
+            "\nAll hours of a place are one request to another dataset. Near Ho Chi Minh City its values of 2020 to "
+            "2024 are real (data/timeseries), but for the clouds."
         )
         del env["ERA5_AREA"]
         place = ("--source", "point", "--lat", "10.8", "--lon", "106.3")

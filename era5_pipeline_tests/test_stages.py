@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import (
     BadFileError,
     InputError,
@@ -25,10 +26,11 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.netcdf import archive
 from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.files import read_json, write_json
+from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.files.files_source import FilesSource
 from era5_pipeline.sources.open_source import source_of, stray_problems
 from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.source import RawFile, RawMonth
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
@@ -148,6 +150,25 @@ def test_a_stage_names_the_stage_that_it_needs(settings: Making, warehouse: Ware
         run_flat(settings(), JULY)
     with pytest.raises(InputError, match="2023-07 has no flat file\nMaterialize era5/flat"):
         run_load(settings(), warehouse, JULY)
+
+
+def test_raw_files_of_another_point_are_not_flattened(settings: Making) -> None:
+    chosen = settings(source="point", point="10.75/106.25")
+    folder = chosen.home / "raw"
+    hours = era5_files.hours_from("2023-07-01T00", 744)
+    (path,) = era5_files.write(folder, era5_files.weather(hours, [10.75], [106.25], ["t2m"]))
+    raw = RawMonth(
+        JULY,
+        "point",
+        (RawFile(path, sha256_of(path), path.stat().st_size),),
+        ("temperature_2m",),
+        points="10.75/106.25",
+    )
+    assert RawMonth.from_json(raw.to_json()) == raw
+    StoredMonth.of(chosen, JULY).write_manifest(raw, {"seconds": 0.0, "refused": None})
+    with pytest.raises(InputError, match=r"another request \(source point, point 10.75/106.25, 1 variables\)"):
+        run_flat(settings(source="point", point="11/106.25"), JULY)
+    assert run_flat(chosen, JULY).flat.rows == 744
 
 
 def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> None:

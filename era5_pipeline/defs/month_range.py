@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from era5_pipeline.defs import metadata
+from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
 from era5_pipeline.defs.resources import Era5Resource
@@ -65,7 +65,11 @@ class MonthRange(dg.Config):
     last: str
 
 
-@dg.op(description="Loads months one after another, each in a transaction of its own.", out=dg.Out(dg.Nothing))
+@dg.op(
+    description="Loads months one after another, each in a transaction of its own.",
+    out=dg.Out(dg.Nothing),
+    pool=pools.WAREHOUSE,
+)
 def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> Iterator[Any]:
     """Load the months; yield what is recorded of each."""
     caller, failures = _caller.get(), dict[Month, Era5Error]()

@@ -20,6 +20,7 @@ from era5_pipeline.flat.checks import (
 )
 from era5_pipeline.flat.differences import Difference
 from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.era5_files import hours_from, weather
@@ -109,6 +110,20 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
     hours = hours_from("1940-02-01T00", 696)
     later = raw_checks(tmp_path / "later", weather(hours), weather(hours[7:], names=("tp",)), month="1940-02")
     assert not later["hours_complete"].passed
+
+
+def test_a_series_may_lack_the_accumulations_of_the_first_day(tmp_path: Path) -> None:
+    def complete(first: int, source: str) -> bool:
+        hours = hours_from("1940-01-01T00", 744)
+        files = era5_files.write(tmp_path / f"{first}", weather(hours), stem="instant")
+        files += era5_files.write(tmp_path / f"{first}", weather(hours[first:], names=("tp",)), stem="accum")
+        raw = replace(era5_files.raw_month(files, "1940-01"), source=source)
+        with scratch_folder(tmp_path) as scratch:
+            outcomes = raw_outcomes(raw, take_inventory(raw, scratch), allow_incomplete=False)
+        return all(outcome.passed for outcome in outcomes)
+
+    assert [complete(first, SOURCE_OF_POINTS) for first in (0, 7, 24, 25)] == [True, True, True, False]
+    assert [complete(first, "cds") for first in (0, 7, 24)] == [True, True, False]
 
 
 def test_a_requested_variable_is_missing(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from era5_pipeline.model.grid import (
     N_LOCATIONS,
     N_LONGITUDES,
     Area,
+    Location,
     latitude_indices,
     latitudes_of,
     location_ids,
@@ -21,6 +22,8 @@ from era5_pipeline.model.grid import (
     longitude_indices,
     longitudes_of,
     nearest_location,
+    parse_points,
+    points_text,
 )
 from era5_pipeline_tests.era5_files import location_id
 
@@ -167,3 +170,24 @@ def test_an_area_without_a_grid_point_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="contains no grid point") as raised:
         Area.parse(text)
     assert "0.25" in raised.value.remedy
+
+
+def test_points_are_the_nearest_of_the_grid_each_once() -> None:
+    points = parse_points("-6.2/106.8  48.9,2.3 -6.3/106.7")
+    assert points_text(points) == "-6.25/106.75 49/2.25"
+    assert parse_points(points_text(points)) == points
+    assert points_text(parse_points("0/180 0/-180")) == "0/180"
+    assert parse_points(" ") == ()
+
+
+@pytest.mark.parametrize("text", ["Jakarta", "1", "1/2/3", "1/x", "1 / 2", "nan/0"])
+def test_an_invalid_point_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_points(text)
+
+
+@given(st.integers(1, N_LOCATIONS))
+def test_a_point_is_known_by_its_id(location_id: int) -> None:
+    point = Location.of_id(location_id)
+    assert nearest_location(point.latitude, point.longitude) == point
+    assert parse_points(str(point)) == (point,)

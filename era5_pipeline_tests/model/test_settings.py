@@ -7,6 +7,7 @@ import pytest
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, find_variable
 
@@ -131,3 +132,24 @@ def test_a_misspelt_setting_is_refused(
 def test_variables_of_other_programs_are_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "x")
     assert read_settings().area is None
+
+
+def test_a_point_selects_the_source_of_points_unless_another_is_named() -> None:
+    chosen = read_settings(point="-6.2/106.8 0/0")
+    assert chosen.source_name == "point"
+    assert [str(point) for point in chosen.wanted_points] == ["-6.25/106.75", "0/0"]
+    assert str(chosen.wanted_locations) == str(
+        LocationSet.of_ids([point.location_id for point in chosen.wanted_points])
+    )
+    other = read_settings(point="-6.2/106.8", source="cds", area="-5/106/-8/108")
+    assert (other.source_name, other.wanted_points) == ("cds", ())
+    assert other.wanted_locations == LocationSet.of_area(Area.parse("-5/106/-8/108"))
+    assert read_settings(source="cds").wanted_locations is None
+
+
+def test_a_source_of_points_needs_one_and_takes_no_area() -> None:
+    with pytest.raises(UsageError, match="needs a point"):
+        _ = read_settings(source="point").wanted_locations
+    with pytest.raises(UsageError, match="an area is given too"):
+        _ = read_settings(point="1/2", area="3/1/0/4").wanted_points
+    assert read_settings(point="1/2", area="global").wanted_points

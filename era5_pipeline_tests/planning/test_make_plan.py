@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.grid import N_LOCATIONS, Area, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.settings import read_settings
@@ -409,3 +409,26 @@ def test_real_files_are_not_larger_than_estimated(name: str, kind: str, era5_sam
     size = Size(files=files, **{f"{kind}_values": values})
     estimated = estimates.estimate_bytes(load_of("2024-01"), size, (), None, None).raw.value or 0.0
     assert path.stat().st_size <= estimated <= 2 * path.stat().st_size
+
+
+def test_a_plan_of_a_place_is_one_request_for_all_months() -> None:
+    place = nearest_location(-6.25, 106.75)
+    where = LocationSet.of_ids([place.location_id])
+    five = variables_of("t2m,u10,v10,tcc,tp")
+    load = load_of("1940-01", "2024-12", "point", variables=five, points=where, series_hours=761_664)
+    plan = plan_of(load)
+    assert (plan.size.requests, plan.size.rows, plan.load.locations) == (1, 745_128, 1)
+    assert plan.bytes.download.value == 761_664 * (5 * 4 + 8)
+    assert [guess["minutes_per_request"] for guess in plan.guesses] == [1, 2, 10]
+    value = plan.to_json()
+    assert (value["requests"], value["points"], value["area"]) == (1, "-6.25/106.75", None)
+    assert value["fields_allowed_per_request"] is None
+
+    of_place = entry_of(
+        "1940-02", "t2m,u10,v10,tcc,tp", source="point", area=None, location_ids=where, rows=29 * 24, raw_bytes=1
+    )
+    elsewhere = replace(of_place, month=Month(1940, 3), location_ids=LocationSet.of_ids([1]))
+    held = plan_of(load, of_place, elsewhere)
+    assert held.months("loaded") == (Month(1940, 2),)
+    assert held.months("other") == (Month(1940, 3),)
+    assert plan_of(load_of("1940-02", source="point", variables=five, points=where), of_place).size.requests == 0
