@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.sources.source import FolderSource, QueuedSource, Request, Source
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ def request_ahead(settings: Settings, month: Month) -> None:
     source = source_of(settings)
     if isinstance(source, QueuedSource):
         source.ask(month)
+
+
+def is_of_series(settings: Settings) -> bool:
+    """Whether the months are slices of point series: small, so that a run for each would take longer than the work."""
+    kind = source_kind(settings.source_name)
+    if not kind.has_own_files:
+        return kind.is_series
+    source = source_of(settings)
+    return isinstance(source, FolderSource) and source.are_series()
 
 
 def stray_problems(settings: Settings) -> tuple[Problem, ...]:

@@ -179,6 +179,10 @@ class FolderSource(Protocol):
         """The error for files that have none: a problem of theirs, or what they hold instead."""
         ...
 
+    def are_series(self) -> bool:
+        """Whether all files are of many small months each, as point series are."""
+        ...
+
     def problems(self) -> tuple[Problem, ...]:
         """Files that claim to be data and cannot be used, of any month."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -340,7 +341,12 @@ def _storable(text: str) -> str:
 
 
 def _software_versions(server: str) -> dict[str, str]:
-    return {"era5-pipeline": __version__, "server": server, **{name: version(name) for name in _LIBRARIES}}
+    return {"era5-pipeline": __version__, "server": server, **_library_versions()}
+
+
+@cache
+def _library_versions() -> dict[str, str]:
+    return {name: version(name) for name in _LIBRARIES}
 
 
 def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, Revision | None]:

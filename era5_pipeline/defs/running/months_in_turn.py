@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.defs.running.runner import MonthRun, run_month, run_months_together
 from era5_pipeline.model.errors import MonthFailedError, SourceError, StoreError, TransientError
 from era5_pipeline.model.settings import read_settings
-from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.sources.open_source import request_ahead
+from era5_pipeline.sources.open_source import is_of_series, request_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,6 +44,7 @@ class MonthsInTurn:
     on_run: Callable[[MonthRun], None]
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
+    _of_series: dict[frozenset[tuple[str, Any]], bool] = field(default_factory=dict)
 
     def run(self) -> None:
         """Run the months, until the service would refuse the others too.
@@ -91,7 +91,7 @@ class MonthsInTurn:
     def _months_together(self, position: int) -> list[Month]:
         """The months from there on that follow each other, are due, and are asked for in the same way."""
         first, overrides = self.wanted[position]
-        if not source_kind(read_settings(**overrides).source_name).is_series:
+        if not self._is_of_series(overrides):
             return [first]
         months = []
         for offset, (month, own) in enumerate(self.wanted[position:]):
@@ -99,6 +99,13 @@ class MonthsInTurn:
                 break
             months.append(month)
         return months
+
+    def _is_of_series(self, overrides: Mapping[str, Any]) -> bool:
+        """Whether the months with these overrides are of point series: found out once, as it may list folders."""
+        key = frozenset(overrides.items())
+        if key not in self._of_series:
+            self._of_series[key] = is_of_series(read_settings(**overrides))
+        return self._of_series[key]
 
     @property
     def _last(self) -> MonthRun | None:

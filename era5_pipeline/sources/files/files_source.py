@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Of a bucket, whose answers take longer than reading them.
 _READ_AT_ONCE = 16
+# A point series has at least so many months, each of fewer bytes (as CSV, of 23 variables).
+_SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,13 @@ class FilesSource:
                     if not wanted.isdisjoint(columns)
                 }
             )
+        )
+
+    def are_series(self) -> bool:
+        """See `FolderSource`."""
+        months = [(entry.bytes, len(entry.months)) for entry in self._entries if entry.months]
+        return bool(months) and all(
+            count >= _SERIES_MONTHS and size < count * _SERIES_MONTH_BYTES for size, count in months
         )
 
     def no_months(self) -> InputError:

@@ -33,6 +33,7 @@ from era5_pipeline_tests.era5_files import (
     write,
     write_netcdf,
 )
+from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -364,3 +365,13 @@ def test_a_file_that_loses_read_permission_after_inspection_is_named(open_folder
             source.fetch(JULY)
         assert raised.value.path == str(path)
         assert raised.value.remedy
+
+
+def test_point_series_are_told_from_files_of_large_months(tmp_path: Path) -> None:
+    mekong = DATA / "timeseries" / "mekong-2020-2025-csv-zip"
+    assert FilesSource((mekong,), tmp_path).are_series()
+    gulf = DATA / "era5" / "gulf-2023"  # a year
+    assert not FilesSource((gulf,), tmp_path).are_series()
+    norway = DATA / "era5" / "norway-2018-10-packed"
+    assert not FilesSource((norway,), tmp_path).are_series()
+    assert not FilesSource((mekong, norway), tmp_path).are_series()
