@@ -17,9 +17,7 @@ def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
     """Record, committed at once, that this connection begins to load the month; return the attempt's id."""
     row = connection.execute(
         "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
-        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) "
-        # Not worth waiting for the disk: the commit of the load does.
-        "RETURNING id, set_config('synchronous_commit', 'off', true)",
+        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
         (month.start.date(),),
     ).fetchone()
     return int(row[0]) if row else 0
