@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 import dagster as dg
 
@@ -70,8 +69,8 @@ class MonthRange(dg.Config):
     out=dg.Out(dg.Nothing),
     pool=pools.WAREHOUSE,
 )
-def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> Iterator[Any]:
-    """Load the months; yield what is recorded of each."""
+def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> None:
+    """Load the months, and record each."""
     caller, failures = _caller.get(), dict[Month, Era5Error]()
     with ExitStack() as stack:
         with as_failures(context.retry_number):
@@ -90,13 +89,11 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
                     break
                 failures[month] = error
                 continue
-            with stored_together(context.instance):
-                yield from _recorded(month, results)
+            _record(context, month, results)
             if caller:
                 caller.done(month, context.run_id, results)
     if failures:
         raise _failure(failures)
-    yield dg.Output(None)
 
 
 @dg.job(description="Loads consecutive months in one run: for point series, whose months are small.")
@@ -149,6 +146,17 @@ def _require_passed(outcomes: Iterable[CheckResult]) -> None:
         raise RefusedError(
             "; ".join(outcome.description for outcome in failed), remedy=" ".join(outcome.remedy for outcome in failed)
         )
+
+
+def _record(context: dg.OpExecutionContext, month: Month, results: StageResults) -> None:
+    """Record a month at once: events that an op yields are stored one by one, and an interrupt may come in between."""
+    step = context.get_step_execution_context()
+    with stored_together(context.instance):
+        for event in _recorded(month, results):
+            if isinstance(event, dg.AssetMaterialization):
+                dg.DagsterEvent.asset_materialization(step, event)
+            else:
+                dg.DagsterEvent.asset_check_evaluation(step, event)
 
 
 def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
