@@ -146,9 +146,10 @@ class Inventory:
             covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
             for piece in pieces:
                 covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
-            in_area = np.zeros_like(covered)
-            in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
-            covered &= in_area
+            if self.latitude_index.size * self.longitude_index.size < covered.size:
+                in_area = np.zeros_like(covered)
+                in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
+                covered &= in_area
             covered.flags.writeable = False
             self._coverages[axes] = covered
         return self._coverages[axes]

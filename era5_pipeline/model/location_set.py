@@ -69,9 +69,7 @@ class LocationSet:
     @classmethod
     def of_ids(cls, ids: npt.ArrayLike) -> Self:
         """The set of these ids (n,), in any order."""
-        mask = np.zeros(N_LOCATIONS, dtype=np.bool_)
-        mask[np.asarray(ids, dtype=np.int64) - 1] = True
-        return cls._of_mask(mask)
+        return cls._of_ascending(np.unique(np.asarray(ids, dtype=np.int64)))
 
     @classmethod
     def of_coverage(cls, coverage: Mask) -> Self:
@@ -92,8 +90,17 @@ class LocationSet:
 
     @classmethod
     def _of_mask(cls, mask: Mask) -> Self:
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))) + 1
-        return cls(tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)))
+        return cls._of_ascending(np.flatnonzero(mask) + 1)
+
+    @classmethod
+    def _of_ascending(cls, ids: npt.NDArray[np.int64]) -> Self:
+        """The set of these ids, ascending and each once."""
+        if not ids.size:
+            return cls()
+        borders = np.flatnonzero(np.diff(ids) != 1)
+        firsts = ids[np.concatenate(([0], borders + 1))]
+        ends = ids[np.concatenate((borders, [ids.size - 1]))] + 1
+        return cls(tuple(zip(firsts.tolist(), ends.tolist(), strict=True)))
 
     def __len__(self) -> int:
         return sum(end - first for first, end in self.runs)
