@@ -263,7 +263,7 @@ def estimate_seconds(
 
 def _record_seconds(load: Load, months: int) -> Figure:
     if load.kind.is_series:
-        return Figure(months * _SERIES_SECONDS_PER_MONTH, "as documented: about 0.12 s a month, in one run of Dagster's")
+        return Figure(months * _SERIES_SECONDS_PER_MONTH, "as documented: about 0.12 s a month, in one run")
     return Figure(months * _RECORD_SECONDS_PER_MONTH, "as documented: about 1 s a month, of Dagster's runs")
 
 
