@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.query.fetch import table_required
 from era5_pipeline.runtime.sql_files import read_sql
 
@@ -66,9 +67,16 @@ def read_hours(
     middle = _middle_month(connection, start, end)
     if middle is None:
         return read_packed(connection, location_id, columns, start, end)
+    sessions: list[psycopg.Connection[Any]] = []
     with ThreadPoolExecutor(1) as pool:
-        earlier = pool.submit(_read_aside, connection, location_id, columns, start, middle)
-        later = read_packed(connection, location_id, columns, middle, end)
+        earlier = pool.submit(_read_aside, connection, sessions, location_id, columns, start, middle)
+        try:
+            later = read_packed(connection, location_id, columns, middle, end)
+        except BaseException:
+            # An interrupt must not wait for the other half.
+            for session in sessions:
+                session.cancel_safe()
+            raise
     first = earlier.result()
     if first is None:
         first = read_packed(connection, location_id, columns, start, middle)
@@ -90,16 +98,22 @@ def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, e
 
 def _read_aside(
     connection: psycopg.Connection[Any],
+    sessions: list[psycopg.Connection[Any]],
     location_id: int,
     columns: Sequence[str],
     start: datetime | None,
     end: datetime | None,
 ) -> Hours | None:
-    """Read the hours in a second session like that of `connection`; None if that is refused or fails."""
+    """Read the hours in a session like that of `connection`, added to `sessions`; None if it is refused or fails."""
     parameters = connection.info.get_parameters()
     if connection.info.password:
         parameters["password"] = connection.info.password
-    with suppress(psycopg.Error), psycopg.connect(make_conninfo(**parameters), autocommit=True) as second:
+    # Without the settings of the first session it may find no table, or not be allowed to read it.
+    with (
+        suppress(psycopg.Error, NoDataError),
+        psycopg.connect(make_conninfo(**parameters), autocommit=True) as second,
+    ):
+        sessions.append(second)
         return read_packed(second, location_id, columns, start, end)
     return None
 

@@ -84,3 +84,12 @@ def test_without_a_ledger_one_session_reads_all(loaded: Warehouse) -> None:
         expected = read_packed(connection, PLACE, COLUMNS, None, None)
         connection.execute("DROP SCHEMA era5 CASCADE")
         assert_same(read_hours(connection, PLACE, COLUMNS, None, None), expected)
+
+
+def test_where_only_the_first_session_finds_the_table_it_reads_all(loaded: Warehouse) -> None:
+    with loaded.connect() as connection:
+        expected = read_packed(connection, PLACE, COLUMNS, None, None)
+        connection.execute("CREATE SCHEMA elsewhere")
+        connection.execute("ALTER TABLE weather SET SCHEMA elsewhere")
+        connection.execute("SET search_path = elsewhere")
+        assert_same(read_hours(connection, PLACE, COLUMNS, None, None), expected)
