@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from era5_pipeline.bench.asking.asked_table import MOST_MONTHS, AskedTable
+from era5_pipeline.bench.asking.asked_table import MOST_MONTHS, YEAR_SHARE, AskedTable
 from era5_pipeline.bench.asking.climate_command import run_climate
 from era5_pipeline.bench.asking.questions import (
     FROM_HOURS,
@@ -76,7 +76,7 @@ def ask_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 def ask_bytes(context: BenchContext) -> int:
     """Bytes on disk for the table with its log, and for the month that is loaded beside it."""
-    held = min(MOST_MONTHS, max(context.options.held)) + 2 * _COST_SHARE
+    held = min(MOST_MONTHS, max(context.options.held)) + 12 * YEAR_SHARE + 2 * _COST_SHARE
     return context.rows * held * TABLE_ROW_BYTES + _COST_SHARE * context.rows * 2 * FILE_ROW_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The asked table: 1,020 generated months of 100 places, loaded as `era5 load` does; and the last year's files."""
+"""The asked table: 1,020 generated months of 100 places, the last year of 1,600; and the last year's files."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ LAST = Month(2024, 12)
 # The north-western corner of the places: Java with Jakarta, land and sea.
 _NORTH, _WEST, _STEP = -5.0, 105.75, 0.25
 _HOURS = 744
+# The last year has as many times the places: what files hold besides must be read past, as in months of a country.
+YEAR_SHARE = 16
 
 
 class AskedTable:
     """`weather` with the last `count` months until 2024-12, of about `rows` rows each; loaded when first asked for.
 
-    Files are made in `folder`. Those of the last year stay: `year_files` as the source makes them, `netcdf_files` once
-    they are unzipped.
+    The months of the last year have 16 times the rows, around the same place. Files are made in `folder`. Those of the
+    last year stay: `year_files` as the source makes them, `netcdf_files` once they are unzipped.
     """
 
     def __init__(self, target: Target, folder: Path, rows: int, count: int) -> None:
         self.target = target
         self.months = tuple(Month.from_number(LAST.number - back) for back in reversed(range(count)))
         side = max(1, round(math.sqrt(rows / _HOURS)))
-        south, east = _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1)
-        self.area = Area(_NORTH, _WEST, south, east)
         self.place: Location = nearest_location(_NORTH - _STEP * (side // 2), _WEST + _STEP * (side // 2))
         self.folder = folder
         self.year_files: list[RawMonth] = []
         self.netcdf_files: list[Path] = []
-        self._source = SampleSource(folder / "raw", Request(None, self.area))
+        self._area, self._year_area = _square(side), _square(round(side * math.sqrt(YEAR_SHARE)))
         self._is_loaded = False
 
     @property
@@ -78,5 +78,11 @@ class AskedTable:
 
     def _flat_months(self) -> Iterator[tuple[RawMonth, FlatMonth]]:
         for month in self.months:
-            raw = self._source.fetch(month)
+            area = self._year_area if month in self.year else self._area
+            raw = SampleSource(self.folder / "raw", Request(None, area)).fetch(month)
             yield raw, flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet")
+
+
+def _square(side: int) -> Area:
+    """`side` x `side` grid points."""
+    return Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from era5_pipeline.bench.asking.asked_table import LAST
-from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.generated_months import area_of
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.months import Month
@@ -30,17 +28,11 @@ def load_with(target: Target, folder: Path, rows: int, *, summaries: bool) -> tu
     """Flatten and load a month of about `rows` rows into a table without it, and remove it again.
 
     Returns its rows and the seconds of both stages together and of each.
-
-    Raises:
-        CannotRunError: if months cannot be flattened without summaries here.
     """
-    if "with_summaries" not in inspect.signature(flatten_month).parameters:
-        raise CannotRunError("this version makes no monthly summaries")
-    options: dict[str, Any] = {"with_summaries": summaries}
     raw = SampleSource(folder / "raw", Request(None, area_of(rows / _MONTH.hours))).fetch(_MONTH)
     target.calm()
     started = time.perf_counter()
-    flat = flatten_month(raw, folder / "flat", home=folder, flat_format="parquet", **options)
+    flat = flatten_month(raw, folder / "flat", home=folder, flat_format="parquet", with_summaries=summaries)
     flattened = time.perf_counter()
     load_month(target.warehouse, flat, force=True)
     loaded = time.perf_counter()

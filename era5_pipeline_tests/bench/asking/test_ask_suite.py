@@ -46,7 +46,7 @@ def test_questions_on_a_small_table(here: InProcess, warehouse: Warehouse) -> No
     result = json.loads(file.read_text())
     cells = {cell["name"]: cell for cell in result["cells"]}
     hours = 24 * (30 + 31)  # November and December 2024
-    for name in (ALL_HOURS, MEANS_OF_HOURS, YEAR, NETCDF):
+    for name in (ALL_HOURS, MEANS_OF_HOURS, MEANS_OF_MONTHS, YEAR, NETCDF):
         assert cells[name]["reason"] is None, cells[name]
         assert cells[name]["rows"] == hours
         assert cells[name]["parameters"] == {"months": 2}
@@ -57,6 +57,7 @@ def test_questions_on_a_small_table(here: InProcess, warehouse: Warehouse) -> No
     # Two months are not 85 years.
     assert figures["ask"]["years85_all_hours_seconds"] is None
     assert result["ratios"][server]["ask"]["netcdf_to_table"] > 0
+    assert result["ratios"][server]["ask"]["monthly_cost"] is not None
 
 
 def test_figures_are_of_85_years_only() -> None:
