@@ -111,7 +111,8 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
     _describe(connection)
-    with suppress(*_MAY_FAIL):
+    # Its statements call era5.at(), which is missing if the attempt above gave up: the next load makes both.
+    with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
         ensure_locations(connection)
     return schema
 
