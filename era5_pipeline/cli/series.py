@@ -13,7 +13,7 @@ from datetime import UTC, timedelta
 from itertools import chain
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,12 +25,11 @@ from era5_pipeline.cli.place_options import (
     PlaceOption,
     require_asked_place,
 )
-from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import psycopg
     from rich.table import Table
 
     from era5_pipeline.model.places.place import AskedPlace
@@ -119,7 +118,7 @@ def series(
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
     from era5_pipeline.query.gaps import gap_lines, read_gaps
-    from era5_pipeline.query.series import read_series
+    from era5_pipeline.query.series import read_series, require_values
 
     require_limits(vmin, vmax)
     asked_place = require_asked_place(place, lat, lon, cell)
@@ -141,7 +140,7 @@ def series(
         server_errors("reading the series"),
     ):
         rows = read_series(connection, location, asked, start, end)
-        variables = _with_values(rows, asked, asked_place, connection)
+        variables = require_values(connection, rows, asked, location, asked_place.description)
         gaps = read_gaps(connection, location, rows, variables, start, end)
         first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
         credit = read_credit(connection, first, last + timedelta(hours=1)) if plot else ""
@@ -197,37 +196,6 @@ def surviving_closed_pipe() -> Iterator[None]:
         # Python flushes standard output again at exit, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-
-
-def _with_values(
-    rows: "Series",
-    asked: "tuple[Variable, ...] | None",
-    place: "AskedPlace",
-    connection: "psycopg.Connection[Any]",
-) -> tuple["Variable", ...]:
-    """The columns that were asked for, or else those that have values.
-
-    Raises:
-        NoDataError: if all of them are NULL; it names the columns that the table has at the location.
-    """
-    import numpy as np
-
-    from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.variables import in_table_order
-    from era5_pipeline.query.available import lacking_column, months_held
-
-    variables = in_table_order(name for name, values in rows.values.items() if np.isfinite(values).any())
-    if variables:
-        return asked or variables
-    names = ", ".join(variable.column for variable in asked) if asked else "all columns"
-    location = place.cell.location
-    message = f"{place.description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
-    held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
-    raise NoDataError(
-        f"{message}{len(rows.times):,} hours{why.instead}",
-        remedy=why.remedy,
-    )
 
 
 def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:

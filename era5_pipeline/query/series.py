@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.available import (
     absence_of,
     describe_months,
     hours_held,
+    lacking_column,
     months_held,
     nearest_place,
     places_held,
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    import numpy as np
     import numpy.typing as npt
     import psycopg
 
@@ -68,6 +71,31 @@ def read_series(
     if not times.size:
         raise _no_series(connection, location, start, end)
     return Series(times, values)
+
+
+def require_values(
+    connection: psycopg.Connection[Any],
+    series: Series,
+    asked: tuple[Variable, ...] | None,
+    location: Location,
+    description: str,
+) -> tuple[Variable, ...]:
+    """The columns that were asked for, or else those that have values; `description` is of the place.
+
+    Raises:
+        NoDataError: if all of them are NULL; it names the columns that the table has at the location.
+    """
+    variables = in_table_order(name for name, values in series.values.items() if np.isfinite(values).any())
+    if variables:
+        return asked or variables
+    names = ", ".join(variable.column for variable in asked) if asked else "all columns"
+    held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
+    raise NoDataError(
+        f"{description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
+        f"{len(series.times):,} hours{why.instead}",
+        remedy=why.remedy,
+    )
 
 
 def _no_series(

@@ -1,0 +1,177 @@
+"""The warehouse as Python asks it: series as tables of pandas, fields and datasets of xarray, months, climate."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.query.api.question import (
+    asked_columns,
+    asked_place,
+    asked_range,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import ExitStack
+
+    import pandas as pd
+    import psycopg
+
+    from era5_pipeline.model.places.grid_cells import CellChoice
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.query.api.question import AskedTime
+    from era5_pipeline.query.climate.climate_answer import ClimateAnswer
+
+
+class Database:
+    """A warehouse that is open for reading, as `era5.open` returns it; nothing is created or changed through it.
+
+    Every question has a connection of its own, so that it may be asked from several threads, and a server that was
+    restarted in between answers again. Errors are of `era5.Era5Error`, with what failed and what to do.
+    """
+
+    def __init__(self, warehouse: Warehouse, opened: ExitStack) -> None:
+        """Take over the warehouse and what keeps it open, as `open_database` does."""
+        self._warehouse = warehouse
+        self._close = weakref.finalize(self, opened.close)
+
+    def __repr__(self) -> str:
+        return f"<era5.Database {self._warehouse.shown}{'' if self._close.alive else ', closed'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the embedded server stop, unless others use it; a second call does nothing."""
+        self._close()
+
+    @contextmanager
+    def _connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
+        with self.warehouse.connect() as connection, server_errors(doing):
+            connection.execute("SET default_transaction_read_only = on")
+            yield connection
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """Where the table is.
+
+        Raises:
+            UsageError: if the database was closed.
+        """
+        if not self._close.alive:
+            raise UsageError("the database is closed", remedy="Open it again with era5.open().")
+        return self._warehouse
+
+    def series(
+        self,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        local_time: bool = False,
+        cell: CellChoice = "nearest",
+    ) -> pd.DataFrame:
+        """The hours of one place, as `era5 series` prints them.
+
+        Args:
+            place: a city by its name, `"Jakarta"` or `"Paris, US"`, found offline; or `latitude` and `longitude` in
+                degrees. The answer is of the nearest point of ERA5's 0.25 degree grid.
+            latitude: degrees north, -90 to 90.
+            longitude: degrees east, -180 to 360.
+            start: the first time, in UTC unless it has an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or
+                an object of datetime, numpy or pandas.
+            end: the last; a year, month or day is included whole, an instant with its hour.
+            columns: names, in a list or with commas between them; all columns with values if none are given.
+            local_time: write times with the standard offset of the place's zone (one for all hours, no summer time).
+            cell: `"land"` for the nearest grid point whose cell is at least half land.
+
+        Returns:
+            A row for each hour, and a column for each variable, float32, in the order of `era5 variables`. The index
+            `time`, datetime64[s] with UTC or the offset, ascends. An hour that is missing is NaN. In `attrs`: `units`
+            and `long_names` by column, `place`, `location_id`, `latitude`, `longitude` and `land_share` of the cell,
+            `missing_months` and `missing_hours` by column, `credit`.
+
+        Raises:
+            UsageError: if the place, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if months or hours are missing.
+        """
+        from era5_pipeline.query.api.series_frame import read_series_frame  # noqa: PLC0415
+
+        asked = asked_place(place, latitude, longitude, cell)
+        variables, (first, after) = asked_columns(columns), asked_range(start, end)
+        with self._connected("reading the series") as connection:
+            return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
+
+    def months(self) -> pd.DataFrame:
+        """The months that the table holds, or whose load was attempted, as `era5 status` lists them.
+
+        Returns:
+            A row for each month; the index `month` is a PeriodIndex. `state` is loaded, incomplete, dropped, loading or
+            failed; `locations`, `hours`, `hours_expected` and `rows` are counts; `columns` and `source` names with
+            commas; `version` final, preliminary, mixed or unknown; `loaded_at` a time in UTC. No rows if nothing was
+            ever loaded.
+
+        Raises:
+            WarehouseError, TransientError: if the server fails.
+        """
+        from era5_pipeline.query.api.months_frame import read_months_frame  # noqa: PLC0415
+
+        with self._connected("reading the ledger") as connection:
+            return read_months_frame(connection)
+
+    def climate(
+        self,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        baseline: str = "1991-2020",
+        local_time: bool = False,
+        cell: CellChoice = "nearest",
+    ) -> ClimateAnswer:
+        """How the weather of a place has changed, as `era5 climate` says it.
+
+        Args:
+            place: a city by its name, or `latitude` and `longitude`, as for `series`.
+            latitude: degrees north.
+            longitude: degrees east.
+            start: the first year, month or day.
+            end: the last.
+            baseline: the years that anomalies are against.
+            local_time: cut days at the standard offset of the place's zone, instead of UTC.
+            cell: as for `series`.
+
+        Returns:
+            Tables of pandas (`yearly`, `monthly`, `daily`, `seasons.table`), `trends`, `records`, and `sentence`, the
+            answer in words; what is missing is in `provenance`.
+
+        Raises:
+            UsageError: if the place, a time or the baseline is wrong.
+            NoDataError: if the table has no whole day of it.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if months or hours are missing.
+        """
+        from era5_pipeline.query.api.place_climate import read_place_climate  # noqa: PLC0415
+
+        asked = asked_place(place, latitude, longitude, cell)
+        period = asked_range(start, end)
+        with self._connected("reading the climate") as connection:
+            return read_place_climate(connection, asked, period, baseline, local_time=local_time)

@@ -1,0 +1,111 @@
+"""The hours of one place as a table of pandas, with what is missing, units and place in its `attrs`."""
+
+from __future__ import annotations
+
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.places.time_zones import standard_offset
+from era5_pipeline.query.api.cf_attributes import cf_attributes
+from era5_pipeline.query.api.missing_data import warn_of_missing
+from era5_pipeline.query.credit import read_credit
+from era5_pipeline.query.gaps import gap_lines, gaps_as_json, read_gaps
+from era5_pipeline.query.series import read_series, require_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import pandas as pd
+    import psycopg
+
+    from era5_pipeline.model.places.place import AskedPlace
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.gaps import Gaps
+
+
+def read_series_frame(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+    *,
+    local_time: bool,
+) -> pd.DataFrame:
+    """The hours with `start <= time < end` (aware; None: unlimited), as `Database.series` documents them."""
+    import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
+
+    location = asked.cell.location
+    rows = read_series(connection, location, columns, start, end)
+    variables = require_values(connection, rows, columns, location, asked.description)
+    gaps = read_gaps(connection, location, rows, variables, start, end)
+    hours = from_datetime64(rows.times)
+    times = _with_missing(hours, gaps)
+    index = pd.DatetimeIndex(as_datetime64(times).astype("datetime64[s]"), tz="UTC", name="time")
+    if times.size == hours.size:
+        values = {variable.column: rows.values[variable.column] for variable in variables}
+    else:
+        at = np.searchsorted(times, hours)
+        values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
+    frame = pd.DataFrame(values, index=index, copy=False)
+    frame.attrs = _attributes(asked, variables, gaps)
+    frame.attrs["credit"] = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime())
+    if local_time:
+        frame = _local(frame, asked.time_zone)
+    warn_of_missing(asked.description, gap_lines(gaps))
+    return frame
+
+
+_HOUR = timedelta(hours=1)
+
+
+def _with_missing(hours: npt.NDArray[np.int64], gaps: Mapping[str, Gaps]) -> npt.NDArray[np.int64]:
+    """The hours (n,) of the rows, and those that should have one, ascending.
+
+    Of a month with a value every third hour, the hours between are not added.
+    """
+    missing = [np.array(one.due, dtype=np.int64) for one in gaps.values() if one.due]
+    months = {month for one in gaps.values() for month in one.months}
+    missing += [np.array(hours_of_month(month), dtype=np.int64) for month in sorted(months)]
+    found: npt.NDArray[np.int64] = np.union1d(hours, np.concatenate(missing)) if missing else hours
+    return found
+
+
+def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.float32]:
+    filled = np.full(count, np.nan, dtype=np.float32)
+    filled[at] = values
+    return filled
+
+
+def _attributes(asked: AskedPlace, variables: tuple[Variable, ...], gaps: Mapping[str, Gaps]) -> dict[str, Any]:
+    of_columns = {variable.column: cf_attributes(variable) for variable in variables}
+    return {
+        "units": {column: attributes["units"] for column, attributes in of_columns.items()},
+        "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
+        **asked.as_json(),
+        "place": asked.name,
+        **gaps_as_json(gaps),
+    }
+
+
+def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
+    """The same hours with the standard offset of the zone in the last full year of the hours, as in `era5 climate`."""
+    import pandas as pd  # noqa: PLC0415
+
+    index = pd.DatetimeIndex(frame.index)
+    first, last = index[0], index[-1]
+    is_full = Month.of(last.to_pydatetime()).month == 12 and (last + _HOUR).year > last.year
+    offset = standard_offset(zone, first.year, max(last.year if is_full else last.year - 1, first.year))
+    local = frame.set_axis(index.tz_convert(timezone(timedelta(minutes=offset.minutes))).rename("time"))
+    local.attrs = frame.attrs | {
+        "time_zone": zone,
+        "utc_offset_minutes": offset.minutes,
+        "years_with_another_offset": offset.other_years_in_words,
+    }
+    return local

@@ -1,0 +1,194 @@
+"""`query.api.database`: series, months and climate from Python, against SQL and netCDF, on every layout."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import psycopg
+import pytest
+
+import era5_pipeline as era5
+from era5_pipeline.model.hours import hour_of, hours_in
+from era5_pipeline.warehouse.load_month import load_month
+
+if TYPE_CHECKING:
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.query.api.conftest import NetcdfFile
+
+DOHA: dict[str, Any] = {"latitude": 25.25, "longitude": 51.5}
+# Half a unit in the last place of float32 at 50 degC.
+DEGREES = 2e-6
+
+
+def sql_of(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(warehouse.url, options="-c TimeZone=Asia/Kolkata") as connection:
+        return connection.execute(query, binary=True).fetchall()
+
+
+def test_a_series_is_that_of_sql_and_of_the_file(db: era5.Database, real: Warehouse, gulf: NetcdfFile) -> None:
+    frame = db.series(**DOHA, start="2023-07", end="2023-07", columns="temperature_2m")
+    assert frame.index.name == "time"
+    assert str(frame.index.dtype) == "datetime64[s, UTC]"
+    assert frame.index.tolist() == pd.date_range("2023-07-01", "2023-07-31 23:00", freq="h", tz="UTC").tolist()
+    assert list(frame.columns) == ["temperature_2m"]
+    assert frame["temperature_2m"].dtype == np.float32
+    np.testing.assert_allclose(frame["temperature_2m"], gulf.at(25.25, 51.5, "2023-07"), rtol=0, atol=DEGREES)
+    rows = sql_of(
+        real,
+        "SELECT time, temperature_2m FROM weather WHERE location_id = era5.at(25.25, 51.5) "
+        "AND time >= '2023-07-01Z' AND time < '2023-08-01Z' ORDER BY time",
+    )
+    assert [time for time, _ in rows] == frame.index.tolist()
+    assert np.array_equal(frame["temperature_2m"], np.array([value for _, value in rows], dtype=np.float32))
+
+
+def test_a_series_says_place_units_and_credit(db: era5.Database) -> None:
+    attrs = db.series(place="Doha", start="2023-07-01", end=date(2023, 7, 2)).attrs
+    assert attrs["place"] == "Doha, Qatar"
+    assert (attrs["latitude"], attrs["longitude"]) == (25.25, 51.5)
+    assert attrs["units"] == {"temperature_2m": "degC"}
+    assert attrs["long_names"] == {"temperature_2m": "2 metre temperature"}
+    assert attrs["missing_months"] == attrs["missing_hours"] == {}
+    assert "Copernicus Climate Change Service information 2023" in attrs["credit"]
+
+
+def test_local_time_is_the_standard_offset(db: era5.Database) -> None:
+    utc = db.series(place="Doha", start="2023-07", end="2023-07")
+    local = db.series(place="Doha", start="2023-07", end="2023-07", local_time=True)
+    assert str(local.index[0]) == "2023-07-01 03:00:00+03:00"
+    assert local.index.name == "time"
+    assert local.index.tolist() == utc.index.tolist()  # the same instants
+    assert np.array_equal(local["temperature_2m"], utc["temperature_2m"])
+    assert (local.attrs["time_zone"], local.attrs["utc_offset_minutes"]) == ("Asia/Qatar", 180)
+    assert local.attrs["units"] == {"temperature_2m": "degC"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2023-07-01T05:00", "2023-07-02T06:00"),
+        ("2023-07-01T10:30+05:30", "2023-07-02T06:00Z"),
+        (datetime(2023, 7, 1, 5, tzinfo=UTC), pd.Timestamp("2023-07-02T06:00")),
+        (np.datetime64("2023-07-01T05", "h"), np.datetime64("2023-07-02T06:00:00", "ns")),
+    ],
+    ids=["text", "zones", "datetime and pandas", "numpy"],
+)
+def test_times_of_any_kind_are_instants_of_utc(db: era5.Database, start: Any, end: Any) -> None:
+    index = db.series(**DOHA, start=start, end=end).index
+    assert index[0] == pd.Timestamp("2023-07-01T05:00Z")
+    assert index[-1] == pd.Timestamp("2023-07-02T06:00Z")
+    assert len(index) == 26
+
+
+def test_a_missing_month_is_nan_and_said(db: era5.Database, gulf: NetcdfFile) -> None:
+    with pytest.warns(era5.MissingDataWarning, match="no data for 2023-08") as caught:
+        frame = db.series(**DOHA, start="2023-07", end="2023-09")
+    assert caught[0].filename == __file__
+    assert frame.attrs["missing_months"] == {"temperature_2m": ["2023-08"]}
+    assert len(frame) == 24 * (31 + 31 + 30)
+    assert frame.loc["2023-08", "temperature_2m"].isna().all()
+    for month in ("2023-07", "2023-09"):
+        found = frame.loc[month, "temperature_2m"]
+        np.testing.assert_allclose(found, gulf.at(25.25, 51.5, month), rtol=0, atol=DEGREES)
+
+
+def test_months_are_those_of_the_ledger(db: era5.Database, real: Warehouse) -> None:
+    months = db.months()
+    assert [str(month) for month in months.index] == ["2018-10", "2023-06", "2023-07", "2023-09"]
+    assert months.index.dtype == "period[M]"
+    counts = sql_of(real, "SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM'), count(*) FROM weather GROUP BY 1")
+    assert months["rows"].to_dict() == {pd.Period(month): count for month, count in counts}
+    assert months.loc["2023-07", "columns"] == "temperature_2m"
+    assert months.loc["2023-07", ["hours", "hours_expected", "state"]].tolist() == [744, 744, "loaded"]
+    assert months.loc["2023-07", "loaded_at"].tzinfo is not None
+
+
+def test_a_climate_answer_is_of_the_days_asked_for(db: era5.Database, gulf: NetcdfFile) -> None:
+    answer = db.climate("Doha", start="2023-07", end="2023-07")
+    assert answer.place.name == "Doha, Qatar"
+    days = gulf.at(25.25, 51.5, "2023-07").reshape(31, 24)
+    np.testing.assert_allclose(answer.daily["mean_temperature"], days.mean(axis=1), rtol=0, atol=2e-5)
+    with pytest.warns(era5.MissingDataWarning, match="2023-08"):
+        db.climate("Doha", start="2023-07", end="2023-09", local_time=True)
+    with pytest.raises(era5.UsageError, match="period is of hours"):
+        db.climate("Doha", start="2023-07-01T05:00")
+    with pytest.raises(era5.UsageError, match="not a baseline"):
+        db.climate("Doha", baseline="1991")
+
+
+SQL = "'; DROP TABLE weather; --"
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({}, "no place is given"),
+        ({"latitude": 25.25}, "longitude is missing"),
+        ({"place": "Doha", "latitude": 25.25}, "exclude each other"),
+        ({"place": "Qwertzuiop"}, "not among"),
+        ({"place": 7}, "a place is text"),
+        ({"place": SQL}, "DROP TABLE"),
+        ({"latitude": 91, "longitude": 0}, "latitude 91 is out of range"),
+        ({"latitude": SQL, "longitude": 0}, "no number"),
+        ({"latitude": float("nan"), "longitude": 0}, "no number"),
+        ({**DOHA, "columns": "temperature"}, "temperature"),
+        ({**DOHA, "columns": [SQL]}, "DROP TABLE"),
+        ({**DOHA, "columns": [1]}, "not names"),
+        ({**DOHA, "columns": []}, "no column is given"),
+        ({**DOHA, "start": "2023-08", "end": "2023-07"}, "range 2023-08 to 2023-07 is empty"),
+        ({**DOHA, "start": SQL}, "is not a time"),
+        ({**DOHA, "end": 2023}, "is not a time"),
+        ({**DOHA, "cell": "sea"}, "cell is 'sea'"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else value,
+)
+def test_a_wrong_question_is_a_usage_error(db: era5.Database, question: dict[str, Any], message: str) -> None:
+    with pytest.raises(era5.UsageError, match=message) as caught:
+        db.series(**question)
+    assert caught.value.remedy
+
+
+def test_what_the_table_lacks_is_a_no_data_error(db: era5.Database) -> None:
+    with pytest.raises(era5.NoDataError, match="nothing there; the nearest"):
+        db.series(place="Jakarta")
+    with pytest.raises(era5.NoDataError, match=r"no row from 2023-08.*it holds 2023-06 to 2023-07, 2023-09"):
+        db.series(**DOHA, start="2023-08", end="2023-08")
+    with pytest.raises(era5.NoDataError, match="no column surface_pressure"):
+        db.series(**DOHA, columns="surface_pressure")
+    with pytest.raises(era5.NoDataError, match="snowfall is NULL"):
+        db.series(**DOHA, columns="snowfall")
+
+
+def test_the_table_cannot_be_written(db: era5.Database) -> None:
+    with (
+        pytest.raises(era5.ServerUnsuitableError, match="read-only"),
+        db._connected("writing") as connection,
+    ):
+        connection.execute("DELETE FROM weather")
+
+
+def test_an_empty_database_says_that_nothing_is_loaded(warehouse: Warehouse) -> None:
+    with era5.open(warehouse.url) as database:
+        assert database.months().empty
+        with pytest.raises(era5.NoDataError, match="no month has been loaded yet"):
+            database.series(**DOHA)
+        with pytest.raises(era5.NoDataError, match="no month has been loaded yet"):
+            database.climate(**DOHA)
+
+
+def test_hours_that_a_month_lacks_are_nan_and_said(warehouse: Warehouse, flat_months: Any) -> None:
+    load_month(warehouse, flat_months("2023-07", missing=0.2))
+    with era5.open(warehouse.url) as database, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        frame = database.series(latitude=10.25, longitude=20.25, columns=["t2m", "tp"])
+    assert [warning.category for warning in caught] == [era5.MissingDataWarning]
+    assert len(frame) == 744
+    for column in frame:
+        lacking = frame.index[frame[column].isna()]
+        runs = frame.attrs["missing_hours"][column]
+        assert hours_in(runs) == {hour_of(time) for time in lacking}
+        assert 0.1 < len(lacking) / 744 < 0.3
