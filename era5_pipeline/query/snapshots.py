@@ -78,7 +78,7 @@ def snapshot_of(
     """Arrange values (k,) at locations (k,), in any order, k > 0, on the rectangle of a `Snapshot`."""
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
     south = int(rows.min())
-    west, width = _narrowest_arc(columns)
+    west, width = narrowest_arc(columns)
     filled = np.full((int(rows.max()) - south + 1, width), np.nan, dtype=np.float32)
     filled[rows - south, (columns - west) % grid.N_LONGITUDES] = values
     return Snapshot(
@@ -95,7 +95,7 @@ def locations_at(
 ) -> npt.NDArray[np.void]:
     """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
     latitudes = area.latitude_indices()
-    west, width = _narrowest_arc(area.longitude_indices())
+    west, width = narrowest_arc(area.longitude_indices())
     parameters = {
         "time": time,
         "first_id": int(grid.location_ids(latitudes[0], 0)),
@@ -108,7 +108,7 @@ def locations_at(
     return fetch_array(connection, query, parameters, np.dtype([("location_id", "i4"), ("value", "f4")]))
 
 
-def _narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
+def narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
     """Western end and width, in grid columns, of the shortest arc that contains all these columns (n,)."""
     found = np.unique(columns)
     gaps = np.diff(found, append=found[0] + grid.N_LONGITUDES)
@@ -201,6 +201,6 @@ def _no_row(connection: psycopg.Connection[Any], time: datetime, area: grid.Area
 
 def _middle(area: grid.Area) -> tuple[float, float]:
     """Latitude and longitude of the middle of an area."""
-    west, width = _narrowest_arc(area.longitude_indices())
+    west, width = narrowest_arc(area.longitude_indices())
     longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
     return (area.north + area.south) / 2, longitude

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.query.api.question import (
+    asked_area,
+    asked_column,
     asked_columns,
+    asked_hour,
+    asked_month,
     asked_place,
     asked_range,
 )
@@ -17,13 +21,15 @@ from era5_pipeline.query.api.question import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import ExitStack
+    from datetime import date
 
     import pandas as pd
     import psycopg
+    import xarray as xr
 
     from era5_pipeline.model.places.grid_cells import CellChoice
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.query.api.question import AskedTime
+    from era5_pipeline.query.api.question import AskedArea, AskedTime
     from era5_pipeline.query.climate.climate_answer import ClimateAnswer
 
 
@@ -115,6 +121,91 @@ class Database:
         variables, (first, after) = asked_columns(columns), asked_range(start, end)
         with self._connected("reading the series") as connection:
             return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
+
+    def field(
+        self,
+        column: str,
+        *,
+        time: AskedTime | None = None,
+        month: str | date | None = None,
+        area: AskedArea | None = None,
+    ) -> xr.DataArray:
+        """One variable on a rectangle of the grid: at an hour, or at all hours of a month.
+
+        Args:
+            column: the name of the variable, `"temperature_2m"` or `"t2m"`.
+            time: a full hour, in UTC unless it has an offset; or `month`.
+            month: `"2023-07"`, or an object of datetime or pandas.
+            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
+
+        Returns:
+            float32 in the table's unit: (latitude, longitude) of `time`, which is a scalar coordinate, or
+            (time, latitude, longitude) of `month`. Latitudes descend; longitudes ascend, and continue past 180 across
+            the antimeridian; times are in UTC. Missing is NaN. `attrs` are those of CF (`units`, `standard_name`,
+            `long_name`, `cell_methods`), `source` and `credit`.
+
+        Raises:
+            UsageError: if the column, time, month or area is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if hours or places are missing.
+        """
+        from era5_pipeline.query.api.boxes.field_array import read_hour, read_month  # noqa: PLC0415
+
+        variable, rectangle = asked_column(column), asked_area(area)
+        if (time is None) == (month is None):
+            raise UsageError(
+                "a field is of one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
+            )
+        if month is not None:
+            of_month = asked_month(month)
+            with self._connected("reading the field") as connection:
+                return read_month(connection, self.warehouse, of_month, variable, rectangle)
+        hour = asked_hour(time) if time is not None else None
+        assert hour is not None  # noqa: S101
+        with self._connected("reading the field") as connection:
+            return read_hour(connection, hour, variable, rectangle)
+
+    def dataset(
+        self,
+        *,
+        area: AskedArea | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        chunked: bool = True,
+    ) -> xr.Dataset:
+        """All hours of a rectangle of the grid, lazily: values are read when they are asked for, and only those.
+
+        Args:
+            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
+            start: the first time, as for `series`; the first month of the area if not given.
+            end: the last.
+            columns: names, as for `series`; those of the ledger's months if not given.
+            chunked: make arrays of Dask, a chunk for each month. Otherwise values are read when they are first used.
+
+        Returns:
+            A variable (time, latitude, longitude) for each column, float32 in the table's unit, NaN where the table
+            has nothing. `time` has every hour of the range, in UTC; latitudes and longitudes as for `field`. `attrs`
+            are those of CF; a variable's `missing_months` and the dataset's `incomplete_months` name what is missing.
+            It reads the database as long as that is open; Dask's workers must reach its server.
+
+        Raises:
+            UsageError: if the area, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails, now or when values are read.
+
+        Warns:
+            MissingDataWarning: if months or places are missing.
+        """
+        from era5_pipeline.query.api.boxes import lazy_dataset  # noqa: PLC0415
+
+        variables, rectangle, (first, after) = asked_columns(columns), asked_area(area), asked_range(start, end)
+        with self._connected("reading the ledger") as connection:
+            found = lazy_dataset.make_dataset(connection, self, rectangle, variables, first, after)
+        return lazy_dataset.chunked(found) if chunked else found
 
     def months(self) -> pd.DataFrame:
         """The months that the table holds, or whose load was attempted, as `era5 status` lists them.

@@ -25,6 +25,6 @@ def read_months_frame(connection: psycopg.Connection[Any]) -> pd.DataFrame:
         "columns": pd.array([",".join(one.column_names) for one in held], dtype="str"),
         "source": pd.array([",".join(one.sources) for one in held], dtype="str"),
         "version": pd.array([one.version or "" for one in held], dtype="str"),
-        "loaded_at": pd.to_datetime([one.loaded_at for one in held], utc=True),
+        "loaded_at": pd.Series([one.loaded_at for one in held], dtype="datetime64[us, UTC]").array,
     }
     return pd.DataFrame(rows, index=pd.PeriodIndex([str(one.month) for one in held], freq="M", name="month"))

@@ -60,7 +60,7 @@ def asked_place(
 
 
 def _degrees(name: str, value: object) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         raise UsageError(f"{name} is {value!r}, and no number", remedy=_PLACE)
     return float(value)
 

@@ -17,7 +17,7 @@ from era5_pipeline.query.gaps import gap_lines, gaps_as_json, read_gaps
 from era5_pipeline.query.series import read_series, require_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
     from datetime import datetime
 
     import numpy.typing as npt
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from era5_pipeline.model.places.place import AskedPlace
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.query.gaps import Gaps
+
+_HOUR = timedelta(hours=1)
 
 
 def read_series_frame(
@@ -54,15 +56,12 @@ def read_series_frame(
         at = np.searchsorted(times, hours)
         values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
     frame = pd.DataFrame(values, index=index, copy=False)
-    frame.attrs = _attributes(asked, variables, gaps)
-    frame.attrs["credit"] = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime())
+    credit = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime())
+    frame.attrs = {**_attributes(asked, variables, gaps), "credit": credit}
     if local_time:
         frame = _local(frame, asked.time_zone)
     warn_of_missing(asked.description, gap_lines(gaps))
     return frame
-
-
-_HOUR = timedelta(hours=1)
 
 
 def _with_missing(hours: npt.NDArray[np.int64], gaps: Mapping[str, Gaps]) -> npt.NDArray[np.int64]:
@@ -83,15 +82,16 @@ def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: in
     return filled
 
 
-def _attributes(asked: AskedPlace, variables: tuple[Variable, ...], gaps: Mapping[str, Gaps]) -> dict[str, Any]:
+def _attributes(asked: AskedPlace, variables: tuple[Variable, ...], gaps: Mapping[str, Gaps]) -> dict[Hashable, Any]:
     of_columns = {variable.column: cf_attributes(variable) for variable in variables}
-    return {
+    found: dict[Hashable, Any] = {
         "units": {column: attributes["units"] for column, attributes in of_columns.items()},
         "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
-        **asked.as_json(),
-        "place": asked.name,
-        **gaps_as_json(gaps),
     }
+    found.update(asked.as_json())
+    found.update(gaps_as_json(gaps))
+    found["place"] = asked.name
+    return found
 
 
 def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
@@ -103,7 +103,8 @@ def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
     is_full = Month.of(last.to_pydatetime()).month == 12 and (last + _HOUR).year > last.year
     offset = standard_offset(zone, first.year, max(last.year if is_full else last.year - 1, first.year))
     local = frame.set_axis(index.tz_convert(timezone(timedelta(minutes=offset.minutes))).rename("time"))
-    local.attrs = frame.attrs | {
+    attributes: dict[Hashable, Any] = dict(frame.attrs)
+    local.attrs = attributes | {
         "time_zone": zone,
         "utc_offset_minutes": offset.minutes,
         "years_with_another_offset": offset.other_years_in_words,

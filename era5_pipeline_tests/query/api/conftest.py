@@ -49,7 +49,8 @@ class NetcdfFile:
 
     def of(self, month: str) -> npt.NDArray[np.float64]:
         """The values (hours, latitudes, longitudes) of a month, in the order of the file."""
-        return self.values[self.times.astype("datetime64[M]") == np.datetime64(month)]
+        found: npt.NDArray[np.float64] = self.values[self.times.astype("datetime64[M]") == np.datetime64(month)]
+        return found
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def test_times_of_any_kind_are_instants_of_utc(db: era5.Database, start: Any, en
 
 def test_a_missing_month_is_nan_and_said(db: era5.Database, gulf: NetcdfFile) -> None:
     with pytest.warns(era5.MissingDataWarning, match="no data for 2023-08") as caught:
-        frame = db.series(**DOHA, start="2023-07", end="2023-09")
+        frame: Any = db.series(**DOHA, start="2023-07", end="2023-09")
     assert caught[0].filename == __file__
     assert frame.attrs["missing_months"] == {"temperature_2m": ["2023-08"]}
     assert len(frame) == 24 * (31 + 31 + 30)
@@ -97,7 +97,7 @@ def test_a_missing_month_is_nan_and_said(db: era5.Database, gulf: NetcdfFile) ->
 
 
 def test_months_are_those_of_the_ledger(db: era5.Database, real: Warehouse) -> None:
-    months = db.months()
+    months: Any = db.months()
     assert [str(month) for month in months.index] == ["2018-10", "2023-06", "2023-07", "2023-09"]
     assert months.index.dtype == "period[M]"
     counts = sql_of(real, "SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM'), count(*) FROM weather GROUP BY 1")

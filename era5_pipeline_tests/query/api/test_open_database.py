@@ -48,7 +48,7 @@ def test_all_names_are_there_and_no_others() -> None:
         assert getattr(era5, name) is not None
     assert set(era5.__all__) <= set(dir(era5))
     with pytest.raises(AttributeError, match="no attribute 'opne'"):
-        era5.opne  # type: ignore[attr-defined]  # noqa: B018
+        era5.opne  # noqa: B018
 
 
 def test_nothing_is_created_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

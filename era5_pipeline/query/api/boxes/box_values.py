@@ -1,0 +1,104 @@
+"""Values of one column in a box (hours, latitudes, longitudes), read packed, in pieces of bounded size."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psycopg import sql
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.hours import SECONDS_PER_HOUR, hour_of, time_of
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.query.fetch import table_required
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.query.api.boxes.grid_window import GridWindow
+
+# Values of a statement: 64 MB of the server, which packs 16 bytes of each.
+_MOST_VALUES = 4_000_000
+_MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
+# Hours from 1970 to 2000, from where PostgreSQL counts.
+_POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
+# Boxes that are read at once, however many threads Dask has: each has a connection, and memory of the server.
+_AT_ONCE = threading.BoundedSemaphore(4)
+
+
+def read_box(warehouse: Warehouse, column: str, hours: range, window: GridWindow) -> npt.NDArray[np.float32]:
+    """The values (hours, rows, columns) of the table in its unit; NaN for NULL or no row.
+
+    Opens a connection of its own, so that it can be called by any thread or process that reaches the server.
+
+    Raises:
+        NoDataError: if there is no table.
+        Era5Error: otherwise as `Warehouse.connect` and `server_errors` say.
+    """
+    values = np.full((len(hours), window.rows, window.columns), np.nan, dtype=np.float32)
+    if not values.size:
+        return values
+    with _AT_ONCE, warehouse.connect() as connection, server_errors("reading a box"), connection.transaction():
+        # All pieces are of one state of the table, and compiling expressions takes longer than the query.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.execute("SET LOCAL jit = off")
+        for some_hours, rows in _pieces(len(hours), window.rows, window.columns):
+            piece = window.part(rows, range(window.columns))
+            _fill(
+                connection,
+                column,
+                hours[some_hours.start : some_hours.stop],
+                piece,
+                values[some_hours.start : some_hours.stop, rows.start : rows.stop],
+            )
+    return values
+
+
+def _pieces(hours: int, rows: int, columns: int) -> Iterator[tuple[range, range]]:
+    """Hours and rows of pieces of at most `_MOST_VALUES` values: bands of latitudes; if one is too much, of hours."""
+    row_step = min(max(_MOST_VALUES // (hours * columns), 1), rows)
+    hour_step = min(max(_MOST_VALUES // (row_step * columns), 1), hours)
+    for row in range(0, rows, row_step):
+        for hour in range(0, hours, hour_step):
+            yield range(hour, min(hour + hour_step, hours)), range(row, min(row + row_step, rows))
+
+
+def _fill(
+    connection: psycopg.Connection[Any],
+    column: str,
+    hours: range,
+    window: GridWindow,
+    target: npt.NDArray[np.float32],
+) -> None:
+    """Write the values of a piece into `target` (hours, rows, columns)."""
+    first_id, last_id = window.ids
+    parameters: dict[str, int | datetime] = {
+        "start": time_of(hours.start),
+        "end": time_of(hours.stop),
+        "first_id": first_id,
+        "last_id": last_id,
+        "columns": grid.N_LONGITUDES,
+        "west_index": window.west_index,
+        "width": window.columns,
+    }
+    query = sql.SQL(read_sql("box")).format(column=sql.Identifier(column))
+    with table_required(), connection.cursor(binary=True) as cursor:
+        row = cursor.execute(query, parameters, prepare=False).fetchone()
+    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+    ids, times, found = (
+        np.frombuffer(packed or b"", dtype=kind) for packed, kind in zip(row, (">i4", ">i8", ">f4"), strict=True)
+    )
+    at = times // _MICROSECONDS_PER_HOUR + (_POSTGRES_EPOCH_HOUR - hours.start)
+    target[(at.astype(np.intp), *window.positions(ids))] = found
+
+
+def hour_range(start: datetime, end: datetime) -> range:
+    """The full hours with `start <= hour < end` (aware)."""
+    return range(-(-int(start.timestamp()) // SECONDS_PER_HOUR), max(hour_of(end), hour_of(start)))

@@ -1,0 +1,10 @@
+-- The locations that the table holds by the ledger in months from `first` to `last`, with values of any of the columns;
+-- what is NULL does not restrict.
+SELECT range_agg(location_ids)
+FROM era5.ledger
+WHERE dropped_at IS NULL
+  AND month BETWEEN coalesce(%(first)s::date, month) AND coalesce(%(last)s::date, month)
+  AND (
+    %(columns)s::text[] IS NULL
+    OR EXISTS (SELECT FROM jsonb_array_elements(columns) one WHERE one ->> 'column' = ANY (%(columns)s::text[]))
+  )
