@@ -43,6 +43,8 @@ SLOW_MODULES = frozenset(
         "query/climate/test_make_answer.py",  # decades of hours
         "query/climate/test_trends.py",  # imports statsmodels
         "query/climate/reading/test_read_climate.py",  # 90 months are loaded
+        "query/api/test_open_database.py",  # a server is started, and processes that import
+        "query/api/test_python_page.py",  # a notebook runs
         "query/plots/test_coverage_plots.py",  # pictures
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures

@@ -56,6 +56,7 @@ TOPICS = {
     "defs": {"test_cds"},
     "postgres": {"test_tls"},
     "query": {"test_plots"},
+    "query/api": {"test_python_page"},
     "query/report": {"test_page_in_chromium"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},

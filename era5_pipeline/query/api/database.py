@@ -204,7 +204,9 @@ class Database:
 
         variables, rectangle, (first, after) = asked_columns(columns), asked_area(area), asked_range(start, end)
         with self._connected("reading the ledger") as connection:
-            found = lazy_dataset.make_dataset(connection, self, rectangle, variables, first, after)
+            found = lazy_dataset.make_dataset(
+                connection, self.warehouse, rectangle, variables, first, after, keep_open=self
+            )
         return lazy_dataset.chunked(found) if chunked else found
 
     def months(self) -> pd.DataFrame:

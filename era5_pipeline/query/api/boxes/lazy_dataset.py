@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.query.api.boxes.grid_window import GridWindow
-    from era5_pipeline.query.api.database import Database
 
 DIMENSIONS = ("time", "latitude", "longitude")
 
@@ -78,13 +77,17 @@ class TableArray(BackendArray):
 
 def make_dataset(
     connection: psycopg.Connection[Any],
-    database: Database,
+    warehouse: Warehouse,
     area: Area | None,
     columns: tuple[Variable, ...] | None,
     start: datetime | None,
     end: datetime | None,
+    *,
+    keep_open: object,
 ) -> xr.Dataset:
     """The dataset that `Database.dataset` documents, without chunks of Dask; of values, nothing is read.
+
+    Its arrays keep a reference to `keep_open`, which keeps the server running.
 
     Each variable's `encoding["preferred_chunks"]` are months.
 
@@ -100,9 +103,7 @@ def make_dataset(
     preferred = {"time": lengths, "latitude": held.window.rows, "longitude": held.window.columns}
     variables = {}
     for variable in held.variables:
-        array = indexing.LazilyIndexedArray(
-            TableArray(database.warehouse, variable.column, hours, held.window, database)
-        )
+        array = indexing.LazilyIndexedArray(TableArray(warehouse, variable.column, hours, held.window, keep_open))
         attributes = cf_attributes(variable)
         if variable.column in held.missing_months:
             attributes["missing_months"] = " ".join(map(str, held.missing_months[variable.column]))
@@ -111,7 +112,7 @@ def make_dataset(
     dataset.attrs = dataset_attributes(connection, held.start, held.end)
     if held.incomplete_months:
         dataset.attrs["incomplete_months"] = " ".join(map(str, held.incomplete_months))
-    dataset.encoding["source"] = database.warehouse.shown
+    dataset.encoding["source"] = warehouse.shown
     warn_of_missing(f"{held.area}", held.lines)
     return dataset
 
