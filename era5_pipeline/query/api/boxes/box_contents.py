@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import NoDataError
@@ -11,13 +11,19 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.api.boxes.grid_window import GridWindow
-from era5_pipeline.query.available import absence_of, months_held, nearest_place, places_held, point_name, some_row
+from era5_pipeline.query.available import (
+    absence_of,
+    lacking_column,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    some_row,
+)
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import psycopg
 
     from era5_pipeline.model import grid
@@ -100,12 +106,16 @@ def read_box_contents(
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
     variables = columns or in_table_order({column for held in within.values() for column in held})
     if not within or not any(variable.column in held for variable in variables for held in within.values()):
-        why = absence_of(months, start, end)
-        names = ", ".join(variable.column for variable in variables)
+        why = lacking_column(connection, variables, within, None) if within else absence_of(months, start, end)
+        what = ", ".join(variable.column for variable in variables) or "row"
+        where = f"in {area} " if area else ""
         raise NoDataError(
-            f"the table has no {names or 'row'} {f'in {area} ' if area else ''}of that time; {why.instead}",
+            f"the table has no {what} {where}of that time; {why.instead.removeprefix('; ')}",
             remedy=why.remedy,
         )
+    if end is not None:  # hours that have not come yet are not missing
+        end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), max(months).end))
+        last_month = _last_month(end)
     first, last = first_month or min(months), last_month or max(months)
     lacking = {
         variable.column: tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,8 @@ def test_what_the_table_lacks_is_a_no_data_error(db: era5.Database) -> None:
         db.dataset(area="-5/106/-8/108")
     with pytest.raises(era5.NoDataError, match="it holds 2018-10"):
         db.dataset(start="2024")
+    with pytest.raises(era5.NoDataError, match=r"what the table holds there \(2023-07\) has temperature_2m only"):
+        db.dataset(area="26/51/25/51.5", start="2023-07", end="2023-07", columns="total_precipitation")
     with pytest.raises(era5.UsageError, match="is empty"):
         db.dataset(start="2024", end="2023")
 
@@ -106,6 +109,9 @@ def test_hours_that_a_month_lacks_are_nan_and_said(warehouse: Warehouse, flat_mo
         with pytest.warns(era5.MissingDataWarning, match="missing in 2023-07"):
             ds = db.dataset()
         assert ds.attrs["incomplete_months"] == "2023-07"
+        with pytest.warns(era5.MissingDataWarning, match="no data for 2023-08"):
+            ahead = db.dataset(start="2023-07", end="2200-01")
+        assert ahead["time"].max() <= np.datetime64(datetime.now(UTC).replace(tzinfo=None))
 
 
 def test_an_empty_table_says_that_nothing_is_loaded(warehouse: Warehouse) -> None:
