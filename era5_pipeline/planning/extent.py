@@ -17,7 +17,6 @@ from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.sources.cds.request import fields_of, portions_of
-from era5_pipeline.sources.point.series_inquiry import offered_variables
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
@@ -82,6 +81,9 @@ class Load:
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
         kind = source_kind(source)
         if kind.is_series:
+            # It imports the client of the service, which months from elsewhere do without.
+            from era5_pipeline.sources.point.series_inquiry import offered_variables  # noqa: PLC0415
+
             return cls(
                 months=tuple(months),
                 source=source,

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -193,6 +194,12 @@ def test_tcp_is_open_only_on_demand_to_this_machine_with_a_password(home: Home, 
     assert not list(home.path.glob("**/.s.PGSQL.*"))
 
 
+def is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
 def test_a_port_in_use_is_refused(home: Home, here: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
@@ -202,6 +209,7 @@ def test_a_port_in_use_is_refused(home: Home, here: InProcess, caplog: pytest.Lo
     here.run("db", "start", "--port", str(port))
     os.kill(int((home.path / "postgres/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
     wait_until(lambda: not home.server.is_running())
+    wait_until(lambda: is_free(port))  # the server's other processes hold it until they have noticed
     # Taken while the server was down: commands go on, by the socket.
     with socket.create_server(("127.0.0.1", port)), home.server.lease():
         assert f"port {port} is in use" in caplog.text

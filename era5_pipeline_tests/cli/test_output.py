@@ -68,8 +68,8 @@ def parsed(path: tuple[str, ...], *arguments: str) -> dict[str, object]:
     command = COMMANDS[path]
     given_ = list(arguments)
     for parameter in command.params:
-        if parameter.required and isinstance(parameter, click.Option):
-            given_ += [parameter.opts[0], "1"]
+        if parameter.required:
+            given_ += [parameter.opts[0], "1"] if isinstance(parameter, click.Option) else ["1"]
     with click.Context(command, info_name=path[-1]) as context:
         command.parse_args(context, given_)
     return context.params

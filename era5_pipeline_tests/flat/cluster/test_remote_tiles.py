@@ -68,7 +68,8 @@ def flattened(
     """The facts of the month, which include its digest, and the values of its preview."""
     flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
     assert left_behind(home) == []
-    preview = preview_file(home / "flat", raw.month).read_bytes()
+    path = preview_file(home / "flat", raw.month)
+    preview = path.read_bytes() if flat.locations > 1 else b""  # of one place there is no map
     assert flat.summaries is not None
     facts = {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}
     return facts | {"summaries": flat.summaries.sha256}, preview
