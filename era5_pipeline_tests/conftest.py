@@ -22,6 +22,11 @@ SLOW_MODULES = frozenset(
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "bench/orchestration/test_orchestration_suite.py",  # a backfill, and another
+        "defs/launchers/test_preloaded.py",  # a process that imports everything
+        "query/climate_plots/test_anomaly_figure.py",  # pictures
+        "query/climate_plots/test_drawn_years.py",  # the same
+        "query/climate_plots/test_stripes_figure.py",  # the same
+        "query/report/test_page_words.py",  # answers on thirty years
         "bench/asking/test_ask_suite.py",  # a table is loaded, and asked in processes
         "bench/test_suites.py",  # processes that start together
         "flat/cluster/test_dask_client.py",  # Dask clusters are started
