@@ -63,7 +63,7 @@ def climate(
         typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
     ] = False,
 ) -> None:
-    """Tell how the weather of a place has changed: warmer or not, by how much, how certain.
+    """Print how the weather of a place has changed: warmer or not, by how much, how certain.
 
     Trends, anomalies, hot and wet days, the seasons then and now, and records, from all hours of the table at the
     place. What a number means, and what ERA5 cannot tell: docs/climate.md.

@@ -34,7 +34,7 @@ _SHOWN_FAILURES = 20
 
 @dataclass(frozen=True)
 class RangeCaller:
-    """Who runs a range in this process: `around` each month, `done` with month, run id and results once it is loaded.
+    """Callbacks of a range in this process: `around` each month, `done` with month, run id and results when loaded.
 
     A month that is not loaded ends the run, which records nothing of it: the caller gives it a run of its own, whose
     failure is then that month's.
@@ -49,7 +49,7 @@ _caller: ContextVar[RangeCaller | None] = ContextVar("era5_range_caller", defaul
 
 @contextmanager
 def called_by(caller: RangeCaller) -> Iterator[None]:
-    """Tell ranges that run in this context who runs them."""
+    """Set the caller of ranges that run in this context."""
     token = _caller.set(caller)
     try:
         yield
@@ -104,7 +104,7 @@ def load_months() -> None:
 
 @dataclass(frozen=True)
 class _Loading:
-    """What the months of a range have in common."""
+    """Settings, source and connection that the months of a range share."""
 
     settings: Settings
     source: Source
@@ -160,7 +160,7 @@ def _record(context: dg.OpExecutionContext, month: Month, results: StageResults)
 
 
 def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """What Dagster records of a month that is loaded: the same as in a run of the month."""
+    """Yield the results of a loaded month for Dagster, the same as in a run of the month."""
     if results.raw is None or results.flat is None or results.load is None:
         return
     for asset, facts, outcomes in (

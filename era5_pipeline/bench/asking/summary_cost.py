@@ -1,4 +1,4 @@
-"""What monthly summaries cost a load: the same month flattened and loaded with them and without."""
+"""The cost of monthly summaries: the same month flattened and loaded with them and without."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class MonthsInTurn:
         return months
 
     def _is_of_series(self, overrides: Mapping[str, Any]) -> bool:
-        """Whether the months with these overrides are of point series: found out once, as it may list folders."""
+        """Return whether months with these overrides are of point series; kept, since finding out may list folders."""
         key = frozenset(overrides.items())
         if key not in self._of_series:
             self._of_series[key] = is_of_series(read_settings(**overrides))
@@ -116,7 +116,7 @@ class MonthsInTurn:
         self.on_run(run)
 
     def _is_service_down(self) -> bool:
-        """Whether the service would refuse the other months too: it said so, or it failed for several in a row."""
+        """Return whether other months would fail too: the service refused one, or failed for several in a row."""
         runs = list(self.done.values())[-_FAILED_IN_A_ROW:]
         last = [{error.exit_code for error in run.errors} for run in runs]
         is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
