@@ -16,11 +16,11 @@ from era5_pipeline.planning.current_contents import read_current_contents, read_
 from era5_pipeline.planning.extent import Load
 from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.planning.unchanged_months import unchanged_months
+from era5_pipeline.planning.updates import require_updatable_source
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.query.credit import SAMPLE_CREDIT, read_credit
 from era5_pipeline.sources.open_source import request_ahead, stray_problems
 from era5_pipeline.stages import run_flat, run_load, run_raw
-from era5_pipeline.updates import require_updatable_source
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import rows_in
 

@@ -26,7 +26,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 # From the bottom to the top: a room may import those before it, never one after it.
 ROOMS = (
     *("model", "runtime", "postgres", "netcdf", "sources", "flat", "warehouse", "query", "planning", "monitor"),
-    *("updates", "stages", "bench", "defs", "definitions", "cli"),
+    *("serving", "stages", "bench", "defs", "definitions", "cli"),
 )
 MOST_MODULES = 12
 # One module for each command, however many there are.

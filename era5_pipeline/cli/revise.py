@@ -41,7 +41,7 @@ def revise(
 
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.updates import revisions
+    from era5_pipeline.planning.updates import revisions
 
     settings = read_settings(revise_after_months=after_months)
     updates = revisions(settings, _ledger(settings), datetime.now(tz=UTC))

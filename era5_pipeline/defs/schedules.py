@@ -1,7 +1,7 @@
 """Schedules: load the newest complete month, replace preliminary months by final data, load the current month daily.
 
-Here: when they run, and the run requests. Not here: which months are due (`era5_pipeline.updates`). All are off until
-they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
+Here: when they run, and the run requests. Not here: which months are due (`era5_pipeline.planning.updates`). All are
+off until they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,8 @@ from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.updates import Update, current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline.postgres.connect import open_warehouse
-from era5_pipeline.updates import Update, current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import MonthContents
 

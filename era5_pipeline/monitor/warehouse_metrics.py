@@ -1,7 +1,7 @@
 """Numbers of the warehouse for a monitoring system: months, rows, loads, bytes, and how old the data are.
 
 Here: reading them from the ledger, in a number of queries that does not grow with the months, and naming them. Not
-here: the text format (`openmetrics`), or which month is due (`era5_pipeline.updates`).
+here: the text format (`openmetrics`), or which month is due (`era5_pipeline.planning.updates`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`era5 plan`: months, requests, bytes and hours of a load, before anything starts."""
+"""Which months are due, and what a load would take: months, requests, bytes and hours, before anything starts."""

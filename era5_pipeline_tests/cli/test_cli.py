@@ -141,7 +141,8 @@ def test_signals_run_cleanup(number: signal.Signals, tmp_path: Path) -> None:
         "from era5_pipeline.cli import app, main\n"
         "@app.command()\n"
         "def wait() -> None:\n"
-        "    try:\n        print('waits', flush=True)\n        time.sleep(60)\n"
+        # Many short sleeps: a signal that arrives just before a sleep begins does not cut it short.
+        "    try:\n        print('waits', flush=True)\n        for _ in range(600): time.sleep(0.1)\n"
         "    finally:\n        print('cleaned up')\n"
         "sys.argv = ['era5', 'wait']\nmain()\n"
     )

@@ -15,10 +15,10 @@ from era5_pipeline.model.errors import Era5Error, WarehouseError
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.monitor.openmetrics import openmetrics_text
 from era5_pipeline.monitor.warehouse_metrics import read_numbers, warehouse_metrics
+from era5_pipeline.planning.updates import due_month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.roles import Roles, ensure_roles
 from era5_pipeline.postgres.urls import with_user
-from era5_pipeline.updates import due_month
 from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.ledger import read_ledger

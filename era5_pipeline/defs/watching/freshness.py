@@ -15,9 +15,9 @@ import dagster as dg
 from era5_pipeline.defs.assets import GROUP, OWNERS
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
 from era5_pipeline.monitor.warehouse_metrics import newest_complete_month_of, read_months
+from era5_pipeline.planning.updates import Freshness, due_month
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.updates import Freshness, due_month
 
 if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings

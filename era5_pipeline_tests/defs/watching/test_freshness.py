@@ -14,7 +14,7 @@ from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.watching.freshness import CHECK, TABLE, freshness
 from era5_pipeline.model.errors import NoDatabaseError
 from era5_pipeline.model.months import Month
-from era5_pipeline.updates import due_month
+from era5_pipeline.planning.updates import due_month
 from era5_pipeline_tests.cli.test_up import WebUI, everything_up, free_port
 from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline

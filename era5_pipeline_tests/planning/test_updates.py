@@ -17,7 +17,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
-from era5_pipeline.updates import (
+from era5_pipeline.planning.updates import (
     current_month,
     needs_loading,
     newest_complete_month,
