@@ -77,14 +77,5 @@ def asked_climate(
             "no place is given",
             remedy="Give --place NAME, such as --place Jakarta, --lat and --lon, or --area N/W/S/E.",
         )
-    zone = asked.time_zone if asked.place is not None or days == "local" else None
-    subject = ClimatePlace(
-        name=asked.name,
-        asked=(asked.latitude, asked.longitude),
-        location=asked.cell.location,
-        area=None,
-        points=1,
-        land_share=asked.cell.land_share,
-        zone=zone,
-    )
-    return subject, DayChoice(zone=zone) if days == "local" else choice
+    subject = ClimatePlace.of_asked(asked, in_its_zone=days == "local")
+    return subject, DayChoice(zone=subject.zone) if days == "local" else choice

@@ -38,17 +38,8 @@ def read_place_climate(
         raise UsageError("the period is of hours", remedy="An answer is made of days: give a year, month or day.")
     start, end = period
     days = Period(start.date() if start else None, (end - timedelta(days=1)).date() if end else None)
-    zone = asked.time_zone if asked.place is not None or local_time else None
-    subject = ClimatePlace(
-        name=asked.name,
-        asked=(asked.latitude, asked.longitude),
-        location=asked.cell.location,
-        area=None,
-        points=1,
-        land_share=asked.cell.land_share,
-        zone=zone,
-    )
-    choice = DayChoice(zone=zone) if local_time else DayChoice()
+    subject = ClimatePlace.of_asked(asked, in_its_zone=local_time)
+    choice = DayChoice(zone=subject.zone) if local_time else DayChoice()
     answer = read_climate(connection, subject, days, parse_baseline(baseline), choice)
     warn_of_missing(asked.description, list(answer.provenance.gaps))
     return answer

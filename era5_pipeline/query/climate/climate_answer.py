@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.places.place import AskedPlace
     from era5_pipeline.query.climate.quantities import Element, YearlyQuantity
 
 
@@ -59,6 +60,19 @@ class ClimatePlace:
     points: int
     land_share: float | None
     zone: str | None
+
+    @classmethod
+    def of_asked(cls, asked: AskedPlace, *, in_its_zone: bool) -> ClimatePlace:
+        """The cell of a place. The zone of bare coordinates is looked up only if days are cut in it."""
+        return cls(
+            name=asked.name,
+            asked=(asked.latitude, asked.longitude),
+            location=asked.cell.location,
+            area=None,
+            points=1,
+            land_share=asked.cell.land_share,
+            zone=asked.time_zone if asked.place is not None or in_its_zone else None,
+        )
 
     @property
     def title(self) -> str:
