@@ -43,7 +43,7 @@ _SHOWN_NEAREST = 5
 _SIMILARITY = 0.7
 _CLOSE = 0.08
 _SHORTEST_GUESSED = 3
-_COORDINATES = "Any other point: give its coordinates, --lat and --lon."
+_COORDINATES = "Any other point: give its latitude and longitude (--lat and --lon of a command)."
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _require_no_coordinates(text: str) -> None:
         return
     raise UsageError(
         f"{_shown(text)} are coordinates, and no name of a place",
-        remedy=f"Give --lat {latitude:g} --lon {longitude:g} instead.",
+        remedy=f"Give latitude {latitude:g} and longitude {longitude:g} instead (--lat and --lon of a command).",
     )
 
 
