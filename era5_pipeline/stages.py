@@ -21,6 +21,7 @@ from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, Refu
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.planning.room import require_room, require_room_to_flatten
+from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.waits import measured_waits
@@ -201,7 +202,8 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
 
 def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month that Dagster's web UI shows."""
-    return preview_map(snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values))
+    snapshot = snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values)
+    return preview_map(FieldMap.of_snapshot(snapshot))
 
 
 def run_load(

@@ -47,6 +47,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES, find_variable
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.plots import plot_map, plot_series
 from era5_pipeline.query.series import read_series
 from era5_pipeline.query.snapshots import read_snapshot
@@ -79,7 +80,7 @@ with Warehouse(url).connect() as connection:
     rows = read_series(connection, place, (added,), datetime(2023, 7, 1, tzinfo=UTC), None)
     snapshot = read_snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)
 plot_series(rows, (added,), place, home / "series.png")
-plot_map(snapshot, home / "map.png")
+plot_map(FieldMap.of_snapshot(snapshot), home / "map.png")
 facts = {one.column: one for one in flat.columns}[added.column]
 values = rows.values[added.column]
 print(json.dumps({

@@ -68,6 +68,7 @@ def map_(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
+    from era5_pipeline.query.maps.field_map import FieldMap
     from era5_pipeline.query.plots import plot_map, require_drawable
     from era5_pipeline.query.snapshots import lines_of_absent, read_snapshot
 
@@ -86,7 +87,7 @@ def map_(
         lines = lines_of_absent(connection, snapshot, rectangle)
         credit = read_credit(connection, hour, hour + timedelta(hours=1))
     values = snapshot.values[np.isfinite(snapshot.values)]
-    plot_map(snapshot, out, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
+    plot_map(FieldMap.of_snapshot(snapshot), out, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
     typer.echo(
         f"wrote {out}: {variable.column} at {hour:%Y-%m-%d %H:%M} UTC, {values.size:,} locations, "
         f"{variable.rounded(values.min())} to {variable.rounded(values.max())} {variable.unit} ({credit})"

@@ -17,8 +17,9 @@ from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, Variable
 from era5_pipeline.query import plots
+from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.series import Series
-from era5_pipeline.query.snapshots import Snapshot, snapshot_of
+from era5_pipeline.query.snapshots import snapshot_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ SCALES = {
 }
 
 
-def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0) -> Snapshot:
+def field_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0, time: datetime = TIME) -> FieldMap:
     """Waves over an area, with an amplitude typical of the variable."""
     rectangle = grid.Area.parse(area)
     rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
@@ -49,7 +50,7 @@ def snapshot_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 
     if variable.minimum > -1.0:
         waves = np.abs(waves)
     values = (waves * SCALES.get(variable.column, 8.0) + offset).astype(np.float32)
-    return snapshot_of(TIME, variable, grid.location_ids(rows, columns).ravel(), values.ravel())
+    return FieldMap.of_snapshot(snapshot_of(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
 
 
 def series_of(hours: int, *, missing: slice | None = None) -> Series:
@@ -124,7 +125,7 @@ def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> t
 @pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda variable: variable.column)
 def test_map_of_each_variable_is_written(variable: Variable, tmp_path: Path) -> None:
     path = tmp_path / "map.png"
-    plots.plot_map(snapshot_in("10/90/-10/120", variable), path, credit="a credit line")
+    plots.plot_map(field_in("10/90/-10/120", variable), path, credit="a credit line")
     png = path.read_bytes()
     with Image.open(path) as picture:
         assert 1000 < picture.width < 2000
@@ -134,7 +135,7 @@ def test_map_of_each_variable_is_written(variable: Variable, tmp_path: Path) -> 
 
 
 def test_map_names_variable_time_and_credit() -> None:
-    figure = plots.map_figure(snapshot_in("-5/105/-8/109"), credit="a credit line")
+    figure = plots.map_figure(field_in("-5/105/-8/109"), credit="a credit line")
     assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "a credit line"]
     axes, bar = figure.axes
     assert tick_labels(axes, "x") == [
@@ -154,26 +155,24 @@ def test_map_names_variable_time_and_credit() -> None:
 
 
 def test_map_shows_time_in_utc() -> None:
-    shown = snapshot_in("-5/105/-8/109")
-    there = shown.time.astimezone(datetime.fromisoformat("2018-12-04T11:00+07:00").tzinfo)
-    moved = Snapshot(there, shown.variable, shown.latitudes, shown.longitudes, shown.values)
-    assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(plots.map_figure(moved))
+    shown = field_in("-5/105/-8/109", time=datetime.fromisoformat("2018-12-04T11:00+07:00"))
+    assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(plots.map_figure(shown))
 
 
 def test_unit_of_amounts_names_the_hour_before() -> None:
-    bar = plots.map_figure(snapshot_in("10/90/-10/120", PRECIPITATION)).axes[1]
+    bar = plots.map_figure(field_in("10/90/-10/120", PRECIPITATION)).axes[1]
     assert bar.get_xlabel() == "mm in the hour before"
 
 
 def test_cells_are_centred_on_grid_points() -> None:
-    figure = plots.map_figure(snapshot_in("-5/105/-8/109"))
+    figure = plots.map_figure(field_in("-5/105/-8/109"))
     image = figure.axes[0].images[0]
     assert tuple(image.get_extent()) == (104.875, 109.125, -8.125, -4.875)
     assert figure.axes[0].get_xlim() == (104.875, 109.125)
 
 
 def test_map_has_true_proportions_at_its_middle_latitude() -> None:
-    axes = plots.map_figure(snapshot_in("61/-11/49/3")).axes[0]
+    axes = plots.map_figure(field_in("61/-11/49/3")).axes[0]
     box = axes.get_window_extent()
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     stretch = (box.height / (north - south)) / (box.width / (east - west))
@@ -181,7 +180,7 @@ def test_map_has_true_proportions_at_its_middle_latitude() -> None:
 
 
 def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
-    figure = plots.map_figure(snapshot_in("global"))
+    figure = plots.map_figure(field_in("global"))
     axes = figure.axes[0]
     assert axes.get_xlim() == (-180.0, 180.0)
     assert axes.get_ylim() == (-90.0, 90.0)
@@ -200,7 +199,7 @@ def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
 
 
 def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
-    shown = snapshot_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
+    shown = field_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
     # A mark in the southwest, at 170 E.
     shown.values[:4, :4] = 50.0
     figure = plots.map_figure(shown)
@@ -216,7 +215,7 @@ def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
 
 
 def test_single_point_is_drawn_with_surroundings() -> None:
-    figure = plots.map_figure(snapshot_in("-6.25/106.75/-6.25/106.75"))
+    figure = plots.map_figure(field_in("-6.25/106.75/-6.25/106.75"))
     axes = figure.axes[0]
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     assert east - west >= 2.0
@@ -228,7 +227,7 @@ def test_single_point_is_drawn_with_surroundings() -> None:
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
 def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
-    figure = plots.map_figure(snapshot_in(area))
+    figure = plots.map_figure(field_in(area))
     width, height = figure.get_size_inches()
     assert 5.0 <= width <= 11.0
     assert 4.0 <= height <= 9.0
@@ -238,23 +237,23 @@ def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
 
 
 def test_temperature_scale_is_symmetric_only_if_values_cross_zero() -> None:
-    across = plots.map_figure(snapshot_in("60/-40/-60/40")).axes[0].images[0]
+    across = plots.map_figure(field_in("60/-40/-60/40")).axes[0].images[0]
     low, high = across.get_clim()
     assert low == -high
-    warm = plots.map_figure(snapshot_in("10/90/-10/120", offset=40.0)).axes[0].images[0]
+    warm = plots.map_figure(field_in("10/90/-10/120", offset=40.0)).axes[0].images[0]
     assert warm.get_clim()[0] > 0.0
 
 
 def test_wind_scale_is_symmetric_and_cloud_scale_is_0_to_1() -> None:
-    wind = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
+    wind = plots.map_figure(field_in("10/90/-10/120", BY_COLUMN["zonal_wind_10m"], offset=9.0)).axes[0].images[0]
     assert wind.get_clim()[0] == -wind.get_clim()[1]
-    cloud = plots.map_figure(snapshot_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
+    cloud = plots.map_figure(field_in("10/90/-10/120", BY_COLUMN["total_cloud_cover"])).axes[0].images[0]
     assert cloud.get_clim() == (0.0, 1.0)
 
 
 def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
     def colours(top: float) -> tuple[np.ndarray, np.ndarray]:
-        shown = snapshot_in("10/90/-10/120", PRECIPITATION)
+        shown = field_in("10/90/-10/120", PRECIPITATION)
         shown.values[:] = 0.0
         shown.values[0, 0] = top
         image = plots.map_figure(shown).axes[0].images[0]
@@ -270,7 +269,7 @@ def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
 
 
 def test_missing_values_are_grey_and_said_below_the_map() -> None:
-    shown = snapshot_in("-5/105/-8/109")
+    shown = field_in("-5/105/-8/109")
     shown.values[:6] = np.nan
     figure = plots.map_figure(shown, credit="a credit line", notes=["no temperature_2m at 102 of 221 places"])
     assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == GREY_SEA
@@ -280,7 +279,7 @@ def test_missing_values_are_grey_and_said_below_the_map() -> None:
 
 def test_borders_are_thin_lines_over_the_cells() -> None:
     # Within Africa, whose interior has no coast: Egypt and Sudan at 22 N.
-    shown = snapshot_in("24/26/20.5/29")
+    shown = field_in("24/26/20.5/29")
     shown.values[:] = 20.0
     figure = plots.map_figure(shown)
     picture = picture_of(figure).astype(int).sum(axis=2)
@@ -292,9 +291,11 @@ def test_borders_are_thin_lines_over_the_cells() -> None:
 
 
 def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
-    shown = snapshot_in("-5/105/-8/109")
+    shown = field_in("-5/105/-8/109")
     shown.values[:] = np.nan
-    with pytest.raises(NoDataError, match=r"temperature_2m is NULL everywhere at 2018-12-04 04:00 UTC.*\nChoose"):
+    with pytest.raises(
+        NoDataError, match=r"temperature_2m has no value anywhere.*Tue 04 Dec 2018, 04:00 UTC.*\nChoose"
+    ):
         plots.map_figure(shown)
     assert plots.preview_map(shown)
 
@@ -302,7 +303,7 @@ def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
 @pytest.mark.parametrize("area", ["global", "-5/105/-8/109", "-10/170/-25/-170", "0/0/0/0", "61/-11/49/3"])
 @pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
 def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
-    png = plots.preview_map(snapshot_in(area, variable))
+    png = plots.preview_map(field_in(area, variable))
     assert len(png) < 40_000
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.format == "PNG"
@@ -312,7 +313,7 @@ def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
 
 
 def test_preview_of_noise_is_under_40_kb() -> None:
-    shown = snapshot_in("global", BY_COLUMN["total_cloud_cover"])
+    shown = field_in("global", BY_COLUMN["total_cloud_cover"])
     shown.values[:] = np.random.default_rng(0).random(shown.values.shape)
     assert len(plots.preview_map(shown)) < 40_000
 

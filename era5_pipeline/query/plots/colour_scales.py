@@ -13,12 +13,13 @@ from matplotlib import ticker
 from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, ListedColormap, Normalize
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.query.plots.variable_styles import VariableStyle, is_signed, style_of
+from era5_pipeline.query.plots.variable_styles import VariableStyle, difference_style, is_signed, style_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.maps.field_map import Period
 
     FloatArray = npt.NDArray[np.float32]
 
@@ -30,8 +31,15 @@ NO_LIMITS: Limits = (None, None)
 _ABOVE_FREEZING, _BELOW_FREEZING = "YlOrRd", "YlGnBu_r"
 # The ends of the colormap are left out: coastlines are not visible on such dark colours.
 _BRIGHTER = (0.07, 0.93)
-# Steps of an hourly amount in mm, with the same colour on every map. The first step is drawn white, as dry.
-_AMOUNTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+# Steps of an amount in mm by the time that it is of, with the same colour on every map. The first step is drawn white,
+# as dry.
+_AMOUNTS: dict[Period, tuple[float, ...]] = {
+    "hour": (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
+    "day": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0),
+    "month": (0.0, 5.0, 10.0, 25.0, 50.0, 100.0, 150.0, 200.0, 300.0, 500.0, 1000.0),
+    "season": (0.0, 10.0, 25.0, 50.0, 100.0, 200.0, 300.0, 500.0, 750.0, 1000.0, 2000.0),
+    "year": (0.0, 50.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0),
+}
 _FEWEST_AMOUNTS = 5
 _ROUND = [1, 2, 2.5, 5, 10]
 # Outliers beyond these percentiles may lie outside the range.
@@ -39,19 +47,32 @@ _USUAL = (0.2, 99.8)
 # A shorter range is widened to this, by unit; of other units, to this part of the variable's bounds.
 _SHORTEST = {"degC": 1.0, "m/s": 1.0, "mm": 0.1}
 _SHORTEST_PART = 1e-3
+# Differences and trends are smaller than values.
+_SHORTEST_DIFFERENCE = 0.1
 
 
-def colour_scale(variable: Variable, values: FloatArray, limits: Limits = NO_LIMITS) -> tuple[Colormap, Normalize]:
+def colour_scale(
+    variable: Variable,
+    values: FloatArray,
+    limits: Limits = NO_LIMITS,
+    *,
+    is_difference: bool = False,
+    period: Period = "hour",
+) -> tuple[Colormap, Normalize]:
     """Colours and value range for `values` (of any shape); a few outliers may lie outside the range.
+
+    `is_difference`: the values are differences, with colours around zero. `period`: the time that totals are of.
 
     Raises:
         UsageError: if one of the limits is given, and not on its side of the other end that follows from the values.
     """
-    style = style_of(variable)
+    style = difference_style(variable) if is_difference else style_of(variable)
     found = values[np.isfinite(values)]
     if not found.size:
         found = np.zeros(1, dtype=np.float32)
-    colours, norm = _automatic(variable, style, found)
+    shortest = _SHORTEST.get(variable.unit, _SHORTEST_PART * max(-variable.minimum, variable.maximum))
+    shortest *= _SHORTEST_DIFFERENCE if is_difference else 1.0
+    colours, norm = _automatic(variable, style, found, shortest, period)
     if limits == NO_LIMITS:
         return colours, norm
     low = float(norm.vmin or 0.0) if limits[0] is None else limits[0]
@@ -66,14 +87,15 @@ def colour_scale(variable: Variable, values: FloatArray, limits: Limits = NO_LIM
     return _of_range(style, low, high), Normalize(low, high)
 
 
-def _automatic(variable: Variable, style: VariableStyle, found: FloatArray) -> tuple[Colormap, Normalize]:
+def _automatic(
+    variable: Variable, style: VariableStyle, found: FloatArray, shortest: float, period: Period
+) -> tuple[Colormap, Normalize]:
     low, high = (float(value) for value in np.percentile(found, _USUAL))
-    shortest = _SHORTEST.get(variable.unit, _SHORTEST_PART * max(-variable.minimum, variable.maximum))
     match style.scale:
         case "fraction":
             return _colormap(style.colours), Normalize(0.0, 1.0)
         case "amount":
-            return _amount_colours(style, float(found.max()))
+            return _amount_colours(style, float(found.max()), _AMOUNTS[period])
         case "symmetric":
             limit = _round_end(float(np.percentile(np.abs(found), _USUAL[1])), shortest)
             return _colormap(style.colours), Normalize(-limit, limit)
@@ -120,14 +142,14 @@ def _colormap(colours: str | tuple[str, ...]) -> Colormap:
     return LinearSegmentedColormap.from_list("style", colours)
 
 
-def _amount_colours(style: VariableStyle, top: float) -> tuple[Colormap, Normalize]:
+def _amount_colours(style: VariableStyle, top: float, steps: tuple[float, ...]) -> tuple[Colormap, Normalize]:
     """White for dry, then one colour per step, up to the step that contains `top` (mm)."""
-    all_colours = _colormap(style.colours)(np.linspace(0.0, 1.0, len(_AMOUNTS) - 1))
-    count = next((n for n in range(_FEWEST_AMOUNTS, len(_AMOUNTS)) if _AMOUNTS[n - 1] >= top), len(_AMOUNTS))
+    all_colours = _colormap(style.colours)(np.linspace(0.0, 1.0, len(steps) - 1))
+    count = next((n for n in range(_FEWEST_AMOUNTS, len(steps)) if steps[n - 1] >= top), len(steps))
     drawn = ListedColormap([(1.0, 1.0, 1.0, 1.0), *all_colours[: count - 2]])
     # Values of packed files may be below zero by half a packing step.
     extremes = drawn.with_extremes(under="white", over=tuple(all_colours[-1]))
-    return extremes, BoundaryNorm(_AMOUNTS[:count], count - 1)
+    return extremes, BoundaryNorm(steps[:count], count - 1)
 
 
 def _round_range(low: float, high: float, length: float) -> tuple[float, float]:

@@ -1,9 +1,8 @@
-"""Maps and small previews of a snapshot: grid cells, land, coastlines, borders, colour bar, degrees."""
+"""Maps and small previews of a field: grid cells, land, coastlines, borders, colour bar, degrees."""
 
 from __future__ import annotations
 
 import io
-from datetime import UTC
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -38,7 +37,6 @@ from era5_pipeline.query.plots.variable_styles import (
     number_text,
     power_of,
     style_of,
-    unit_of_hour,
     with_power,
 )
 
@@ -50,8 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+    from era5_pipeline.query.maps.field_map import FieldMap
     from era5_pipeline.query.plots.outlines import Window
-    from era5_pipeline.query.snapshots import Snapshot
 
 Extend = Literal["neither", "min", "max", "both"]
 
@@ -68,30 +66,29 @@ _WIDEST_PREVIEW_WITH_BORDERS = 90.0  # degrees
 
 
 def map_figure(
-    snapshot: Snapshot,
+    field: FieldMap,
     *,
     credit: str = "",
     notes: Sequence[str] = (),
     title: str | None = None,
     limits: Limits = NO_LIMITS,
 ) -> Figure:
-    """Draw a snapshot as a map: grid cells, coastlines and borders, colour bar, degrees, and the valid time (UTC).
+    """Draw a field as a map: grid cells, coastlines and borders, colour bar, degrees, and its time (UTC).
 
     Where no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of
     the area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the
-    variable's name, which then is below it. `limits` are those of the colours.
+    field's own, which then is below it. `limits` are those of the colours.
 
     Raises:
         NoDataError: if no cell has a value.
         UsageError: if one of the limits leaves no range.
     """
-    if not np.isfinite(snapshot.values).any():
+    if not np.isfinite(field.values).any():
         raise NoDataError(
-            f"{snapshot.variable.column} is NULL everywhere at {snapshot.time:%Y-%m-%d %H:%M} UTC: nothing to draw",
-            remedy="Choose another hour, column or area.",
+            f"{field.variable.column} has no value anywhere on {field.title}, {field.when}: nothing to draw",
+            remedy="Choose another time, column or area.",
         )
-    style = style_of(snapshot.variable)
-    window = map_window(snapshot)
+    window = map_window(field)
     width, height = map_size(window)
     is_wide = width >= 1.2 * height
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
@@ -101,7 +98,7 @@ def map_figure(
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     figure = new_figure(across, bottom + height + _MAP_TOP)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
-    image = _draw_map(axes, snapshot, window, line_width=0.6, limits=limits)
+    image = _draw_map(axes, field, window, line_width=0.6, limits=limits)
     _degree_axes(axes, window, width, height)
     if is_wide:
         bar_bottom = bottom - _BAR_GAP - _BAR_THICKNESS
@@ -110,13 +107,12 @@ def map_figure(
         bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
     _colour_bar(figure, image, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
-    axis.set_label_text(unit_of_hour(snapshot.variable, _power(image)), color=INK, fontsize=9)
-    time = f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
+    axis.set_label_text(with_power(field.unit, _power(image)), color=INK, fontsize=9)
     print_title(
         figure,
         _MAP_LEFT,
-        style.title if title is None else title,
-        time if title is None else f"{style.title}, {time}",
+        field.title if title is None else title,
+        field.when if title is None else f"{field.title}, {field.when}",
     )
     print_notes(figure, _MAP_LEFT, lines)
     print_credit(figure, _MAP_LEFT, credit)
@@ -124,7 +120,7 @@ def map_figure(
 
 
 def plot_map(
-    snapshot: Snapshot,
+    field: FieldMap,
     path: Path,
     *,
     credit: str = "",
@@ -139,19 +135,19 @@ def plot_map(
         UsageError: if one of the limits leaves no range.
         LocalDiskError: if the disk is full or not writable.
     """
-    save(map_figure(snapshot, credit=credit, notes=notes, title=title, limits=limits), path)
+    save(map_figure(field, credit=credit, notes=notes, title=title, limits=limits), path)
 
 
-def preview_map(snapshot: Snapshot) -> bytes:
+def preview_map(field: FieldMap) -> bytes:
     """A small map with a colour bar and no title: PNG, 360 pixels wide, under 40 kB."""
-    window = map_window(snapshot)
+    window = map_window(field)
     width, height = map_size(window)
     scale = min(_PREVIEW_WIDTH / width, _PREVIEW_MAP_HEIGHT / height)
     bar_height = _PREVIEW_BAR_HEIGHT / _PREVIEW_DPI
     width, height = round(width * scale) / _PREVIEW_DPI, round(height * scale) / _PREVIEW_DPI
     figure = new_figure(_PREVIEW_WIDTH / _PREVIEW_DPI, bar_height + height, dpi=_PREVIEW_DPI)
     axes = add_axes(figure, (_PREVIEW_WIDTH / _PREVIEW_DPI - width) / 2, bar_height, width, height)
-    image = _draw_map(axes, snapshot, window, line_width=0.4, is_small=True)
+    image = _draw_map(axes, field, window, line_width=0.4, is_small=True)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -160,7 +156,7 @@ def preview_map(snapshot: Snapshot) -> bytes:
     _colour_bar(figure, image, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    unit = with_power(style_of(snapshot.variable).unit, _power(image))
+    unit = with_power(style_of(field.variable).unit, _power(image))
     # A long unit is small, so that it fits beside the bar.
     size = min(6.0, 48.0 / max(len(unit), 1))
     figure.text(0.885, 0.17 / (bar_height + height), unit, fontsize=size, color=INK)
@@ -184,7 +180,7 @@ def _compressed_png(figure: Figure) -> bytes:
 
 def _draw_map(
     axes: Axes,
-    snapshot: Snapshot,
+    field: FieldMap,
     window: Window,
     *,
     line_width: float,
@@ -194,18 +190,20 @@ def _draw_map(
     """Draw land, cells, coastlines and borders; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
     half = STEP_DEGREES / 2
-    values = snapshot.values
-    first, last = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
-    if len(snapshot.longitudes) == N_LONGITUDES:
+    values = field.values
+    first, last = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
+    if len(field.longitudes) == N_LONGITUDES:
         # The border of the window cuts one column of cells in half: one half is drawn on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
         first -= STEP_DEGREES
-    colours, norm = colour_scale(snapshot.variable, snapshot.values, limits)
+    colours, norm = colour_scale(
+        field.variable, field.values, limits, is_difference=field.is_difference, period=field.period
+    )
     _draw_land(axes, window)
     # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
         np.ma.masked_invalid(values),
-        extent=(first, last, float(snapshot.latitudes[0]) - half, float(snapshot.latitudes[-1]) + half),
+        extent=(first, last, float(field.latitudes[0]) - half, float(field.latitudes[-1]) + half),
         origin="lower",
         interpolation="auto" if is_small else "nearest",
         aspect="auto",
@@ -213,7 +211,7 @@ def _draw_map(
         norm=norm,
         zorder=1.0,
     )
-    if not np.isfinite(snapshot.values).any():
+    if not np.isfinite(field.values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
     inland = [] if is_small and east - west > _WIDEST_PREVIEW_WITH_BORDERS else borders(west, east, south, north)
     coast = coastlines(west, east, south, north)

@@ -10,8 +10,8 @@ from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.query.plots.colour_scales import widened
 
 if TYPE_CHECKING:
+    from era5_pipeline.query.maps.field_map import FieldMap
     from era5_pipeline.query.plots.outlines import Window
-    from era5_pipeline.query.snapshots import Snapshot
 
 # Inches.
 _MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
@@ -22,15 +22,15 @@ _WIDEST_RATIO = 2.6
 _HIGHEST_STRETCH = 4.0
 
 
-def map_window(snapshot: Snapshot) -> Window:
+def map_window(field: FieldMap) -> Window:
     """The area to draw: the cells, widened for a very small or very long area."""
     half = STEP_DEGREES / 2
-    west, east = float(snapshot.longitudes[0]) - half, float(snapshot.longitudes[-1]) + half
+    west, east = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
     south, north = (
-        max(float(snapshot.latitudes[0]) - half, -90.0),
-        min(float(snapshot.latitudes[-1]) + half, 90.0),
+        max(float(field.latitudes[0]) - half, -90.0),
+        min(float(field.latitudes[-1]) + half, 90.0),
     )
-    if len(snapshot.longitudes) == N_LONGITUDES:
+    if len(field.longitudes) == N_LONGITUDES:
         # From one antimeridian to the other, not from half a cell east of it.
         west, east = west - half, east - half
     stretch = _stretch(south, north)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ _SYMMETRIC: dict[str, tuple[str, str]] = {
     "J/m2": ("RdBu_r", "#a50f4e"),
     "W/m2": ("RdBu_r", "#a50f4e"),
 }
+# Differences of variables that have one sign: those of water and plants brown to green, of energy blue to red.
+_DIFFERENCES = {
+    **dict.fromkeys(("mm", "m", "m3/m3", "m2/m2", "kg/m2", "kg/m2/s"), "BrBG"),
+    **dict.fromkeys(("J/m2", "W/m2", "J/kg", "K"), "RdBu_r"),
+}
 # Words that column names abbreviate.
 _WORDS = {"toa": "TOA", "dewpoint": "dew point", "zonal": "eastward", "meridional": "northward"}
 _HEIGHT = re.compile(r"^(.*)_(\d+m)$")
@@ -96,6 +101,19 @@ def style_of(variable: Variable) -> VariableStyle:
         return VariableStyle(title, unit, "amount", _SNOW if is_snow else _RAIN, "#6f4a9b" if is_snow else "#1d6fa5")
     colours, line = _PLAIN.get(variable.unit, ("viridis", "#2f4b7c"))
     return VariableStyle(title, unit, "plain", colours, line)
+
+
+def difference_style(variable: Variable) -> VariableStyle:
+    """The style of differences between values of a variable: colours around zero, brown to green for water."""
+    style = style_of(variable)
+    match style.scale:
+        case "thermal" | "symmetric":
+            colours = style.colours
+        case "amount":
+            colours = "BrBG"
+        case _:
+            colours = _DIFFERENCES.get(variable.unit, "PuOr_r")
+    return replace(style, scale="symmetric", colours=colours)
 
 
 def variable_title(variable: Variable) -> str:

@@ -11,7 +11,7 @@ import time_machine
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.query import plots
-from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, usual_snapshot
+from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, usual_field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ BEGINNINGS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg", "PDF"])
 def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: str, tmp_path: Path) -> None:
-    shown = usual_snapshot(KINDS["k_index"], "60/-5/50/10", TIME)
+    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
     written = []
     for number, day in enumerate((datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 5, 5, tzinfo=UTC))):
         path = tmp_path / f"{number}" / f"map.{suffix}"
@@ -37,7 +37,7 @@ def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: 
 
 
 def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
-    shown = usual_snapshot(KINDS["k_index"], "60/-5/50/10", TIME)
+    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
     for name in ("map.jpg", "map", "map.png.gz"):
         with pytest.raises(
             UsageError, match=r"PNG, PDF or SVG files\nGive a file name that ends with \.png, \.pdf, \.svg"
@@ -48,7 +48,7 @@ def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [60, 100, 2000])
 def test_a_long_title_is_made_to_fit(length: int) -> None:
-    figure = plots.map_figure(usual_snapshot(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8))
+    figure = plots.map_figure(usual_field(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8))
     figure.canvas.draw()
     assert figure.texts[0].get_window_extent().x1 <= figure.get_window_extent().width
     assert float(figure.texts[0].get_fontsize()) >= 7.0

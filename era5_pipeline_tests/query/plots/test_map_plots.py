@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from era5_pipeline.query import plots
-from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, USUAL, usual_snapshot
+from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, USUAL, usual_field
 
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
@@ -20,7 +20,7 @@ TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 
 @pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
 def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
-    figure = plots.map_figure(usual_snapshot(variable, "10/90/-10/120", TIME))
+    figure = plots.map_figure(usual_field(variable, "10/90/-10/120", TIME))
     figure.canvas.draw()
     bar = figure.axes[1]
     labels = [label.get_text() for label in bar.get_xticklabels()]
@@ -33,13 +33,13 @@ def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
 
 @pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
 def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
-    png = plots.preview_map(usual_snapshot(variable, "60/-20/30/40", TIME))
+    png = plots.preview_map(usual_field(variable, "60/-20/30/40", TIME))
     assert len(png) < 40_000
     assert Image.open(io.BytesIO(png)).width == 360
 
 
 def test_a_title_stands_above_the_variables_name() -> None:
-    figure = plots.map_figure(usual_snapshot(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6")
+    figure = plots.map_figure(usual_field(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6")
     assert [text.get_text() for text in figure.texts][:2] == [
         "Storms, $5 and $6",
         "K index, Tue 04 Dec 2018, 04:00 UTC",
@@ -48,6 +48,6 @@ def test_a_title_stands_above_the_variables_name() -> None:
 
 
 def test_limits_are_those_of_the_colour_bar() -> None:
-    shown = usual_snapshot(KINDS["wind_gust_10m"], "10/90/-10/120", TIME)
+    shown = usual_field(KINDS["wind_gust_10m"], "10/90/-10/120", TIME)
     image = plots.map_figure(shown, limits=(5.0, 20.0)).axes[0].images[0]
     assert image.get_clim() == (5.0, 20.0)

@@ -9,8 +9,9 @@ import numpy as np
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.variables import BY_COLUMN, Variable
+from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.series import Series
-from era5_pipeline.query.snapshots import Snapshot, snapshot_of
+from era5_pipeline.query.snapshots import snapshot_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,14 +52,15 @@ USUAL: dict[Variable, tuple[float, float]] = {
 KINDS = {variable.column: variable for variable in USUAL}
 
 
-def usual_snapshot(variable: Variable, area: str, time: datetime) -> Snapshot:
+def usual_field(variable: Variable, area: str, time: datetime) -> FieldMap:
     """Waves over an area, from the least to the greatest usual value."""
     rectangle = grid.Area.parse(area)
     rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
     waves = np.cos(np.deg2rad(3 * grid.latitudes_of(rows))) * np.cos(np.deg2rad(2 * grid.longitudes_of(columns)))
     low, high = USUAL[variable]
     values = low + (high - low) * (waves - waves.min()) / (waves.max() - waves.min())
-    return snapshot_of(time, variable, grid.location_ids(rows, columns).ravel(), values.astype(np.float32).ravel())
+    ids = grid.location_ids(rows, columns).ravel()
+    return FieldMap.of_snapshot(snapshot_of(time, variable, ids, values.astype(np.float32).ravel()))
 
 
 def usual_series(hours: int) -> Series:
