@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 from era5_pipeline.model.errors import UsageError
 
@@ -63,6 +63,18 @@ def parse_instant(text: str) -> datetime:
             remedy=f"ERA5 is hourly: ask for {_hour_of(span.start):%Y-%m-%dT%H:00Z}, for example.",
         )
     return span.start
+
+
+def parse_day(text: str) -> date:
+    """Parse a day, `2023-07-15`.
+
+    Raises:
+        UsageError: if `text` is not a time, or names no day.
+    """
+    span = _parse(text)
+    if span.is_instant or span.end - span.start != timedelta(days=1):
+        raise UsageError(f"{text!r} names no day", remedy=f"A day is written {span.start:%Y-%m-%d}, for example.")
+    return span.start.date()
 
 
 def _hour_of(time: datetime) -> datetime:

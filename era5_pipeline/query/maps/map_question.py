@@ -1,0 +1,109 @@
+"""What a map is asked for: an hour, a day, a month or another part of a year, its anomaly, or a trend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from era5_pipeline.flat.monthly.summary_columns import is_total
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.query.climate.trends import FEWEST_YEARS
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.climate.climate_answer import YearSpan
+    from era5_pipeline.query.maps.year_parts import YearPart
+
+MapStatistic = Literal["mean", "min", "max", "sum"]
+_STATISTICS: tuple[MapStatistic, ...] = get_args(MapStatistic)
+
+
+@dataclass(frozen=True)
+class HourQuestion:
+    """One hour (aware)."""
+
+    time: datetime
+
+
+@dataclass(frozen=True)
+class DayQuestion:
+    """One day in UTC."""
+
+    day: date
+    statistic: MapStatistic
+
+
+@dataclass(frozen=True)
+class PartQuestion:
+    """One part of one year."""
+
+    part: YearPart
+    year: int
+    statistic: MapStatistic
+
+
+@dataclass(frozen=True)
+class AnomalyQuestion:
+    """One part of one year, less the mean of the same part over the complete years of a baseline."""
+
+    part: YearPart
+    year: int
+    baseline: YearSpan
+    statistic: MapStatistic
+
+    def __post_init__(self) -> None:
+        _require_no_extreme(self.statistic, "an anomaly")
+
+
+@dataclass(frozen=True)
+class TrendQuestion:
+    """The trend of a part of the year over years.
+
+    Raises:
+        UsageError: if there are too few years, or the statistic is an extreme.
+    """
+
+    part: YearPart
+    years: YearSpan
+    statistic: MapStatistic
+
+    def __post_init__(self) -> None:
+        _require_no_extreme(self.statistic, "a trend")
+        if len(self.years) < FEWEST_YEARS:
+            raise UsageError(
+                f"{self.years} are {len(self.years)} year{'' if len(self.years) == 1 else 's'}: a trend needs at least "
+                f"{FEWEST_YEARS}",
+                remedy="Ask for more years, for example 1991-2020.",
+            )
+
+
+MapQuestion = HourQuestion | DayQuestion | PartQuestion | AnomalyQuestion | TrendQuestion
+
+
+def statistic_for(variable: Variable, name: str | None = None) -> MapStatistic:
+    """The statistic of this name, or the variable's usual one: the sum of totals, the mean of all else.
+
+    Raises:
+        UsageError: if there is no such statistic, or it makes no sense of the variable.
+    """
+    if name is None:
+        return "sum" if is_total(variable) else "mean"
+    statistic = next((one for one in _STATISTICS if one == name.strip().lower()), None)
+    if statistic is None:
+        raise UsageError(f"{name!r} is not a statistic", remedy=f"Statistics are {', '.join(_STATISTICS)}.")
+    if statistic == "sum" and not is_total(variable):
+        raise UsageError(
+            f"{variable.column} has no sum: its values are not totals of an hour",
+            remedy="Ask for its mean, min or max.",
+        )
+    return statistic
+
+
+def _require_no_extreme(statistic: MapStatistic, what: str) -> None:
+    if statistic in {"min", "max"}:
+        raise UsageError(
+            f"the statistic {statistic} has no map of {what}: it is the value of single hours",
+            remedy="Ask for the mean or, of totals, the sum.",
+        )

@@ -1,0 +1,87 @@
+"""A field to draw with what goes with it: what is missing, the time that it covers, and words for the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.query.snapshots import on_rectangle
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.maps.field_map import FieldMap, FloatArray
+    from era5_pipeline.query.maps.map_question import MapStatistic
+
+_WORDS: dict[MapStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
+
+
+@dataclass(frozen=True, eq=False)
+class MapReading:
+    """A field; `lines` say what is missing, each in words; the data are of `start <= time < end` (aware).
+
+    `summary` says what was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of
+    the values there.
+    """
+
+    field: FieldMap
+    lines: tuple[str, ...]
+    start: datetime
+    end: datetime
+    summary: str
+    table_unit: str
+
+    @property
+    def counted(self) -> str:
+        """How many locations have a value, and the least and greatest, with their unit."""
+        values = self.field.values[np.isfinite(self.field.values)]
+        low, high = (self._rounded(float(value)) for value in (values.min(), values.max()))
+        return f"{values.size:,} locations, {low} to {high} {self.table_unit}"
+
+    def _rounded(self, value: float) -> str:
+        if not self.field.is_difference:
+            return self.field.variable.rounded(value)
+        # Differences are small beside the values that rounding is meant for.
+        return f"{value:+.2f}" if 0.1 <= abs(value) < 1000 else f"{value:+.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedCells:
+    """Values on a rectangle of the grid, as a `FieldMap` has them."""
+
+    latitudes: FloatArray
+    longitudes: FloatArray
+    values: FloatArray
+
+    @classmethod
+    def of(cls, location_ids: npt.NDArray[np.int32], values: npt.NDArray[np.float64]) -> PlacedCells:
+        """Values (k,) at locations (k,), k > 0."""
+        return cls(*on_rectangle(location_ids, values.astype(np.float32)))
+
+
+def statistic_words(statistic: MapStatistic) -> str:
+    """A statistic as a picture names it."""
+    return _WORDS[statistic]
+
+
+def title_words(variable: Variable) -> str:
+    """What a picture calls a variable."""
+    # The folder of plots imports matplotlib, which only a map that is drawn costs.
+    from era5_pipeline.query.plots.variable_styles import variable_title  # noqa: PLC0415
+
+    return variable_title(variable)
+
+
+def unit_words(variable: Variable, statistic: MapStatistic, period: str) -> str:
+    """The unit of a statistic for a colour bar: `mm in the day`; of a total's mean or extreme `mm in an hour`."""
+    from era5_pipeline.query.plots.variable_styles import unit_text  # noqa: PLC0415  # as above
+
+    unit = unit_text(variable.unit)
+    if statistic == "sum":
+        return f"{unit} in the {period}"
+    return f"{unit} in an hour" if variable.step_type == "accum" else unit

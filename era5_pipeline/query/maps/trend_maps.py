@@ -1,0 +1,91 @@
+"""The map of a trend: the change per decade of the year, a season or a calendar month, and where it is significant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.query.available import places_held, require_columns
+from era5_pipeline.query.climate.trends import FEWEST_YEARS, describe_years
+from era5_pipeline.query.maps.cell_trends import trends_of_cells
+from era5_pipeline.query.maps.cell_values import one_state
+from era5_pipeline.query.maps.field_map import FieldMap
+from era5_pipeline.query.maps.map_reading import MapReading, PlacedCells, title_words, unit_words
+from era5_pipeline.query.maps.missing_cells import (
+    lines_of_few_years,
+    lines_of_missing,
+    lines_without_summaries,
+    no_summaries,
+)
+from era5_pipeline.query.maps.yearly_cells import read_years
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.maps.map_question import TrendQuestion
+
+
+def read_trend_map(
+    connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    """The map of a trend per decade over the complete years; locations with too few of them have no value.
+
+    Raises:
+        NoDataError: if no location has a trend; it says which years are complete, or that there are no summaries.
+    """
+    require_columns(connection, (variable,))
+    part, years = question.part, question.years
+    months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
+    name = part.in_years(years)
+    with one_state(connection):
+        cells = read_years(connection, variable, part, years, question.statistic, area)
+        complete = cells.complete_years
+        if not complete:
+            raise no_summaries(connection, variable, months, area, name)
+        trends = trends_of_cells(cells)
+        without = lines_without_summaries(connection, months, area)
+        is_drawn = np.isfinite(trends.slopes)
+        if not is_drawn.any():
+            most = int(trends.years.max())
+            more = f" ({without[0]})" if without else ""
+            raise NoDataError(
+                f"{name}: a trend needs at least {FEWEST_YEARS} complete years, and no location has more than {most} "
+                f"of those that are there ({describe_years(complete)}){more}",
+                remedy="Load more years, or ask for others that the table holds.",
+            )
+        lines = []
+        if len(complete) < len(years):
+            absent = [year for year in range(years.first, years.last + 1) if year not in complete]
+            lines.append(f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(absent)}")
+        lines += lines_of_few_years(trends.years, len(complete), f"complete years of {name}")
+        drawn = cells.location_ids[is_drawn]
+        lines += lines_of_missing(variable, drawn, area, places_held(connection), "places that the table holds")
+        lines += without
+    placed = PlacedCells.of(drawn, trends.slopes[is_drawn])
+    marks = PlacedCells.of(drawn, trends.significant[is_drawn].astype(np.float64))
+    count = int(trends.significant.sum())
+    unit = unit_words(variable, question.statistic, part.period)
+    field = FieldMap(
+        kind="trend",
+        variable=variable,
+        latitudes=placed.latitudes,
+        longitudes=placed.longitudes,
+        values=placed.values,
+        unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
+        title=f"{title_words(variable)}, trend",
+        when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05)",
+        is_difference=True,
+        stippled=marks.values == 1.0,
+    )
+    return MapReading(
+        field=field,
+        lines=tuple(lines),
+        start=months[0].start,
+        end=months[-1].end,
+        summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",
+        table_unit=f"{variable.unit} per decade",
+    )
