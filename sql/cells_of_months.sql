@@ -1,4 +1,4 @@
--- For each location in a rectangle: one statistic, {value}, of consecutive months of weather_monthly, and of how many hours
+-- For each location in a rectangle: one statistic of consecutive months of weather_monthly, and of how many hours
 -- it is. The rectangle as in snapshot.sql.
 SELECT location_id, ({value})::double precision AS value, coalesce(sum({hours}), 0)::integer AS hours
 FROM weather_monthly

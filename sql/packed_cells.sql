@@ -1,4 +1,4 @@
--- The rows of a query of cells ({cells}: location_id, value, hours) as three lists of the same order, each packed as one
+-- The rows of a query of cells (columns location_id, value and hours) as three lists of the same order, each packed as one
 -- value of bytes: location_id (4 bytes each), value (8), hours (4). So a million cells need no message and no Python object
 -- each.
 SELECT string_agg(int4send(location_id), ''), string_agg(float8send(coalesce(value, 'NaN')), ''), string_agg(int4send(hours), '')

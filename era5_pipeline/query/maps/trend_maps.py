@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.maps.cell_trends import CellTrends
     from era5_pipeline.query.maps.map_question import TrendQuestion
 
 
@@ -43,20 +44,14 @@ def read_trend_map(
     name = part.in_years(years)
     with one_state(connection):
         cells = read_years(connection, variable, part, years, question.statistic, area)
-        complete = cells.complete_years
-        if not complete:
+        if not cells.has_values:
             raise no_summaries(connection, variable, months, area, name)
+        complete = cells.complete_years
         trends = trends_of_cells(cells)
         without = lines_without_summaries(connection, months, area)
         is_drawn = np.isfinite(trends.slopes)
         if not is_drawn.any():
-            most = int(trends.years.max())
-            more = f" ({without[0]})" if without else ""
-            raise NoDataError(
-                f"{name}: a trend needs at least {FEWEST_YEARS} complete years, and no location has more than {most} "
-                f"of those that are there ({describe_years(complete)}){more}",
-                remedy="Load more years, or ask for others that the table holds.",
-            )
+            raise _no_trend(name, complete, trends, without)
         lines = []
         if len(complete) < len(years):
             absent = [year for year in range(years.first, years.last + 1) if year not in complete]
@@ -88,4 +83,16 @@ def read_trend_map(
         end=months[-1].end,
         summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",
         table_unit=f"{variable.unit} per decade",
+    )
+
+
+def _no_trend(name: str, complete: list[int], trends: CellTrends, without: list[str]) -> NoDataError:
+    """The error for too few complete years; `without` says which months have no summaries."""
+    most = int(trends.years.max()) if complete else 0
+    which = f" of {describe_years(complete)}" if complete else ""
+    more = f" ({without[0]})" if without else ""
+    return NoDataError(
+        f"{name}: a trend needs at least {FEWEST_YEARS} complete years, and no location has more "
+        f"than {most}{which}{more}",
+        remedy="Load more years, or ask for others that the table holds.",
     )

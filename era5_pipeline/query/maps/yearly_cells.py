@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 class YearlyCells:
     """Values of `years` (k,) at `location_ids` (n,), both ascending: k rows (n,) float32, NaN for incomplete years.
 
-    The rows are apart, since 30 years of the globe are 125 MB.
+    The rows are apart, since 30 years of the globe are 125 MB. `has_values`: whether there is a value of any year,
+    complete or not.
     """
 
     years: tuple[int, ...]
     location_ids: IdArray
     rows: tuple[FloatArray, ...]
+    has_values: bool
 
     @property
     def complete_years(self) -> list[int]:
@@ -65,9 +67,12 @@ def read_years(
         NoDataError: if the database has no summaries of the variable.
     """
     numbers = tuple(range(years.first, years.last + 1))
-    ids, rows = np.empty(0, dtype=np.int32), list[FloatArray]()
+    ids = np.empty(0, dtype=np.int32)
+    rows: list[FloatArray] = []
+    has_values = False
     for year in numbers:
         cells = read_part(connection, variable, part, year, statistic, area)
+        has_values = has_values or bool(np.isfinite(cells.values).any())
         cells = cells.where(is_complete(cells, part.hours(year)))
         if not np.array_equal(cells.location_ids, ids):
             found = np.union1d(ids, cells.location_ids)
@@ -75,7 +80,7 @@ def read_years(
                 rows = [_spread(row, ids, found) for row in rows]
                 ids = found
         rows.append(_spread(cells.values.astype(np.float32), cells.location_ids, ids))
-    return YearlyCells(numbers, ids, tuple(rows))
+    return YearlyCells(numbers, ids, tuple(rows), has_values)
 
 
 def _spread(values: FloatArray, ids: IdArray, among: IdArray) -> FloatArray:
