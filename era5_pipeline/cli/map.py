@@ -118,7 +118,6 @@ def map_(
     ):
         reading = read_map(connection, question, variable, rectangle)
         credit = read_credit(connection, reading.start, reading.end)
-    lines = list(reading.lines)
-    plot_map(reading.field, out, credit=credit, notes=lines, title=title, limits=(vmin, vmax))
+    plot_map(reading.field, out, credit=credit, notes=reading.notes, title=title, limits=(vmin, vmax))
     typer.echo(f"wrote {out}: {variable.column} {reading.summary}, {reading.counted} ({credit})")
-    warn_of_gaps(lines, strict=strict)
+    warn_of_gaps(reading.lines, strict=strict)

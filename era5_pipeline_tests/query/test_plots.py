@@ -271,7 +271,9 @@ def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
 def test_missing_values_are_grey_and_said_below_the_map() -> None:
     shown = field_in("-5/105/-8/109")
     shown.values[:6] = np.nan
-    figure = plots.map_figure(shown, credit="a credit line", notes=["no temperature_2m at 102 of 221 places"])
+    figure = plots.map_figure(
+        shown, credit="a credit line", notes=["Grey: no data; no temperature_2m at 102 of 221 places"]
+    )
     assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == GREY_SEA
     assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != GREY_SEA
     assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.months import Month
 from era5_pipeline.query.available import places_held, require_columns
@@ -44,16 +42,14 @@ def read_day_map(
     day, statistic = question.day, question.statistic
     with one_state(connection):
         found = read_day(connection, variable, day, statistic, area)
-        start, end = hours_of_day(variable, day)
         _require_hours(connection, question, variable, area, found)
+        found = found.where(found.hours > 0)
         is_whole = found.hours == HOURS_PER_DAY
         held = found.where(is_whole)
-        short = lines_of_short(found.where(found.hours > 0), is_whole[found.hours > 0], HOURS_PER_DAY, f"{day} (UTC)")
-        months = {Month.of(start), Month.of(end - timedelta(hours=1))}
-        month = min(months)
-        kind = f"places that the table holds in {month}"
-        wanted = places_held(connection, month)
-        lines = short or lines_of_missing(variable, held.location_ids, area, wanted, kind)
+        month = Month.of(hours_of_day(variable, day)[0])
+        wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
+        absent = lines_of_missing(variable, found.location_ids, area, wanted, kind)
+        absent += lines_of_short(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
     placed = PlacedCells.of(held.location_ids, held.values)
     field = FieldMap(
         kind="day",
@@ -69,7 +65,8 @@ def read_day_map(
     midnight = datetime.combine(day, time(), tzinfo=UTC)
     return MapReading(
         field=field,
-        lines=tuple(lines),
+        absent=tuple(absent),
+        remarks=(),
         start=midnight,
         end=midnight + timedelta(days=1),
         summary=f"{statistic} of the {HOURS_PER_DAY} hours of {day} (UTC)",
@@ -106,4 +103,3 @@ def _require_hours(
             f"{variable.column}: no location has all {HOURS_PER_DAY} hours of {day} (UTC); at most {most} are there",
             remedy=remedy,
         )
-    assert np.isfinite(found.values[found.hours == HOURS_PER_DAY]).all()  # noqa: S101  # PostgreSQL's NaN is a value

@@ -23,18 +23,33 @@ _WORDS: dict[MapStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": 
 
 @dataclass(frozen=True, eq=False)
 class MapReading:
-    """A field; `lines` say what is missing, each in words; the data are of `start <= time < end` (aware).
+    """A field; the data are of `start <= time < end` (aware).
 
+    `absent` say in words which locations are grey, and why; `remarks` what else is to be known of the values drawn.
     `summary` says what was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of
     the values there.
     """
 
     field: FieldMap
-    lines: tuple[str, ...]
+    absent: tuple[str, ...]
+    remarks: tuple[str, ...]
     start: datetime
     end: datetime
     summary: str
     table_unit: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What is missing, each in words."""
+        return [*self.absent, *self.remarks]
+
+    @property
+    def notes(self) -> list[str]:
+        """The same, as a picture says it."""
+        return [
+            *(f"Grey: no data; {line}" for line in self.absent),
+            *(f"{line[0].upper()}{line[1:]}" for line in self.remarks),
+        ]
 
     @property
     def counted(self) -> str:

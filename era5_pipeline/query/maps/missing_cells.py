@@ -45,10 +45,16 @@ def lines_of_short(cells: CellValues, is_enough: npt.NDArray[np.bool_], expected
     ]
 
 
-def lines_of_few_years(years: npt.NDArray[np.int64], most: int, which: str) -> list[str]:
-    """Say how many locations have fewer complete years than others; none if all have the same."""
-    fewer = years[years < most]
-    return [f"{fewer.size:,} of {years.size:,} locations have only {_between(fewer)} {which}"] if fewer.size else []
+def lines_of_few_years(years: npt.NDArray[np.int64], needed: int, most: int, which: str) -> tuple[list[str], list[str]]:
+    """Say how many locations have fewer complete years than are needed, and of how few years the others are."""
+    absent, remarks = [], []
+    if (years < needed).any():
+        count = int((years < needed).sum())
+        absent.append(f"{count:,} of {years.size:,} locations have fewer than {needed} {which}")
+    fewer = years[(years >= needed) & (years < most)]
+    if fewer.size:
+        remarks.append(f"{fewer.size:,} of {years.size:,} locations have only {_between(fewer)} {which}")
+    return absent, remarks
 
 
 def lines_without_summaries(

@@ -54,9 +54,9 @@ def read_part_map(
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
     with one_state(connection):
         cells = _read_valued(connection, question, variable, area)
-        lines = lines_of_short(cells, is_complete(cells, expected), expected, when)
-        lines += _lines_of_absent(connection, variable, cells.location_ids, area, months)
-        lines += lines_without_summaries(connection, months, area)
+        absent = _lines_of_absent(connection, variable, cells.location_ids, area, months)
+        remarks = lines_of_short(cells, is_complete(cells, expected), expected, when)
+        remarks += lines_without_summaries(connection, months, area)
     placed = PlacedCells.of(cells.location_ids, cells.values)
     field = FieldMap(
         kind="month" if part.period == "month" else "season" if part.period == "season" else "year",
@@ -71,7 +71,8 @@ def read_part_map(
     )
     return MapReading(
         field=field,
-        lines=tuple(lines),
+        absent=tuple(absent),
+        remarks=tuple(remarks),
         start=months[0].start,
         end=months[-1].end,
         summary=f"{statistic} of {when}, {_hours(cells)} of {expected:,} hours",
@@ -105,17 +106,20 @@ def read_anomaly_map(
         baseline = baseline_of(years, normals.complete_years)
         if not baseline.is_used:
             raise _no_baseline(connection, part, years, area, baseline.note or "")
-        lines = [baseline.note] if baseline.note else []
-        lines += lines_of_short(cells, enough, expected, when)
         held = cells.where(enough)
         differences, counts = _differences(held, normals)
-        of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
-        lines += lines_of_few_years(counts, baseline.complete, f"complete years of the baseline {years}")
         drawn = held.where(np.isfinite(differences))
         if not drawn.location_ids.size:
-            raise _no_baseline(connection, part, years, area, "no location of it has ten complete years")
-        lines += _lines_of_absent(connection, variable, drawn.location_ids, area, months)
-        lines += lines_without_summaries(connection, of_years, area)
+            why = f"no location has {FEWEST_YEARS_OF_BASELINE} complete years of the baseline {years}"
+            raise _no_baseline(connection, part, years, area, why)
+        absent, remarks = lines_of_few_years(
+            counts, FEWEST_YEARS_OF_BASELINE, baseline.complete, f"complete years of the baseline {years}"
+        )
+        absent += lines_of_short(cells, enough, expected, when)
+        absent += _lines_of_absent(connection, variable, cells.location_ids, area, months)
+        remarks += [baseline.note] if baseline.note else []
+        of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
+        remarks += lines_without_summaries(connection, of_years, area)
     placed = PlacedCells.of(drawn.location_ids, differences[np.isfinite(differences)])
     count = f"{baseline.complete} complete year{'' if baseline.complete == 1 else 's'}"
     field = FieldMap(
@@ -131,7 +135,8 @@ def read_anomaly_map(
     )
     return MapReading(
         field=field,
-        lines=tuple(lines),
+        absent=tuple(absent),
+        remarks=tuple(remarks),
         start=min(months[0].start, of_years[0].start),
         end=max(months[-1].end, of_years[-1].end),
         summary=f"anomaly of {when} from the mean of {part.in_years(years)} ({count})",

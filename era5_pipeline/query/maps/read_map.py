@@ -49,7 +49,8 @@ def _read_hour_map(
     snapshot = read_snapshot(connection, hour, variable, area)
     return MapReading(
         field=FieldMap.of_snapshot(snapshot),
-        lines=tuple(lines_of_absent(connection, snapshot, area)),
+        absent=tuple(lines_of_absent(connection, snapshot, area)),
+        remarks=(),
         start=hour,
         end=hour + timedelta(hours=1),
         summary=f"at {hour:%Y-%m-%d %H:%M} UTC",

@@ -52,14 +52,18 @@ def read_trend_map(
         is_drawn = np.isfinite(trends.slopes)
         if not is_drawn.any():
             raise _no_trend(name, complete, trends, without)
-        lines = []
+        remarks = []
         if len(complete) < len(years):
-            absent = [year for year in range(years.first, years.last + 1) if year not in complete]
-            lines.append(f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(absent)}")
-        lines += lines_of_few_years(trends.years, len(complete), f"complete years of {name}")
+            lacking = [year for year in range(years.first, years.last + 1) if year not in complete]
+            remarks.append(
+                f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(lacking)}"
+            )
+        absent, fewer = lines_of_few_years(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
+        absent += lines_of_missing(
+            variable, cells.location_ids, area, places_held(connection), "places that the table holds"
+        )
+        remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
-        lines += lines_of_missing(variable, drawn, area, places_held(connection), "places that the table holds")
-        lines += without
     placed = PlacedCells.of(drawn, trends.slopes[is_drawn])
     marks = PlacedCells.of(drawn, trends.significant[is_drawn].astype(np.float64))
     count = int(trends.significant.sum())
@@ -78,7 +82,8 @@ def read_trend_map(
     )
     return MapReading(
         field=field,
-        lines=tuple(lines),
+        absent=tuple(absent),
+        remarks=tuple(remarks),
         start=months[0].start,
         end=months[-1].end,
         summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",

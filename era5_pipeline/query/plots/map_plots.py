@@ -94,7 +94,7 @@ def map_figure(
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
     # A narrow map still needs space for its title.
     across = max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE)
-    lines = wrapped_notes([f"Grey: no data; {note}" for note in notes], across - _MAP_LEFT)
+    lines = wrapped_notes(notes, across - _MAP_LEFT)
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     figure = new_figure(across, bottom + height + _MAP_TOP)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
