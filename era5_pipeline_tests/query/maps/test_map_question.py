@@ -1,0 +1,39 @@
+"""`query.maps.map_question`: statistics of variables, and questions that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.query.climate.climate_answer import YearSpan
+from era5_pipeline.query.maps.map_question import AnomalyQuestion, TrendQuestion, statistic_for
+from era5_pipeline.query.maps.year_parts import WHOLE_YEAR, calendar_month
+
+TEMPERATURE, RAIN = BY_COLUMN["temperature_2m"], BY_COLUMN["total_precipitation"]
+
+
+def test_totals_are_summed_up_and_others_averaged() -> None:
+    assert (statistic_for(TEMPERATURE), statistic_for(RAIN)) == ("mean", "sum")
+    assert (statistic_for(TEMPERATURE, "MAX"), statistic_for(RAIN, "mean")) == ("max", "mean")
+
+
+def test_a_statistic_that_there_is_not_is_an_error() -> None:
+    with pytest.raises(UsageError, match="temperature_2m has no sum"):
+        statistic_for(TEMPERATURE, "sum")
+    with pytest.raises(UsageError, match="'median' is not a statistic"):
+        statistic_for(TEMPERATURE, "median")
+
+
+def test_extremes_have_no_anomaly_and_no_trend() -> None:
+    years = YearSpan(1991, 2020)
+    with pytest.raises(UsageError, match="the statistic max has no map of an anomaly"):
+        AnomalyQuestion(calendar_month(7), 2023, years, "max")
+    with pytest.raises(UsageError, match="the statistic min has no map of a trend"):
+        TrendQuestion(WHOLE_YEAR, years, "min")
+
+
+def test_a_trend_over_few_years_is_an_error() -> None:
+    assert TrendQuestion(WHOLE_YEAR, YearSpan(2001, 2020), "mean").statistic == "mean"
+    with pytest.raises(UsageError, match="2002-2020 are 19 years: a trend needs at least 20"):
+        TrendQuestion(WHOLE_YEAR, YearSpan(2002, 2020), "mean")
