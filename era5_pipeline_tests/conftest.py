@@ -50,6 +50,7 @@ SLOW_MODULES = frozenset(
         "query/climate/reading/test_read_climate.py",  # 90 months are loaded
         "query/api/test_open_database.py",  # a server is started, and processes that import
         "query/api/test_python_page.py",  # a notebook runs
+        "query/maps/test_cell_trends.py",  # many trends of places
         "query/plots/test_coverage_plots.py",  # pictures
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures

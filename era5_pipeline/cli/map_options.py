@@ -102,7 +102,9 @@ def asked_map(
         return questions.HourQuestion(parse_instant(time))
     chosen = questions.statistic_for(variable, statistic)
     if day is not None:
-        return questions.DayQuestion(parse_day(day), chosen)
+        of_day = parse_day(day)
+        Month(of_day.year, of_day.month)  # before ERA5 begins?
+        return questions.DayQuestion(of_day, chosen)
     part = _part(season_name, month_number)
     if trend is not None:
         return questions.TrendQuestion(part, parse_years(trend), chosen)

@@ -410,6 +410,33 @@ def test_a_map_without_a_value_says_what_there_is_instead(
     assert not (here.home / "a.png").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--day", "2023-04-10"), "temperature_2m mean of the 24 hours of 2023-04-10 (UTC), 63 locations, "),
+        (("--day", "2023-04-10", "--statistic", "min"), "temperature_2m min of the 24 hours of 2023-04-10 (UTC), 63"),
+        (("--month", "2023-04"), "temperature_2m mean of April 2023, 720 of 720 hours, 63 locations, "),
+        (("--month", "2023-04", "--statistic", "max"), "temperature_2m max of April 2023, 720 of 720 hours, 63 "),
+    ],
+)
+def test_a_map_of_a_day_and_of_a_month(here: InProcess, options: tuple[str, ...], says: str) -> None:
+    printed = here.run("map", *options, "--column", "t2m", "--out", "a.png", "--strict")
+    assert printed.out.startswith(f"wrote a.png: {says}")
+    assert printed.out.rstrip().endswith(
+        "degC (Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF)"
+    )
+    assert coloured(here.home / "a.png") > 10_000
+
+
+def test_a_map_of_an_incomplete_month_says_so(here: InProcess) -> None:
+    printed = here.run("map", "--month", "2023-09", "--column", "tp", "--out", "a.png", "--strict", code=4)
+    assert warnings_in(printed) == ["441 of 441 locations have only 167 of 720 hours of September 2023"]
+    assert (here.home / "a.png").exists()
+    asked = ("map", "--month", "2023-04", "--anomaly", "--column", "t2m", "--out", "b.png")
+    assert_explained(here.run(*asked, code=3), "none of the 30 years of the baseline 1991-2020 is complete")
+    assert not (here.home / "b.png").exists()
+
+
 def test_a_table_that_was_filled_without_the_ledger_works(app: typer.Typer, weather_table: Connection) -> None:
     weather_table.execute("DROP SCHEMA era5 CASCADE")
     out, err = run(app, *HERE, "--format", "csv")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.times import parse_instant, parse_offset, parse_time_range
+from era5_pipeline.model.times import parse_day, parse_instant, parse_offset, parse_time_range
 
 HOUR = timedelta(hours=1)
 FORMATS = (
@@ -152,3 +152,22 @@ def test_an_offset_from_utc_is_minutes(text: str, minutes: int) -> None:
 def test_what_is_no_offset_from_utc_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not an offset from UTC"):
         parse_offset(text)
+
+
+def test_a_day_is_a_date() -> None:
+    assert parse_day(" 2024-02-29 ") == date(2024, 2, 29)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2023", r"'2023' names no day\nA day is written 2023-01-01"),
+        ("2023-07", "names no day"),
+        ("2023-07-15T12", "names no day"),
+        ("2023-02-29", "is not a time"),
+        ("15.7.2023", "is not a time"),
+    ],
+)
+def test_what_is_no_day_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_day(text)
