@@ -62,6 +62,9 @@ def read_trend_map(
         absent += lines_of_missing(
             variable, cells.location_ids, area, places_held(connection), "places that the table holds"
         )
+        dependent = int(((trends.years >= FEWEST_YEARS) & ~is_drawn).sum())
+        if dependent:
+            absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
         remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
     placed = PlacedCells.of(drawn, trends.slopes[is_drawn])

@@ -87,7 +87,8 @@ def test_totals_have_the_steps_of_their_period(connection: Connection, made: Any
     assert len(made)
     month = read_map(connection, PartQuestion(JULY, 2020, "sum"), RAIN, MADE)
     year = read_map(connection, PartQuestion(WHOLE_YEAR, 2020, "sum"), RAIN, MADE)
-    of_month, of_year = (map_figure(one.field).axes[0].images[0].norm for one in (month, year))
+    norms: list[Any] = [map_figure(one.field).axes[0].images[0].norm for one in (month, year)]
+    of_month, of_year = norms
     assert list(of_month.boundaries)[:4] == [0.0, 5.0, 10.0, 25.0]
     assert list(of_year.boundaries)[:4] == [0.0, 50.0, 100.0, 250.0]
     # A year of the made places has 12 months of 80 mm, about.
