@@ -55,14 +55,14 @@ class MapReading:
     def counted(self) -> str:
         """How many locations have a value, and the least and greatest, with their unit."""
         values = self.field.values[np.isfinite(self.field.values)]
-        low, high = (self._rounded(float(value)) for value in (values.min(), values.max()))
-        return f"{values.size:,} locations, {low} to {high} {self.table_unit}"
-
-    def _rounded(self, value: float) -> str:
-        if not self.field.is_difference:
-            return self.field.variable.rounded(value)
-        # Differences are small beside the values that rounding is meant for.
-        return f"{value:+.2f}" if 0.1 <= abs(value) < 1000 else f"{value:+.3g}"
+        low, high = float(values.min()), float(values.max())
+        if self.field.is_difference:
+            # Differences are small beside the values that the variable's rounding is meant for.
+            digits = 2 if max(-low, high) >= 0.1 else 4
+            texts = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in (low, high)]
+        else:
+            texts = [self.field.variable.rounded(value) for value in (low, high)]
+        return f"{values.size:,} locations, {texts[0]} to {texts[1]} {self.table_unit}"
 
 
 @dataclass(frozen=True, eq=False)
