@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.query.maps.field_map import FieldMap
-from era5_pipeline.query.maps.map_question import MapStatistic
 from era5_pipeline.query.maps.map_reading import MapReading, PlacedCells, unit_words
+
+if TYPE_CHECKING:
+    from era5_pipeline.query.maps.map_question import MapStatistic
 
 TEMPERATURE = BY_COLUMN["temperature_2m"]
 TIME = datetime(2023, 7, 1, tzinfo=UTC)
