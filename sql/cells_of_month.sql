@@ -2,6 +2,6 @@
 -- rectangle as in snapshot.sql.
 SELECT location_id, {column}::double precision AS value, coalesce({hours}, 0)::integer AS hours
 FROM weather_monthly
-WHERE month = %(first)s
+WHERE month = %(month)s
   AND location_id BETWEEN %(first_id)s AND %(last_id)s
   AND ((location_id - 1) %% %(columns)s - %(west_index)s + %(columns)s) %% %(columns)s < %(width)s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import psycopg
@@ -17,7 +17,7 @@ from era5_pipeline.query.snapshots import EVERYWHERE, rectangle_parameters
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import date
 
     import numpy.typing as npt
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from era5_pipeline.query.maps.map_question import MapStatistic
     from era5_pipeline.query.maps.year_parts import YearPart
 
+Number = TypeVar("Number", np.float32, np.float64, np.int32)
+
 _AGGREGATES: dict[MapStatistic, str] = {"mean": "avg", "min": "min", "max": "max", "sum": "sum"}
-# Of several months. The mean of all hours is that of the months' means by their hours.
-_OF_MONTHS: dict[MapStatistic, str] = {
-    "mean": "sum({column} * {hours}) / nullif(sum({hours}) FILTER (WHERE {column} IS NOT NULL), 0)",
-    "min": "min({column})",
-    "max": "max({column})",
-    "sum": "sum({column})",
-}
+# What adds nothing to a statistic.
+_NOTHING: dict[MapStatistic, float] = {"mean": 0.0, "sum": 0.0, "min": np.inf, "max": -np.inf}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +100,70 @@ def read_part(
     Raises:
         NoDataError: if the database has no summaries, or none of the variable.
     """
-    first, last = part.dates(year)
-    column = sql.Identifier(f"{variable.column}_{statistic}")
-    hours = sql.Identifier(f"{variable.column}_{'sum_hours' if statistic == 'sum' else 'hours'}")
-    if first == last:
-        query = sql.SQL(read_sql("cells_of_month")).format(column=column, hours=hours)
-    else:
-        value = sql.SQL(_OF_MONTHS[statistic]).format(column=column, hours=hours)
-        query = sql.SQL(read_sql("cells_of_months")).format(value=value, hours=hours)
+    return _together(
+        (_read_month(connection, variable, start, statistic, area) for start in part.starts(year)), statistic
+    )
+
+
+def _read_month(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    start: date,
+    statistic: MapStatistic,
+    area: Area | None,
+) -> CellValues:
+    query = sql.SQL(read_sql("cells_of_month")).format(
+        column=sql.Identifier(f"{variable.column}_{statistic}"),
+        hours=sql.Identifier(f"{variable.column}_{'sum_hours' if statistic == 'sum' else 'hours'}"),
+    )
     try:
-        return _read(connection, query, {"first": first, "last": last}, area)
+        return _read(connection, query, {"month": start}, area)
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         raise NoDataError(
             f"the database has no monthly summaries of {variable.column}: an earlier version loaded its months",
             remedy="Compute them from the hours: era5 db summaries.",
         ) from None
+
+
+def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValues:
+    """The statistic of all hours of several months.
+
+    Put together here: grouping a year of the globe on the server takes twice as long as reading its months.
+    """
+    ids, values, hours = np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=np.int32)
+    for month in months:
+        if not np.array_equal(ids, month.location_ids):
+            found = np.union1d(ids, month.location_ids)
+            values, hours = spread(values, ids, found, _NOTHING[statistic]), spread(hours, ids, found, 0)
+            ids = found
+        at = np.searchsorted(ids, month.location_ids) if ids.size > month.location_ids.size else slice(None)
+        is_there = np.isfinite(month.values)
+        added = np.where(is_there, month.values, _NOTHING[statistic])
+        hours[at] += np.where(is_there, month.hours, 0).astype(np.int32)
+        match statistic:
+            case "mean":
+                # The mean of all hours is that of the months' means by their hours.
+                values[at] += added * month.hours
+            case "sum":
+                values[at] += added
+            case "min":
+                values[at] = np.minimum(values[at], added)
+            case "max":
+                values[at] = np.maximum(values[at], added)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = values / hours if statistic == "mean" else values
+    return CellValues(ids, np.where(hours > 0, values, np.nan), hours)
+
+
+def spread(
+    values: npt.NDArray[Number], ids: npt.NDArray[np.int32], among: npt.NDArray[np.int32], fill: float
+) -> npt.NDArray[Number]:
+    """Put values (m,) at ids (m,) among others (n,), all ascending; `fill` at these."""
+    if ids.size == among.size:
+        return values
+    filled = np.full(among.size, fill, dtype=values.dtype)
+    filled[np.searchsorted(among, ids)] = values
+    return filled
 
 
 def _read(

@@ -33,10 +33,9 @@ class YearPart:
     name: str
     period: Period
 
-    def dates(self, year: int) -> tuple[date, date]:
-        """The first days of its first and its last month, in a year."""
-        first, last = (date(*_year_and_month(year, number), 1) for number in (self.first, self.last))
-        return first, last
+    def starts(self, year: int) -> tuple[date, ...]:
+        """The first days of its months in a year."""
+        return tuple(date(*_year_and_month(year, number), 1) for number in range(self.first, self.last + 1))
 
     def months(self, year: int) -> tuple[Month, ...]:
         """Its months in a year, without those before ERA5 begins."""
@@ -52,9 +51,9 @@ class YearPart:
         """It in a year, as words: `July 2023`, `December 2022 to February 2023`, `2023`."""
         if self.period == "year":
             return f"{year}"
-        first, last = self.dates(year)
         if self.period == "month":
             return f"{self.name} {year}"
+        first, *_, last = self.starts(year)
         early = f" {first.year}" if first.year != last.year else ""
         return f"{_MONTHS[first.month - 1]}{early} to {_MONTHS[last.month - 1]} {last.year}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.query.climate.yearly_values import MOST_MISSING_HOURS
-from era5_pipeline.query.maps.cell_values import read_part
+from era5_pipeline.query.maps.cell_values import read_part, spread
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -77,16 +77,7 @@ def read_years(
         if not np.array_equal(cells.location_ids, ids):
             found = np.union1d(ids, cells.location_ids)
             if found.size > ids.size:
-                rows = [_spread(row, ids, found) for row in rows]
+                rows = [spread(row, ids, found, np.nan) for row in rows]
                 ids = found
-        rows.append(_spread(cells.values.astype(np.float32), cells.location_ids, ids))
+        rows.append(spread(cells.values.astype(np.float32), cells.location_ids, ids, np.nan))
     return YearlyCells(numbers, ids, tuple(rows), has_values)
-
-
-def _spread(values: FloatArray, ids: IdArray, among: IdArray) -> FloatArray:
-    """Put values (m,) at ids (m,) among others (n,), all ascending; NaN at these."""
-    if ids.size == among.size:
-        return values
-    filled = np.full(among.size, np.nan, dtype=np.float32)
-    filled[np.searchsorted(among, ids)] = values
-    return filled

@@ -14,7 +14,7 @@ from era5_pipeline.query.maps.year_parts import WHOLE_YEAR, calendar_month, pars
 
 def test_a_winter_begins_in_december_of_the_year_before() -> None:
     winter = season("djf")
-    assert winter.dates(2020) == (date(2019, 12, 1), date(2020, 2, 1))
+    assert winter.starts(2020) == (date(2019, 12, 1), date(2020, 1, 1), date(2020, 2, 1))
     assert winter.hours(2020) == (31 + 31 + 29) * 24
     assert winter.in_year(2020) == "December 2019 to February 2020"
     assert winter.months(1940) == (Month(1940, 1), Month(1940, 2))
