@@ -10,7 +10,8 @@ threads can draw at the same time. Functions that end in `_figure` return a figu
 
 from era5_pipeline.query.plots.coverage_plots import coverage_figure, plot_coverage
 from era5_pipeline.query.plots.figures import latitude_label, longitude_label, require_drawable
-from era5_pipeline.query.plots.map_plots import map_figure, plot_map, preview_map
+from era5_pipeline.query.plots.map_parts.map_preview import preview_map
+from era5_pipeline.query.plots.map_plots import map_figure, plot_map
 from era5_pipeline.query.plots.series_plots import plot_series, series_figure
 from era5_pipeline.query.plots.variable_styles import variable_title
 

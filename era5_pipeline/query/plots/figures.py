@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 # Names within an SVG follow from its contents, instead of being random.
 mpl.rcParams["svg.hashsalt"] = "era5-pipeline"
 
-_DPI = 160
+DPI = 160
 _RIGHT_OF_TITLE = 0.15  # inches
 _METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": "era5-pipeline"},
@@ -36,7 +37,7 @@ _NOTE_CHARACTERS_PER_INCH = 16
 _MOST_NOTE_LINES = 4
 
 
-def new_figure(width: float, height: float, dpi: float = _DPI) -> Figure:
+def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
     """An empty white figure; width and height in inches."""
     figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
@@ -49,19 +50,19 @@ def add_axes(figure: Figure, left: float, bottom: float, width: float, height: f
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def print_title(figure: Figure, left: float, title: str, below: str) -> None:
-    """Print a title and a line below it at the top, starting at `left` (inches), smaller if they are too long."""
+def print_title(figure: Figure, left: float, title: str, below: str) -> Text:
+    """Print a title and a line below it at the top, starting at `left` (inches), smaller if they are too long.
+
+    Returns the line below.
+    """
     height = figure.get_size_inches()[1]
-    for text, up, size, smallest, weight, colour in (
-        (title, 0.42, 13.0, 7.0, "bold", INK),
-        (below, 0.66, 9.5, 6.0, "normal", FAINT),
-    ):
-        _print_line(figure, left, 1 - up / height, text, size=size, smallest=smallest, weight=weight, colour=colour)
+    _print_line(figure, left, 1 - 0.42 / height, title, size=13.0, smallest=7.0, weight="bold", colour=INK)
+    return _print_line(figure, left, 1 - 0.66 / height, below, size=9.5, smallest=6.0, weight="normal", colour=FAINT)
 
 
 def _print_line(
     figure: Figure, left: float, up: float, text: str, *, size: float, smallest: float, weight: str, colour: str
-) -> None:
+) -> Text:
     """Print one line from `left` (inches) on, smaller if it is too long, and cut off if it is still too long then."""
     width = figure.get_size_inches()[0]
     most = (width - left - _RIGHT_OF_TITLE) * figure.dpi
@@ -69,12 +70,13 @@ def _print_line(
     line = figure.text(left / width, up, text, fontsize=size, fontweight=weight, color=colour, parse_math=False)
     wide = line.get_window_extent().width if text else 0.0
     if wide <= most:
-        return
+        return line
     line.set_fontsize(max(size * most / wide, smallest))
     kept = text
     while line.get_window_extent().width > most:
         kept = kept[: min(int(len(kept) * most / line.get_window_extent().width) + 1, len(kept) - 1)]
         line.set_text(f"{kept}\u2026")
+    return line
 
 
 def require_drawable(text: str, option: str) -> str:

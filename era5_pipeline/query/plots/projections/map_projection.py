@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyproj
 
 from era5_pipeline.model.grid import EARTH_RADIUS_KM
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyproj
 
     from era5_pipeline.query.plots.outlines import Window
 
@@ -76,6 +76,8 @@ class MapProjection:
         return float(west), float(east), float(south), float(north)
 
     def _proj(self) -> pyproj.Proj:
+        import pyproj  # noqa: PLC0415  # a map in plate carree does without
+
         # `over`: longitudes beyond 180 degrees are not wrapped.
         return pyproj.Proj(proj=_PROJ_NAMES[self.name], R=1000.0 * EARTH_RADIUS_KM, over=True)
 

@@ -13,6 +13,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from era5_pipeline.model.grid import EARTH_RADIUS_KM
+from era5_pipeline.query.plots.map_parts.stipples import draw_stipples, spacing_of, stipple_points
 from era5_pipeline.query.plots.projections.graticule import Graticule
 from era5_pipeline.query.plots.projections.nearest_cells import NearestCells
 from era5_pipeline.query.plots.projections.projected_shapes import (
@@ -23,49 +25,36 @@ from era5_pipeline.query.plots.projections.projected_shapes import (
 from era5_pipeline.query.plots.variable_styles import INK, NO_DATA, NO_DATA_ON_LAND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
     from matplotlib.image import AxesImage
 
+    from era5_pipeline.query.maps.field_map import FieldMap
     from era5_pipeline.query.plots.projections.map_projection import MapProjection, Metres
 
-    FloatArray = npt.NDArray[np.floating]
-
 # All lengths in inches.
-WIDEST, TALLEST = 9.0, 6.5
+_WIDEST, _TALLEST = 9.0, 6.5
 # Dots per inch: 1,980 pixels across the widest map. In Equal Earth, each cell from 62 S to 62 N then has a pixel.
-DPI = 220
+PROJECTED_DPI = 220
 _LABEL_WIDTH = 0.6
 _LABEL_GAP = 3.0  # points
-_LINE_WIDTH = 0.6  # points
+_LINE_WIDTH = 0.5  # points
 
 
-def projected_size(projection: MapProjection, dpi: float = DPI) -> tuple[float, float]:
+def projected_size(projection: MapProjection, dpi: float) -> tuple[float, float]:
     """Width and height of the map in inches: a whole number of pixels each."""
     west, east, south, north = projection.bounds
-    width = min(WIDEST, TALLEST * (east - west) / (north - south))
+    width = min(_WIDEST, _TALLEST * (east - west) / (north - south))
     height = width * (north - south) / (east - west)
     return max(round(width * dpi), 1) / dpi, max(round(height * dpi), 1) / dpi
 
 
-def find_cells(projection: MapProjection, latitudes: FloatArray, longitudes: FloatArray, axes: Axes) -> NearestCells:
-    """The cells of the pixels of these axes."""
-    box = axes.get_window_extent()
-    return NearestCells.find(projection, latitudes, longitudes, round(box.height), round(box.width))
-
-
 def draw_projected(
-    axes: Axes,
-    projection: MapProjection,
-    pixels: FloatArray,
-    colours: tuple[Colormap, Normalize],
-    *,
-    line_width: float = _LINE_WIDTH,
+    axes: Axes, projection: MapProjection, field: FieldMap, colours: tuple[Colormap, Normalize]
 ) -> AxesImage:
-    """Draw the values of the pixels, (height, width), on axes that are empty, between land and lines."""
+    """Draw a field on axes that are empty, between land and lines."""
+    box = axes.get_window_extent()
+    cells = NearestCells.find(projection, field.latitudes, field.longitudes, round(box.height), round(box.width))
     west, east, south, north = projection.bounds
     axes.set_axis_off()
     axes.set_xlim(west, east)
@@ -76,7 +65,7 @@ def draw_projected(
     )
     _clip(axes, _land(projection), outline)
     image = axes.imshow(
-        np.ma.masked_invalid(pixels),
+        np.ma.masked_invalid(cells.pixels_of(field.values)),
         extent=(west, east, south, north),
         origin="upper",
         interpolation="nearest",
@@ -85,19 +74,21 @@ def draw_projected(
         norm=colours[1],
         zorder=1.0,
     )
-    box = axes.get_window_extent()
-    figure_dpi = axes.get_figure(root=True).dpi
-    graticule = Graticule.of(projection, _LABEL_WIDTH * figure_dpi * (east - west) / box.width)
+    inches = box.width / axes.figure.dpi
+    graticule = Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
+    marks = stipple_points(field, spacing_of(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)), inches))
+    draw_stipples(axes, projection.forward(_within(marks, projection)))
     coast, inland = projected_coastlines(projection), projected_borders(projection)
     # A pale line below keeps coast and borders visible on dark colours.
     for lines, colour, width, alpha in (
         (graticule.lines, INK, 0.4, 0.15),
-        (inland, "white", 2.0 * line_width, 0.25),
-        (inland, INK, 0.45 * line_width, 0.6),
-        (coast, "white", 3 * line_width, 0.3),
-        (coast, INK, line_width, 1.0),
+        (inland, "white", 2.0 * _LINE_WIDTH, 0.25),
+        (inland, INK, 0.5 * _LINE_WIDTH, 0.6),
+        (coast, "white", 3 * _LINE_WIDTH, 0.3),
+        (coast, INK, _LINE_WIDTH, 1.0),
     ):
-        _clip(axes, LineCollection(_as_sequences(lines), colors=colour, linewidths=width, alpha=alpha, zorder=2.0), outline)
+        drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=2.0)
+        _clip(axes, drawn, outline)
     axes.add_patch(PathPatch(outline, facecolor="none", edgecolor=INK, linewidth=0.6, zorder=3.0, clip_on=False))
     for label in graticule.labels:
         is_left = label.side == "left"
@@ -127,5 +118,7 @@ def _clip(axes: Axes, collection: LineCollection | PolyCollection, outline: Path
     collection.set_clip_path(outline, axes.transData)
 
 
-def _as_sequences(lines: Sequence[Metres]) -> list[Metres]:
-    return list(lines)
+def _within(points: Metres, projection: MapProjection) -> Metres:
+    """The points (n, 2) in degrees, shifted by whole turns to the window's longitudes."""
+    west = projection.window[0]
+    return np.stack([west + (points[:, 0] - west) % 360.0, points[:, 1]], axis=1)

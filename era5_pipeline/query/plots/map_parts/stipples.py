@@ -1,0 +1,51 @@
+"""Marks of cells where a condition holds, such as a significant trend: dots on some of them, evenly over the map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.model.grid import STEP_DEGREES
+from era5_pipeline.query.plots.variable_styles import INK
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from matplotlib.axes import Axes
+
+    from era5_pipeline.query.maps.field_map import FieldMap
+
+_SPACING = 0.075  # inches
+_DOT = 1.3  # points, squared
+
+
+def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
+    """Longitudes and latitudes, (n, 2), of cells to be marked, about `spacing` degrees of a great circle apart.
+
+    Only cells are marked in which the condition itself holds: it is not averaged.
+    """
+    points = []
+    marked = field.stippled
+    if marked is None:
+        return np.zeros((0, 2))
+    step = max(round(spacing / STEP_DEGREES), 1)
+    for number, row in enumerate(range(step // 2, len(field.latitudes), step)):
+        # Meridians converge, so that fewer cells of a parallel are marked near the poles.
+        narrow = max(float(np.cos(np.deg2rad(field.latitudes[row]))), 1e-3)
+        across = min(max(round(step / narrow), 1), len(field.longitudes))
+        columns = np.arange((number % 2) * (across // 2), len(field.longitudes), across)
+        columns = columns[marked[row, columns]]
+        latitudes = np.full(columns.size, field.latitudes[row], dtype=np.float64)
+        points.append(np.stack([field.longitudes[columns].astype(np.float64), latitudes], axis=1))
+    return np.concatenate(points) if points else np.zeros((0, 2))
+
+
+def spacing_of(degrees: float, inches: float) -> float:
+    """Degrees between marks on a map that shows so many degrees on so many inches."""
+    return _SPACING * degrees / inches
+
+
+def draw_stipples(axes: Axes, points: npt.NDArray[np.float64]) -> None:
+    """Draw a dot at each of the points, (n, 2), in the coordinates of the axes."""
+    if len(points):
+        axes.scatter(points[:, 0], points[:, 1], s=_DOT, c=INK, linewidths=0.0, alpha=0.8, zorder=1.5)
