@@ -31,8 +31,8 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def stage_bars(console: Console, title: str) -> Iterator[None]:
-    """Show a bar for each stage that reports progress; until the first report, show the elapsed time."""
+def stage_bars(console: Console, title: str, first: progress.Stage = "raw") -> Iterator[None]:
+    """Show a bar for each stage that reports progress; until the `first` reports, show the elapsed time."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -42,7 +42,7 @@ def stage_bars(console: Console, title: str) -> Iterator[None]:
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         # A request may wait in a queue for days before it reports any bytes.
-        tasks: dict[progress.Stage, TaskID] = {"raw": bars.add_task(f"{title} {_NAMES['raw']}", total=None, unit="")}
+        tasks: dict[progress.Stage, TaskID] = {first: bars.add_task(f"{title} {_NAMES[first]}", total=None, unit="")}
 
         def show(stage: progress.Stage, done: int, total: int, unit: str) -> None:
             if stage not in tasks:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Stage = Literal["raw", "flat", "load", "verify"]
+Stage = Literal["raw", "flat", "load", "verify", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
     "raw": "raw files",
     "flat": "flatten",
     "load": "load",
     "verify": "verify",
+    "read": "read",
+    "draw": "draw",
 }
 
 

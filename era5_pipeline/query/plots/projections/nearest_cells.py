@@ -16,7 +16,7 @@ from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from era5_pipeline.query.plots.projections.map_projection import MapProjection
+    from era5_pipeline.query.plots.projections.map_projection import MapProjection, Metres
 
     FloatArray = npt.NDArray[np.floating]
 
@@ -29,17 +29,19 @@ class NearestCells:
 
     @classmethod
     def find(
-        cls, projection: MapProjection, latitudes: FloatArray, longitudes: FloatArray, height: int, width: int
+        cls, projection: MapProjection | None, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres
     ) -> NearestCells:
-        """The cells of a grid with latitudes (n,) and longitudes (m,), ascending, on a map of so many pixels."""
-        west, east, south, north = projection.bounds
-        x = west + (np.arange(width) + 0.5) * ((east - west) / width)
-        y = north - (np.arange(height) + 0.5) * ((north - south) / height)
-        index = np.full((height, width), -1, dtype=np.int32)
+        """The cells of a grid with latitudes (n,) and longitudes (m,), ascending, at columns x (w,) and rows y (h,).
+
+        Both are coordinates of the map: metres, or degrees in plate carree (None).
+        """
+        index = np.full((len(y), len(x)), -1, dtype=np.int32)
         # A band at a time: the coordinates of all pixels would take 32 bytes of each.
-        for first in range(0, height, 256):
+        for first in range(0, len(y), 256):
             band = slice(first, first + 256)
-            there, up = projection.inverse(*np.meshgrid(x, y[band]))
+            there, up = np.meshgrid(x, y[band])
+            if projection is not None:
+                there, up = projection.inverse(there, up)
             shown = np.isfinite(there)
             row = np.rint((up[shown] - float(latitudes[0])) / STEP_DEGREES).astype(np.int32)
             column = np.rint((there[shown] - float(longitudes[0])) / STEP_DEGREES).astype(np.int32) % N_LONGITUDES
@@ -52,3 +54,9 @@ class NearestCells:
         pixels: FloatArray = values.ravel()[self.index]
         pixels[self.index < 0] = np.nan
         return pixels
+
+
+def pixel_centres(low: float, high: float, count: int) -> Metres:
+    """The coordinates, (count,), of the middles of so many pixels between two ends."""
+    numbers = np.arange(count, dtype=np.float64)
+    return low + (numbers + 0.5) * ((high - low) / count)

@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from era5_pipeline.model.grid import EARTH_RADIUS_KM
 from era5_pipeline.query.plots.map_parts.stipples import draw_stipples, spacing_of, stipple_points
 from era5_pipeline.query.plots.projections.graticule import Graticule
-from era5_pipeline.query.plots.projections.nearest_cells import NearestCells
+from era5_pipeline.query.plots.projections.nearest_cells import NearestCells, pixel_centres
 from era5_pipeline.query.plots.projections.projected_shapes import (
     projected_borders,
     projected_coastlines,
@@ -53,9 +53,10 @@ def draw_projected(
     axes: Axes, projection: MapProjection, field: FieldMap, colours: tuple[Colormap, Normalize]
 ) -> AxesImage:
     """Draw a field on axes that are empty, between land and lines."""
-    box = axes.get_window_extent()
-    cells = NearestCells.find(projection, field.latitudes, field.longitudes, round(box.height), round(box.width))
     west, east, south, north = projection.bounds
+    box = axes.get_window_extent()
+    x, y = pixel_centres(west, east, round(box.width)), pixel_centres(north, south, round(box.height))
+    cells = NearestCells.find(projection, field.latitudes, field.longitudes, x, y)
     axes.set_axis_off()
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)

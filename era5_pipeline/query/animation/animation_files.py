@@ -1,0 +1,83 @@
+"""The files that animations are written to: the formats, by suffix, and what all of them must give.
+
+Here: what a path and a rate must be, without importing what draws. Not here: writing (`gif_file`, `mp4_file`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Protocol
+
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+GIF, MP4 = ".gif", ".mp4"
+ANIMATION_SUFFIXES = (GIF, MP4)
+USUAL_FPS = 12
+# Programs show a GIF that asks for more than 50 pictures a second at 10.
+_FASTEST = 50
+
+
+class AnimationFile(Protocol):
+    """A file that takes one frame after the other."""
+
+    def add(self, frame: npt.NDArray[np.uint8]) -> None:
+        """Write a frame: numbers of colours of the palette, (height, width)."""
+        ...
+
+    def finish(self) -> None:
+        """Write the end of the file."""
+        ...
+
+    def stop(self) -> None:
+        """Give the file up; nothing is done after `finish`."""
+        ...
+
+    @property
+    def bytes_written(self) -> int | None:
+        """Bytes so far; None if they are not known before the end."""
+        ...
+
+
+def is_animation(path: Path) -> bool:
+    """Whether the suffix is one of an animation."""
+    return path.suffix.lower() in ANIMATION_SUFFIXES
+
+
+def require_animation(path: Path, fps: int, every: int) -> None:
+    """Require what can be written: a suffix, a program for it, a rate, and a number of hours between frames.
+
+    Raises:
+        UsageError: if one of them is not.
+    """
+    if not is_animation(path) or path.is_dir():
+        raise UsageError(
+            f"{path}: an animation is a GIF or MP4 file",
+            remedy=f"Give a file name that ends with .gif or .mp4, such as {path.stem or 'out'}.gif.",
+        )
+    if not 1 <= fps <= _FASTEST:
+        raise UsageError(f"--fps {fps}: frames per second are 1 to {_FASTEST}", remedy=f"Give {USUAL_FPS}, say.")
+    if every < 1:
+        raise UsageError(f"--every {every}h: the step is at least an hour", remedy="Give --every 3h, say.")
+    if path.suffix.lower() == MP4 and shutil.which("ffmpeg") is None:
+        raise UsageError(
+            f"{path}: MP4 is written by the program ffmpeg, which is not on the PATH",
+            remedy="Install it (apt-get install ffmpeg), or give a file name that ends with .gif.",
+        )
+
+
+def parse_every(text: str) -> int:
+    """The hours of a step such as `3h`.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    number = text.strip().lower().removesuffix("h")
+    if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 744:
+        raise UsageError(f"--every {text}: not a number of hours", remedy="Write 3h for every third hour; 1h is each.")
+    return int(number)
