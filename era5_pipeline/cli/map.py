@@ -1,5 +1,7 @@
 """`era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG.
 
+The hours of a day or month become a GIF or MP4 (`map_animation`).
+
 Here: options. Not here: reading (`era5_pipeline.query.maps`), the plot (`era5_pipeline.query.plots`).
 """
 
@@ -8,6 +10,16 @@ from typing import Annotated
 
 import typer
 
+from era5_pipeline.cli.map_animation import (
+    CentreOption,
+    EveryOption,
+    FpsOption,
+    ProjectionOption,
+    animate,
+    asked_hours,
+    require_centre,
+    require_still,
+)
 from era5_pipeline.cli.map_options import (
     AnomalyOption,
     BaselineOption,
@@ -28,7 +40,12 @@ def map_(
     *,
     column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column to draw.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The file to write: PNG, PDF or SVG, by its suffix.")
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The file to write: PNG, PDF or SVG by its suffix; GIF or MP4 animates the hours of a day or month.",
+        ),
     ],
     time: TimeOption = None,
     day: DayOption = None,
@@ -65,6 +82,10 @@ def map_(
         str | None,
         typer.Option("--title", metavar="TEXT", help="Title of the map.", show_default="the variable's name"),
     ] = None,
+    projection: ProjectionOption = "auto",
+    centre_longitude: CentreOption = None,
+    every: EveryOption = None,
+    fps: FpsOption = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 4 if places have no value; the map is written all the same."),
@@ -83,17 +104,37 @@ def map_(
       era5 map --month 2023-07 --anomaly --baseline 1991-2020 --column t2m --out anomaly.png
       era5 map --trend 1991-2020 --season JJA --column t2m --out trend.png
       era5 map --time 2019-07-01T12 --column t2m --vmin -10 --vmax 40 --title "A summer day" --out map.pdf
+      era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.variables import find_variable
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.query.animation.animation_files import USUAL_FPS, is_animation
+    from era5_pipeline.query.animation.make_animation import MapLook
     from era5_pipeline.query.credit import read_credit
     from era5_pipeline.query.maps.read_map import read_map
     from era5_pipeline.query.plots import plot_map, require_drawable
 
     variable = find_variable(column)
+    rectangle = Area.parse(area) if area else None
+    require_limits(vmin, vmax)
+    require_centre(centre_longitude)
+    title = title if title is None else require_drawable(title, "--title")
+    if is_animation(out):
+        others: dict[str, object] = {
+            "--time": time,
+            "--year": year,
+            "--trend": trend,
+            "--season": season,
+            "--statistic": statistic,
+        }
+        others |= {"--calendar-month": calendar_month, "--anomaly": anomaly, "--baseline": baseline}
+        look = MapLook(title, (vmin, vmax), projection, centre_longitude, USUAL_FPS if fps is None else fps)
+        animate(variable, asked_hours(day, month, others), rectangle, out, look, every=every, strict=strict)
+        return
+    require_still(every, fps)
     question = asked_map(
         variable,
         time=time,
@@ -107,10 +148,7 @@ def map_(
         anomaly=anomaly,
         baseline=baseline,
     )
-    rectangle = Area.parse(area) if area else None
-    require_limits(vmin, vmax)
     require_picture(out, "--out")
-    title = title if title is None else require_drawable(title, "--title")
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
@@ -118,6 +156,15 @@ def map_(
     ):
         reading = read_map(connection, question, variable, rectangle)
         credit = read_credit(connection, reading.start, reading.end)
-    plot_map(reading.field, out, credit=credit, notes=reading.notes, title=title, limits=(vmin, vmax))
+    plot_map(
+        reading.field,
+        out,
+        credit=credit,
+        notes=reading.notes,
+        title=title,
+        limits=(vmin, vmax),
+        projection=projection,
+        centre=centre_longitude,
+    )
     typer.echo(f"wrote {out}: {variable.column} {reading.summary}, {reading.counted} ({credit})")
     warn_of_gaps(reading.lines, strict=strict)

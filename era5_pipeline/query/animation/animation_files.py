@@ -49,8 +49,8 @@ def is_animation(path: Path) -> bool:
     return path.suffix.lower() in ANIMATION_SUFFIXES
 
 
-def require_animation(path: Path, fps: int, every: int) -> None:
-    """Require what can be written: a suffix, a program for it, a rate, and a number of hours between frames.
+def require_animation(path: Path, fps: int) -> None:
+    """Require what can be written: a suffix, a program for it, and a rate.
 
     Raises:
         UsageError: if one of them is not.
@@ -62,8 +62,6 @@ def require_animation(path: Path, fps: int, every: int) -> None:
         )
     if not 1 <= fps <= _FASTEST:
         raise UsageError(f"--fps {fps}: frames per second are 1 to {_FASTEST}", remedy=f"Give {USUAL_FPS}, say.")
-    if every < 1:
-        raise UsageError(f"--every {every}h: the step is at least an hour", remedy="Give --every 3h, say.")
     if path.suffix.lower() == MP4 and shutil.which("ffmpeg") is None:
         raise UsageError(
             f"{path}: MP4 is written by the program ffmpeg, which is not on the PATH",

@@ -59,7 +59,7 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
         # The longest text that will stand there.
         replace(field, when=field.when + _NO_DATA),
         credit=frames.credit,
-        notes=frames.notes,
+        notes=[f"Grey: no data; {note}" for note in frames.notes],
         title=look.title,
         limits=look.limits,
         projection=look.projection,
