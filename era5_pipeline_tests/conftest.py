@@ -52,6 +52,10 @@ SLOW_MODULES = frozenset(
         "query/api/test_python_page.py",  # a notebook runs
         "query/maps/test_cell_trends.py",  # many trends of places
         "query/plots/test_coverage_plots.py",  # pictures
+        "query/animation/test_frame_painter.py",  # pictures
+        "query/animation/test_make_animation.py",  # pictures
+        "query/plots/projections/test_nearest_cells.py",  # pixels of the globe
+        "query/plots/projections/test_projected_map.py",  # pictures of the globe
         "query/plots/test_map_plots.py",  # pictures
         "query/plots/test_series_plots.py",  # pictures
         "query/climate_plots/test_climate_picture.py",  # pictures

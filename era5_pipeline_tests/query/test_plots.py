@@ -180,7 +180,7 @@ def test_map_has_true_proportions_at_its_middle_latitude() -> None:
 
 
 def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
-    figure = plots.map_figure(field_in("global"))
+    figure = plots.map_figure(field_in("global"), projection="plate-carree")
     axes = figure.axes[0]
     assert axes.get_xlim() == (-180.0, 180.0)
     assert axes.get_ylim() == (-90.0, 90.0)

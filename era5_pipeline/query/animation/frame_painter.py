@@ -102,7 +102,7 @@ class FramePainter:
         others = np.concatenate([base.reshape(-1, 3), *(over(int(level))[::3] for level in some)])
         self._palette = FramePalette.of(self._levels, others)
         self._base = self._palette.nearest(base.reshape(-1, 3)).reshape(base.shape[:2])
-        self._mixtures = np.stack([self._palette.nearest(over(level)) for level in range(len(colours))], axis=1)
+        self._mixtures = np.stack([self._palette.nearly_nearest(over(level)) for level in range(len(colours))], axis=1)
         self._greys = self._palette.nearest(np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
 
     def _cells(self, height: int) -> NearestCells:

@@ -59,6 +59,8 @@ class FramePalette:
     """Colours (256, 3), the first of which are those of the levels."""
 
     colours: ByteArray
+    # The nearest colour to the middle of each of 64 x 64 x 64 cubes of colours.
+    table: ByteArray
 
     @classmethod
     def of(cls, levels: ColourLevels, others: ByteArray) -> FramePalette:
@@ -70,17 +72,30 @@ class FramePalette:
         colours = np.zeros((256, 3), dtype=np.uint8)
         known = np.concatenate([levels.colours, fixed, found])
         colours[: len(known)] = known
-        return cls(colours)
+        middles = np.arange(2, 256, 4, dtype=np.uint8)
+        cubes = np.stack(np.meshgrid(middles, middles, middles, indexing="ij"), axis=-1).reshape(-1, 3)
+        return cls(colours, _nearest(colours, cubes))
 
     def nearest(self, colours: ByteArray) -> ByteArray:
         """The number of the colour nearest to each of `colours`, (n, 3): exact if it is in the palette."""
         packed = colours.astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
         different, where = np.unique(packed, return_inverse=True)
-        parts = np.stack([different >> 16, different >> 8 & 255, different & 255], axis=1).astype(np.float32)
-        own = self.colours.astype(np.float32)
+        parts = np.stack([different >> 16, different >> 8 & 255, different & 255], axis=1)
+        return _nearest(self.colours, parts.astype(np.uint8))[where]
+
+    def nearly_nearest(self, colours: ByteArray) -> ByteArray:
+        """The number of a colour near each of `colours`, (n, 3), found at once: off by three of 256 at most."""
+        cubes = (colours >> 2).astype(np.int32)
+        found: ByteArray = self.table[(cubes[:, 0] << 12) | (cubes[:, 1] << 6) | cubes[:, 2]]
+        return found
+
+
+def _nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
+    """The number of the colour of a palette, (256, 3), nearest to each of `colours`, (n, 3)."""
+    own = palette.astype(np.float32)
+    found = np.empty(len(colours), dtype=np.uint8)
+    for first in range(0, len(colours), 65536):
+        part = colours[first : first + 65536].astype(np.float32)
         # |a - b|^2 without |a|^2, which is the same for all colours of the palette.
-        found = np.empty(len(parts), dtype=np.uint8)
-        for first in range(0, len(parts), 65536):
-            part = parts[first : first + 65536]
-            found[first : first + 65536] = np.argmin((own**2).sum(axis=1) - 2 * part @ own.T, axis=1)
-        return found[where]
+        found[first : first + 65536] = np.argmin((own**2).sum(axis=1) - 2 * part @ own.T, axis=1)
+    return found

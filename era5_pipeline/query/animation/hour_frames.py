@@ -98,7 +98,7 @@ def read_hour_frames(
         # Latitudes of a box descend.
         values[:, window.rows - rows.stop : window.rows - rows.start] = found[::every, ::-1]
         report("read", rows.stop, window.rows, "rows")
-    is_empty, scale_values = _survey(values)
+    is_empty, scale_values = survey(values)
     if is_empty.all():
         raise NoDataError(
             f"{variable.column} is NULL everywhere from {time_of(hours.start):%Y-%m-%d %H:%M} to "
@@ -133,7 +133,7 @@ def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
-def _survey(values: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+def survey(values: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray]:
     """Which hours (k,) have no value, and values (n,) for the scale of colours."""
     is_empty = np.zeros(len(values), dtype=np.bool_)
     sample, extremes = [], []

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from era5_pipeline.query.animation.hour_frames import HourFrames
     from era5_pipeline.query.plots.projections.projection_choice import ProjectionChoice
 
-# Dots per inch of the figure, which is 5 to 11 inches wide.
-_GIF_DPI, _MP4_DPI = 90, 120
+# Dots per inch of the figure, which is 5 to 11 inches wide; its margins are whole pixels then.
+_GIF_DPI, _MP4_DPI = 80, 100
 # A GIF that is larger is not written: hardly a program shows it.
 MOST_BYTES = 150_000_000
 # Frames after which the size of all is known well enough.

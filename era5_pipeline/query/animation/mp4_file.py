@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Mp4File:
         self._palette = palette
         self._fps = fps
         self._program: subprocess.Popen[bytes] | None = None
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the object: what the program says
+        self._said: IO[bytes] | None = None
 
     def add(self, frame: ByteArray) -> None:
         """Write a frame of the same size as all others, (height, width).
@@ -67,9 +67,12 @@ class Mp4File:
 
     def stop(self) -> None:
         """End the program, if it still runs."""
-        if self._program is not None and self._program.poll() is None:
+        if self._program is not None:
             self._program.kill()
-            self._program.wait()
+            with suppress(BrokenPipeError):
+                self._program.communicate()
+        if self._said is not None:
+            self._said.close()
 
     @property
     def bytes_written(self) -> int | None:
@@ -82,12 +85,14 @@ class Mp4File:
             *("-r", str(self._fps), "-i", "pipe:0", "-an", "-c:v", "libx264", "-preset", "veryfast", "-crf", "20"),
             *("-pix_fmt", "yuv420p", "-movflags", "+faststart", str(self._path)),
         )
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `stop`
         # A session of its own: an interrupt stops this process, which then ends the program.
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True
         )
 
     def _error(self) -> LocalDiskError | RefusedError:
+        assert self._said is not None  # noqa: S101  # the program was started
         self._said.seek(0)
         said = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
         if any(_FULL in line for line in said):

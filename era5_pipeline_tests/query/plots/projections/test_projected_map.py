@@ -1,0 +1,164 @@
+"""Maps of the globe in a projection: colours of their pixels, greys, marks, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyproj
+import pytest
+from PIL import Image
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.query import plots
+from era5_pipeline.query.maps.field_map import FieldMap
+from era5_pipeline.query.plots.map_plots import draw_map
+from era5_pipeline.query.snapshots import snapshot_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.query.plots.map_plots import DrawnMap
+
+TIME = datetime(2019, 1, 1, 12, tzinfo=UTC)
+WHITE, GREY_SEA, GREY_LAND = (255, 255, 255), (228, 228, 228), (203, 201, 196)
+# The open ocean, far from shores, from lines at round degrees, and from the edge; then two deserts.
+SEA = [(-140.3, -40.2), (-35.4, 40.4), (75.3, -35.4), (-100.4, 10.4), (165.3, 40.3), (-160.2, -55.3)]
+LAND = [(10.4, 25.3), (134.4, -25.6)]
+
+
+def field_of(area: str, what: str = "latitude") -> FieldMap:
+    """A field whose value is the latitude, or a third of the longitude."""
+    rectangle = grid.Area.parse(area)
+    rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
+    values = grid.latitudes_of(rows) if what == "latitude" else grid.longitudes_of(columns) / 3
+    ids = grid.location_ids(rows, columns).ravel()
+    found = values.astype(np.float32).ravel()
+    return FieldMap.of_snapshot(snapshot_of(TIME, BY_COLUMN["temperature_2m"], ids, found))
+
+
+def pixels_of(drawn: DrawnMap) -> np.ndarray:
+    file = io.BytesIO()
+    drawn.figure.savefig(file, format="png")
+    return np.asarray(Image.open(file).convert("RGB"))
+
+
+def colour_of(drawn: DrawnMap, value: float) -> np.ndarray:
+    norm: Any = drawn.image.norm
+    return np.asarray(drawn.image.cmap(norm(value), bytes=True))[:3].astype(int)
+
+
+def pixel_at(drawn: DrawnMap, pixels: np.ndarray, x: float, y: float) -> tuple[int, ...]:
+    across, up = drawn.axes.transData.transform((x, y))
+    return tuple(int(part) for part in pixels[int(pixels.shape[0] - up), int(across)])
+
+
+@pytest.mark.parametrize(("name", "proj"), [("equal-earth", "eqearth"), ("robinson", "robin")])
+@pytest.mark.parametrize("centre", [None, 150.0])
+@pytest.mark.parametrize("what", ["latitude", "longitude"])
+def test_a_pixel_has_the_colour_of_the_value_there(name: str, proj: str, centre: float | None, what: str) -> None:
+    field = field_of("global", what)
+    drawn = draw_map(field, projection=name, centre=centre)  # type: ignore[arg-type]
+    pixels = pixels_of(drawn)
+    forward = pyproj.Proj(f"+proj={proj} +R=6371000 +lon_0={centre or 0.0}")
+    for longitude, latitude in SEA:
+        value = latitude if what == "latitude" else longitude / 3
+        expected = colour_of(drawn, value)
+        shown = pixel_at(drawn, pixels, *forward(longitude, latitude))
+        assert np.abs(expected - shown).max() <= 3, (longitude, latitude)
+
+
+def test_where_there_is_no_data_land_and_sea_are_greys_and_outside_is_white() -> None:
+    field = field_of("global")
+    field.values[:, :] = np.nan
+    field.values[0, 0] = 1.0
+    drawn = draw_map(field)
+    assert drawn.projection is not None
+    assert drawn.projection.name == "equal-earth"
+    pixels = pixels_of(drawn)
+    forward = pyproj.Proj("+proj=eqearth +R=6371000")
+    assert {pixel_at(drawn, pixels, *forward(*point)) for point in SEA} == {GREY_SEA}
+    assert {pixel_at(drawn, pixels, *forward(*point)) for point in LAND} == {GREY_LAND}
+    west, east, south, north = drawn.projection.bounds
+    corners = [(x, y) for x in (0.99 * west, 0.99 * east) for y in (0.98 * south, 0.98 * north)]
+    assert {pixel_at(drawn, pixels, *corner) for corner in corners} == {WHITE}
+
+
+def test_antarctica_is_land_to_the_pole_about_any_meridian() -> None:
+    for centre in (0.0, 70.0, 180.0):
+        field = field_of("global")
+        field.values[:, :] = np.nan
+        field.values[-1, 0] = 1.0
+        drawn = draw_map(field, centre=centre)
+        pixels = pixels_of(drawn)
+        forward = pyproj.Proj(f"+proj=eqearth +R=6371000 +lon_0={centre}")
+        shown = [pixel_at(drawn, pixels, *forward(longitude, -86.0)) for longitude in range(-175, 180, 20)]
+        assert shown.count(GREY_LAND) >= 15  # the others are on lines
+
+
+def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
+    """Noise, so that a shift by a part of a pixel would be seen."""
+    field = field_of("global")
+    field.values[:] = np.random.default_rng(0).uniform(0.0, 30.0, field.values.shape)
+    drawn = draw_map(field)
+    pixels, box = pixels_of(drawn), drawn.axes.get_window_extent()
+    shown: Any = np.ma.asarray(drawn.image.get_array())
+    top, left = round(pixels.shape[0] - box.y1), round(box.x0)
+    height, width = shown.shape
+    assert (round(box.width), round(box.height)) == (width, height)
+    assert width >= 1900
+    expected = np.asarray(drawn.image.cmap(drawn.image.norm(shown), bytes=True))[..., :3].astype(int)
+    found = pixels[top : top + height, left : left + width].astype(int)
+    same = np.abs(expected - found).max(axis=2) <= 1
+    assert same[~np.ma.getmaskarray(shown)].mean() > 0.85  # the others are under lines
+
+
+def test_the_pacific_is_not_cut() -> None:
+    drawn = draw_map(field_of("60/100/-60/-60"))
+    assert drawn.projection is not None
+    assert drawn.projection.window == (99.875, 300.125, -60.125, 60.125)
+    pixels = pixels_of(drawn)
+    forward = pyproj.Proj("+proj=eqearth +R=6371000 +lon_0=200")
+    for longitude in (165.3, -165.3, 178.3, -110.4):
+        expected = colour_of(drawn, 20.4)
+        assert np.abs(expected - pixel_at(drawn, pixels, *forward(longitude, 20.4))).max() <= 3
+
+
+def test_significant_cells_have_dots_and_others_none() -> None:
+    field = field_of("global")
+    northern = np.repeat(field.latitudes[:, None] > 0.0, grid.N_LONGITUDES, axis=1)
+    for projection in ("equal-earth", "robinson", "plate-carree"):
+        marked = dataclasses.replace(field, stippled=northern)
+        with_dots, without = (pixels_of(draw_map(one, projection=projection)).astype(int) for one in (marked, field))
+        differs = np.abs(with_dots - without).max(axis=2) > 40
+        middle = differs.shape[0] * 0.42  # the equator, roughly: title above, colour bar below
+        assert differs[: int(middle) - 30].sum() > 3000
+        assert differs[int(middle) + 60 :].sum() == 0
+
+
+@pytest.mark.parametrize(("suffix", "image"), [("pdf", b"/Subtype /Image"), ("svg", b"<image")])
+def test_files_of_vectors_have_the_cells_as_an_image_and_lines_as_lines(
+    suffix: str, image: bytes, tmp_path: Path
+) -> None:
+    field = field_of("global")
+    for number in range(2):
+        plots.plot_map(field, tmp_path / f"{number}.{suffix}")
+    written = (tmp_path / f"0.{suffix}").read_bytes()
+    assert written == (tmp_path / f"1.{suffix}").read_bytes()
+    assert written.count(image) <= 3
+    assert image in written
+    assert len(written) < 3_000_000
+    if suffix == "svg":
+        assert written.count(b"<path") > 100
+
+
+def test_the_picture_is_small_and_of_the_usual_size(tmp_path: Path) -> None:
+    plots.plot_map(field_of("global"), tmp_path / "map.png", credit="a credit line", notes=["a note"])
+    with Image.open(tmp_path / "map.png") as picture:
+        assert 2000 < picture.width < 2400
+        assert 1200 < picture.height < 1700
+    assert (tmp_path / "map.png").stat().st_size < 1_000_000
