@@ -23,6 +23,7 @@ from era5_pipeline.query.snapshots import Snapshot
 from era5_pipeline.runtime.progress import report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -98,17 +99,19 @@ def read_hour_frames(
         # Latitudes of a box descend.
         values[:, window.rows - rows.stop : window.rows - rows.start] = found[::every, ::-1]
         report("read", rows.stop, window.rows, "rows")
-    is_empty, scale_values = survey(values)
+    counts, scale_values = survey(values)
+    is_empty = counts == 0
     if is_empty.all():
         raise NoDataError(
             f"{variable.column} is NULL everywhere from {time_of(hours.start):%Y-%m-%d %H:%M} to "
             f"{time_of(hours.stop - 1):%Y-%m-%d %H:%M} UTC in {held.area}",
             remedy="Choose another time, column or area, or load the month with the variables you need.",
         )
-    notes = list(held.lines)
-    if is_empty.any():
-        absent = describe_hours(hour for hour, empty in zip(kept, is_empty, strict=True) if empty)
-        notes.append(f"no {variable.column} anywhere at {', '.join(absent)}")
+    notes = []
+    there = window.rows * window.columns
+    if area and held.points_held < there:
+        notes.append(f"no data at {there - held.points_held:,} of {there:,} grid points of {area}")
+    notes += _lines_of_absent(variable, np.array(kept), counts)
     return HourFrames(
         variable=variable,
         hours=tuple(kept),
@@ -133,17 +136,34 @@ def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
-def survey(values: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-    """Which hours (k,) have no value, and values (n,) for the scale of colours."""
-    is_empty = np.zeros(len(values), dtype=np.bool_)
+def survey(values: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """How many places have a value at each hour, (k,), and values (n,) for the scale of colours."""
+    counts = np.zeros(len(values), dtype=np.int64)
     sample, extremes = [], []
     per_hour = max(_SAMPLED_VALUES // len(values), _FEWEST_SAMPLED)
     for number, field in enumerate(values):
         found = field[np.isfinite(field)]
-        is_empty[number] = not found.size
+        counts[number] = found.size
         if found.size:
             extremes += [found.min(), found.max()]
             sample.append(found[:: -(-found.size // per_hour)])
     if sample:
         sample.append(np.array([min(extremes), max(extremes)], dtype=np.float32))
-    return is_empty, np.concatenate(sample) if sample else np.zeros(0, dtype=np.float32)
+    return counts, np.concatenate(sample) if sample else np.zeros(0, dtype=np.float32)
+
+
+def _lines_of_absent(variable: Variable, hours: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> Iterator[str]:
+    """Say at which hours no place has a value, and at which fewer places than at others."""
+    most = int(counts.max())
+    for lacks, where in ((counts == 0, "anywhere"), ((counts > 0) & (counts < most), "at some places")):
+        # Missing over land, or where the thing itself is not there, is no gap.
+        if lacks.any() and (where == "anywhere" or variable.extent == "everywhere"):
+            yield f"no {variable.column} {where} at {', '.join(_runs(hours, lacks))}"
+
+
+def _runs(hours: npt.NDArray[np.int64], lacks: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    """The hours that lack, as runs: of every third hour, those in between are not asked for."""
+    step = int(hours[1] - hours[0]) if len(hours) > 1 else 1
+    missing = {int(hour) for hour in hours[lacks]}
+    filled = sorted({hour + more for hour in missing for more in range(step) if hour + step in missing} | missing)
+    return describe_hours(filled)

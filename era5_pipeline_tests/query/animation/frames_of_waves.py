@@ -28,7 +28,7 @@ def frames_of_waves(area: str, count: int, column: str = "temperature_2m") -> Ho
         values = np.maximum(values, 0.0)
     values[EMPTY] = np.nan
     values[:, :4, :4] = np.nan
-    is_empty, scale_values = survey(values)
+    counts, scale_values = survey(values)
     return HourFrames(
         variable=BY_COLUMN[column],
         hours=tuple(range(FIRST_HOUR, FIRST_HOUR + count)),
@@ -36,7 +36,7 @@ def frames_of_waves(area: str, count: int, column: str = "temperature_2m") -> Ho
         longitudes=longitudes,
         values=values,
         scale_values=scale_values,
-        is_empty=is_empty,
+        is_empty=counts == 0,
         notes=("no value in the south-western corner",),
         credit="a credit line",
     )

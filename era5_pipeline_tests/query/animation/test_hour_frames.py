@@ -83,6 +83,7 @@ def test_frames_are_the_hours_of_the_file(warehouse: Warehouse, era5_samples: Pa
     np.testing.assert_allclose(found.values[:, rows][:, :, columns], values, atol=0.006)
     assert np.isfinite(found.values).sum() == values.size
     assert not found.is_empty.any()
+    assert found.notes == ("no data at 5,359 of 5,429 grid points of 72/0/50/15",)
     assert found.scale_values.min() == found.values[np.isfinite(found.values)].min()
     assert found.scale_values.max() == found.values[np.isfinite(found.values)].max()
     assert found.field(100).when == "Fri 05 Oct 2018, 04:00 UTC"
@@ -112,10 +113,13 @@ def test_hours_without_a_value_are_said(warehouse: Warehouse, tmp_path: Path) ->
     found = read(warehouse, tmp_path, TELANGANA, "total_precipitation")
     assert found.is_empty.sum() == 30 * 24 - 168
     assert not found.is_empty[:168].any()
-    assert found.notes[-1] == "no total_precipitation anywhere at 2023-09-08T00 to 2023-09-30T23"
+    assert found.notes == ("no total_precipitation anywhere at 2023-09-08T00 to 2023-09-30T23",)
+    some = read(warehouse, tmp_path, TELANGANA, "total_precipitation", every=6)
+    assert some.notes == ("no total_precipitation anywhere at 2023-09-08T00 to 2023-09-30T18",)
     day = read(warehouse, tmp_path, TELANGANA, "total_precipitation", until=datetime(2023, 9, 2, tzinfo=UTC))
     assert len(day.hours) == 24
     assert not day.is_empty.any()
+    assert day.notes == ()  # the month is incomplete, the day is not
 
 
 def test_a_month_without_the_column_or_the_area_says_what_there_is(warehouse: Warehouse, tmp_path: Path) -> None:
