@@ -23,7 +23,7 @@ from era5_pipeline.query.plots.figures import (
 )
 from era5_pipeline.query.plots.map_parts.colour_bar import draw_colour_bar, power_of_bar
 from era5_pipeline.query.plots.map_parts.plate_carree import centred_field, draw_plate_carree, label_degrees
-from era5_pipeline.query.plots.map_windows import map_size, map_window
+from era5_pipeline.query.plots.map_windows import cells_window, map_size, map_window
 from era5_pipeline.query.plots.projections.projected_map import PROJECTED_DPI, draw_projected, projected_size
 from era5_pipeline.query.plots.projections.projection_choice import ProjectionChoice, choose_projection
 from era5_pipeline.query.plots.variable_styles import INK, with_power
@@ -113,7 +113,7 @@ def draw_map(
             f"{field.variable.column} has no value anywhere on {field.title}, {field.when}: nothing to draw",
             remedy="Choose another time, column or area.",
         )
-    chosen = choose_projection(projection, map_window(field), centre)
+    chosen = choose_projection(projection, cells_window(field), map_window(field), centre)
     if chosen is None:
         field = field if centre is None else centred_field(field, centre)
     window = map_window(field) if chosen is None else chosen.window

@@ -22,8 +22,8 @@ _WIDEST_RATIO = 2.6
 _HIGHEST_STRETCH = 4.0
 
 
-def map_window(field: FieldMap) -> Window:
-    """The area to draw: the cells, widened for a very small or very long area."""
+def cells_window(field: FieldMap) -> Window:
+    """The area that the cells of a field cover."""
     half = STEP_DEGREES / 2
     west, east = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
     south, north = (
@@ -33,6 +33,12 @@ def map_window(field: FieldMap) -> Window:
     if len(field.longitudes) == N_LONGITUDES:
         # From one antimeridian to the other, not from half a cell east of it.
         west, east = west - half, east - half
+    return west, east, south, north
+
+
+def map_window(field: FieldMap) -> Window:
+    """The area to draw: the cells, widened for a very small or very long area."""
+    west, east, south, north = cells_window(field)
     stretch = _stretch(south, north)
     tall = max(north - south, _SMALLEST_WINDOW, (east - west) / stretch / _WIDEST_RATIO)
     south, north = widened(south, north, tall)

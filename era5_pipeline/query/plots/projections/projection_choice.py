@@ -16,18 +16,23 @@ _WIDEST_FLAT = 180.0
 _LOWEST_GLOBE = 90.0
 
 
-def choose_projection(choice: ProjectionChoice, window: Window, centre: float | None = None) -> MapProjection | None:
-    """The projection of a map of this window (degrees); None for plate carree.
+def choose_projection(
+    choice: ProjectionChoice, cells: Window, widened: Window, centre: float | None = None
+) -> MapProjection | None:
+    """The projection of a map of these cells (degrees); None for plate carree.
 
-    `auto` is Equal Earth for a window wider than 180 degrees and at least 90 high, otherwise plate carree. `centre` is
-    the central meridian (degrees east), by default that of the window.
+    `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, otherwise plate carree. Of a smaller
+    one, what is shown is `widened`, if it is drawn in a projection all the same. `centre` is the central meridian
+    (degrees east), by default that of the window.
     """
-    west, east, south, north = window
+    west, east, south, north = cells
+    is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
     if choice == "auto":
-        is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
         choice = "equal-earth" if is_globe else "plate-carree"
     if choice == "plate-carree":
         return None
+    window = cells if is_globe else widened
+    west, east, south, north = window
     if centre is None:
         centre = (west + east) / 2
     return MapProjection(choice, centre, centred_window(window, centre))

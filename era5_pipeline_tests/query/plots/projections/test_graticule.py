@@ -10,7 +10,7 @@ from era5_pipeline.query.plots.projections.projection_choice import choose_proje
 
 
 def graticule_of(window: tuple[float, float, float, float], centre: float | None = None) -> Graticule:
-    projection = choose_projection("equal-earth", window, centre)
+    projection = choose_projection("equal-earth", window, window, centre)
     assert projection is not None
     return Graticule.of(projection, 2.2e6)
 

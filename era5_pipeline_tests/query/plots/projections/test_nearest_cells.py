@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 LATITUDES = grid.latitudes_of(np.arange(grid.N_LATITUDES))
 LONGITUDES = grid.longitudes_of(np.arange(grid.N_LONGITUDES))
+GLOBE = (-180.0, 180.0, -90.0, 90.0)
 HEIGHT, WIDTH = 964, 1980
 PROJ = {"equal-earth": "eqearth", "robinson": "robin"}
 
 
 def chosen(name: ProjectionName, centre: float | None) -> MapProjection:
-    found = choose_projection(name, (-180.0, 180.0, -90.0, 90.0), centre)
+    found = choose_projection(name, GLOBE, GLOBE, centre)
     assert found is not None
     return found
 

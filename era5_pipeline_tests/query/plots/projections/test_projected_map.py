@@ -117,6 +117,13 @@ def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
     assert same[~np.ma.getmaskarray(shown)].mean() > 0.85  # the others are under lines
 
 
+def test_half_of_the_globe_is_shown_as_it_is_and_a_band_in_plate_carree() -> None:
+    north = draw_map(field_of("90/-180/0/180"))
+    assert north.projection is not None
+    assert north.projection.window == (-180.0, 180.0, -0.125, 90.0)
+    assert draw_map(field_of("30/-180/-30/180")).projection is None
+
+
 def test_the_pacific_is_not_cut() -> None:
     drawn = draw_map(field_of("60/100/-60/-60"))
     assert drawn.projection is not None

@@ -28,7 +28,7 @@ PACIFIC = (100.0, 300.0, -60.0, 60.0)
     ],
 )
 def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Window, name: str | None) -> None:
-    found = choose_projection("auto", window)
+    found = choose_projection("auto", window, GLOBE)
     assert (found and found.name) == name
 
 
@@ -46,11 +46,17 @@ def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Wind
 def test_longitudes_are_those_within_half_a_turn_of_the_centre(
     choice: ProjectionChoice, centre: float | None, window: Window, expected: tuple[float, float]
 ) -> None:
-    found = choose_projection(choice, window, centre)
+    found = choose_projection(choice, window, window, centre)
     assert found is not None
     assert found.window[:2] == expected
     assert found.window[2:] == window[2:]
 
 
+def test_a_small_area_is_shown_with_its_surroundings() -> None:
+    found = choose_projection("robinson", (10.0, 10.25, 50.0, 50.25), (9.0, 11.0, 49.0, 51.0))
+    assert found is not None
+    assert found.window == (9.0, 11.0, 49.0, 51.0)
+
+
 def test_plate_carree_is_no_projection() -> None:
-    assert choose_projection("plate-carree", GLOBE, 150.0) is None
+    assert choose_projection("plate-carree", GLOBE, GLOBE, 150.0) is None
