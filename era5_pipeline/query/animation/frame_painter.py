@@ -37,7 +37,9 @@ class FramePainter:
         canvas = drawn.figure.canvas
         assert isinstance(canvas, FigureCanvasAgg)  # noqa: S101  # as `new_figure` makes them
         self._canvas: Any = canvas  # whose methods have no types
-        self._longest = drawn.when.get_text()
+        longest = drawn.when.get_text()
+        # A line that was too long was cut off at its end: the time alone is shown then.
+        self._before_time = longest.removesuffix(drawn.field.when) if longest.endswith(drawn.field.when) else ""
         extent = drawn.when.get_window_extent()
         height, width = (round(inches * drawn.figure.dpi) for inches in drawn.figure.get_size_inches()[::-1])
         self._text = (
@@ -127,11 +129,7 @@ class FramePainter:
     def _text_pixels(self, when: str) -> ByteArray:
         """The pixels, in grey, of the line with the time."""
         self._canvas.restore_region(self._background)
-        self._drawn.when.set_text(self._longest_with(when))
+        self._drawn.when.set_text(self._before_time + when)
         self._drawn.figure.draw_artist(self._drawn.when)
         pixels: ByteArray = np.asarray(self._canvas.buffer_rgba())[(*self._text, 0)]
         return pixels
-
-    def _longest_with(self, when: str) -> str:
-        """The text of the line for another time: what is before the time stays."""
-        return self._longest.removesuffix(self._drawn.field.when) + when

@@ -65,6 +65,14 @@ def test_the_same_value_has_the_same_colour_in_every_frame() -> None:
     assert np.abs(painter.palette[int(usual.argmax())].astype(int) - expected).max() <= 3
 
 
+def test_a_line_that_is_too_long_is_the_time_alone() -> None:
+    frames = frames_of_waves("-6/106/-7/107", 5)
+    field = replace(frames.field(0), title="A variable whose name needs far more than the space below a title " * 3)
+    painter = FramePainter(draw_map(field, colours_of=frames.scale_values, dpi=80, title="A month"))
+    one, other = (painter.paint(frames.values[0], when) for when in ("Sat 01 Jul", "Mon 31 Jul"))
+    assert (one != other).any(), "each frame shows its time"
+
+
 def test_only_the_line_with_the_time_differs_between_hours_alike() -> None:
     frames = frames_of_waves("30/60/5/100", 5)
     longest = replace(frames.field(0), when=frames.field(0).when + ": no data")
