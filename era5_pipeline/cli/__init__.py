@@ -17,6 +17,7 @@ from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
+from era5_pipeline.cli.export import export
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.metrics import metrics
@@ -55,6 +56,7 @@ app.command("variables", cls=ResultsCommand)(variables)
 app.command("places", cls=ResultsCommand)(places)
 app.command("series", cls=ResultsCommand)(series)
 app.command("map", cls=ResultsCommand)(map_)
+app.command("export", cls=ResultsCommand)(export)
 app.command("report", cls=ResultsCommand)(report)
 app.command("climate", cls=ResultsCommand)(climate)
 app.command("up")(up)

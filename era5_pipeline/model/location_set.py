@@ -135,6 +135,10 @@ class LocationSet:
         """The greatest location_id; the set must not be empty."""
         return self.runs[-1][1] - 1
 
+    def count_between(self, first_id: int, last_id: int) -> int:
+        """How many locations have a location_id from `first_id` to `last_id`."""
+        return int(np.count_nonzero(self._mask[first_id - 1 : last_id]))
+
     def ids(self) -> npt.NDArray[np.int64]:
         """The ids, (n,) ascending."""
         return np.flatnonzero(self._mask) + 1

@@ -13,11 +13,10 @@ read tile by tile.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import zipfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,10 @@ import netCDF4
 import numpy as np
 
 from era5_pipeline.netcdf.cds_netcdf import chunk_shape, create_variable, write_coordinates
+from era5_pipeline.netcdf.hdf5_faults import close_anyway, emptied_on_error, full_disk_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     Float32 = npt.NDArray[np.float32]
     Block = tuple[range, Mapping[str, Float32]]
 
-# Larger than any single write of HDF5 here: if this fits, the disk was not full.
-_PROBE_BYTES = 16 << 20
 _COPY_BYTES = 1 << 20
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -82,11 +80,11 @@ def _write_netcdfs(
     attributes: Mapping[str, str],
     blocks: Iterable[Block],
 ) -> None:
-    with ExitStack() as opened, _emptied_on_error(paths), _full_disk_named(paths[0].parent):
+    with ExitStack() as opened, emptied_on_error(paths), full_disk_named(paths[0].parent):
         files = []
         for path, part in zip(paths, parts, strict=True):
             dataset = netCDF4.Dataset(path, "w", format="NETCDF4")
-            opened.callback(_close_anyway, dataset)
+            opened.callback(close_anyway, dataset)
             dataset.setncatts(attributes)
             files.append(_Netcdf(dataset, part, axes))
         for hours, fields in blocks:
@@ -94,35 +92,6 @@ def _write_netcdfs(
                 file.append(hours, fields)
         for file in files:
             file.finish()
-
-
-def _close_anyway(dataset: netCDF4.Dataset) -> None:
-    if dataset.isopen():
-        with suppress(RuntimeError, OSError):
-            dataset.close()
-
-
-@contextmanager
-def _emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
-    """On an error, empty the files before they are closed: on a full disk HDF5 cannot close them otherwise."""
-    try:
-        yield
-    except BaseException:
-        for path in paths:
-            with suppress(FileNotFoundError):
-                os.truncate(path, 0)
-        raise
-
-
-@contextmanager
-def _full_disk_named(folder: Path) -> Iterator[None]:
-    """When netCDF fails, check whether the disk is full: HDF5 reports every failure as "HDF error"."""
-    try:
-        yield
-    except (RuntimeError, OSError):
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-        raise
 
 
 def _move_into_zip(members: Sequence[Path], target: Path) -> None:

@@ -69,7 +69,7 @@ def read_series(
     names = [variable.column for variable in columns]
     times, values = read_hours(connection, location.location_id, names, start, end)
     if not times.size:
-        raise _no_series(connection, location, start, end)
+        raise no_series(connection, location, start, end)
     return Series(times, values)
 
 
@@ -98,9 +98,10 @@ def require_values(
     )
 
 
-def _no_series(
+def no_series(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
+    """The error for a location without a row in the range: what the table holds of it, or the nearest one."""
     place = f"location {location.location_id} ({point_name(location)})"
     months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
     if months:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 20
 # Next to the file, because a rename cannot cross file systems; hidden, so that it is not mistaken for the file.
 _UNFINISHED = ".unfinished-"
+# Of the call renameat2, in Linux since 3.15: relative to the working folder, exchange.
+_HERE, _RENAME_EXCHANGE = -100, 2
 
 
 @contextmanager
@@ -43,13 +46,49 @@ def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
             sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush the folder to disk, so that a rename in it survives a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """As `replacing`, for a folder: yield a temporary path near `path`, to be created, which becomes `path` on success.
+
+    A folder that is there already is exchanged for it in one step, and removed.
+
+    Raises:
+        LocalDiskError: if the disk is full or not writable.
+    """
+    with disk_errors(f"writing {path.name}", path.parent), temporary_folder(path.parent, _UNFINISHED) as folder:
+        temporary = folder / path.name
+        yield temporary
+        for written in sorted(temporary.rglob("*")):
+            _sync(written)
+        _sync(temporary)
+        if path.exists():
+            _exchange(temporary, path)
+        else:
+            temporary.rename(path)
+        sync_folder(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two paths, in one step where the file system can, so that at no time there is none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_HERE, os.fsencode(one.absolute()), _HERE, os.fsencode(other.absolute()), _RENAME_EXCHANGE) == 0:
+        return
+    aside = one.with_name(f"{one.name}.before")
+    other.rename(aside)
+    one.rename(other)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the folder to disk, so that a rename in it survives a power failure."""
+    _sync(folder)
 
 
 def write_json(path: Path, value: object) -> None:

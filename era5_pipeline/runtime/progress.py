@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Stage = Literal["raw", "flat", "load", "verify", "read", "draw"]
+Stage = Literal["raw", "flat", "load", "verify", "export", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
     "raw": "raw files",
     "flat": "flatten",
     "load": "load",
     "verify": "verify",
+    "export": "export",
     "read": "read",
     "draw": "draw",
 }

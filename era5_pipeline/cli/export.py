@@ -1,0 +1,116 @@
+"""`era5 export`: a place, a box and months of the table as a file: CSV, Parquet, netCDF or Zarr.
+
+Here: options. Not here: reading and writing (`era5_pipeline.query.export`).
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from era5_pipeline.cli.picture_options import warn_of_gaps
+from era5_pipeline.cli.place_options import (
+    CellOption,
+    LatitudeOption,
+    LongitudeOption,
+    PlaceOption,
+    find_asked_place,
+)
+from era5_pipeline.model.errors import UsageError
+
+
+def export(
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE", help="What to write: .csv, .csv.gz, .parquet, .nc, or a folder .zarr."),
+    ],
+    place: PlaceOption = None,
+    lat: LatitudeOption = None,
+    lon: LongitudeOption = None,
+    cell: CellOption = "nearest",
+    area: Annotated[
+        str | None,
+        typer.Option(
+            "--area",
+            metavar="N/W/S/E",
+            help="Instead of a place: a rectangle, in degrees.",
+            show_default="everything in the table",
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TIME",
+            help="Last time; a year, month or day is included completely.",
+            show_default="same as --from: its year, month, day or hour",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="NAME",
+            help="A column; can be given several times.",
+            show_default="all columns with values",
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help="csv, parquet, netcdf or zarr.", show_default="by the suffix of --out"
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; the file is written anyway."),
+    ] = False,
+) -> None:
+    """Write a place, a rectangle or all of the table to a file: CSV, Parquet, netCDF (CF-1.10) or Zarr.
+
+    A file is there when it is whole, and then replaces an older one of that name. It is of one state of the table. What
+    is missing is NaN or left out, and said on standard error. What each format holds: docs/export.md.
+
+    \b
+    Examples:
+      era5 export --place Jakarta --from 2023 --out jakarta.csv
+      era5 export --area -5/105/-8/109 --from 2023-01 --to 2023-03 --column t2m --column tp --out java.nc
+      era5 export --area -5/105/-8/109 --from 2023 --out java.parquet
+      era5 export --from 2023-07 --out july.zarr
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from rich.console import Console
+
+    from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.times import parse_time_range
+    from era5_pipeline.model.variables import find_variables
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.query.export.export_formats import export_format
+
+    chosen = export_format(out, format_)
+    asked_place = find_asked_place(place, lat, lon, cell)
+    if asked_place is not None and area is not None:
+        raise UsageError("a place and --area exclude each other", remedy="Give one of the two.")
+    asked = asked_place if asked_place is not None else Area.parse(area) if area is not None else None
+    start, end = parse_time_range(from_, to or from_)
+    columns = find_variables(",".join(column)) or None if column else None
+    from era5_pipeline.query.export.run_export import export as export_to
+
+    def say(line: str) -> None:
+        typer.echo(f"note: {line}", err=True)
+
+    with open_warehouse(read_settings()) as warehouse, stage_bars(Console(stderr=True), out.name, "export"):
+        done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
+    if asked_place is not None:
+        typer.echo(asked_place.description, err=True)
+    typer.echo(
+        f"wrote {out}: {done.rows:,} rows of {', '.join(done.contents.columns)}, {done.bytes / 1e6:,.1f} MB, "
+        f"{done.seconds:,.1f} s ({done.contents.credit})"
+    )
+    warn_of_gaps(list(done.missing), strict=strict)

@@ -1,0 +1,1 @@
+"""Parts of the table as files: CSV, Parquet, netCDF and Zarr, in pieces of bounded size, whole or not there."""

@@ -1,0 +1,93 @@
+"""Values of a piece of the table, all columns together, as the server packs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psycopg import sql
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.hours import SECONDS_PER_HOUR, time_of
+from era5_pipeline.query.fetch import table_required
+from era5_pipeline.query.packed_hours import packed
+from era5_pipeline.runtime.sql_files import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.query.api.boxes.grid_window import GridWindow
+
+    Values = dict[str, npt.NDArray[np.float32]]
+
+_MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
+# Hours from 1970 to 2000, from where PostgreSQL counts.
+_POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
+# A statement for all latitudes reads what lies between them, too: at most so many locations for each one wanted.
+_READ_PER_WANTED = 1.5
+
+
+def read_piece(
+    connection: psycopg.Connection[Any],
+    columns: Sequence[str],
+    hours: range,
+    window: GridWindow,
+    held: LocationSet | None,
+) -> Values:
+    """The values (latitudes, longitudes, hours) of each column, NaN for NULL or no row.
+
+    `held` are the locations that the table has rows of (None: not known).
+
+    Raises:
+        NoDataError: if there is no table.
+    """
+    size = (window.rows, window.columns, len(hours))
+    values = {column: np.full(size, np.nan, dtype=np.float32) for column in columns}
+    for part in _parts(window, held):
+        _fill(connection, hours, part, window, values)
+    return values
+
+
+def _parts(window: GridWindow, held: LocationSet | None) -> list[GridWindow]:
+    """The window as rectangles between whose least and greatest location_id the table has little else.
+
+    Rows that are not wanted would be read, and filtered out one by one.
+    """
+    first, last = window.ids
+    between = last - first + 1 if held is None else held.count_between(first, last)
+    if window.rows == 1 or between <= _READ_PER_WANTED * window.rows * window.columns:
+        return [window]
+    return [window.part(range(row, row + 1), range(window.columns)) for row in range(window.rows)]
+
+
+def _fill(
+    connection: psycopg.Connection[Any], hours: range, part: GridWindow, window: GridWindow, values: Values
+) -> None:
+    """Write the values of a part of the window into `values`."""
+    first_id, last_id = part.ids
+    parameters: dict[str, int | datetime] = {
+        "start": time_of(hours.start),
+        "end": time_of(hours.stop),
+        "first_id": first_id,
+        "last_id": last_id,
+        "columns": grid.N_LONGITUDES,
+        "west_index": part.west_index,
+        "width": part.columns,
+    }
+    query = sql.SQL(read_sql("export_rows")).format(columns=sql.SQL(", ").join(map(packed, values)))
+    with table_required(), connection.cursor(binary=True) as cursor:
+        row = cursor.execute(query, parameters, prepare=False).fetchone()
+    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+    ids = np.frombuffer(row[0] or b"", dtype=">i4")
+    if not ids.size:
+        return
+    rows, columns = window.positions(ids)
+    at = np.frombuffer(row[1], dtype=">i8") // _MICROSECONDS_PER_HOUR + (_POSTGRES_EPOCH_HOUR - hours.start)
+    at += (rows * window.columns + columns) * len(hours)
+    for target, found in zip(values.values(), row[2:], strict=True):
+        target.reshape(-1)[at] = np.frombuffer(found, dtype=">f4")
