@@ -87,7 +87,11 @@ class ZarrExport:
             array.attrs.update(attributes | variable_attributes(contents, variable))
 
     def _coordinate(self, name: str, values: Any, attributes: Mapping[str, str], dimension: str | None = None) -> None:  # noqa: ANN401
-        array = self._group.create_array(name, data=values, chunks=values.shape)
+        # With the fill value 0, which is zarr's own, xarray would read the equator as missing.
+        array = self._group.create_array(
+            name, shape=values.shape, chunks=values.shape, dtype=values.dtype, fill_value=None
+        )
+        array[:] = values
         array.attrs.update({"_ARRAY_DIMENSIONS": [dimension or name]} | dict(attributes))
 
     def write(self, piece: Piece, values: Values) -> int:

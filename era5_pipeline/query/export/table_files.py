@@ -108,11 +108,10 @@ class CsvExport(_TableSink):
             self._file = self._opened.enter_context(zipped)
         # Microseconds would add six zeros to every row.
         self._csv_schema = self._schema.set(0, pa.field("time", pa.timestamp("s", tz="UTC"))).remove_metadata()
-        self._header = True
+        self._file.write(f"{','.join(self._schema.names)}\n".encode())  # pyarrow would quote the names
 
     def _append(self, table: pa.Table) -> None:
-        options = pa.csv.WriteOptions(include_header=self._header, quoting_style="none")
-        self._header = False
+        options = pa.csv.WriteOptions(include_header=False, quoting_style="none")
         text = pa.BufferOutputStream()
         pa.csv.write_csv(table.cast(self._csv_schema), text, options)
         self._file.write(text.getvalue())
