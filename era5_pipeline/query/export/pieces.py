@@ -24,7 +24,6 @@ _KEY_BYTES = 12
 _DAY = 24
 # Values of a chunk: 2 MB.
 _CHUNK_VALUES = 1 << 19
-_WEEK = 7 * _DAY
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,14 @@ class Cut:
                     yield Piece(slab, rows, range(column, min(column + self.column_step, self.columns)))
 
 
-def cut(hours: range, rows: int, columns: int, variables: int, most_bytes: int = PIECE_BYTES) -> Cut:
-    """Cut a box (none of the sizes is 0) of so many variables into pieces that the server sends in `most_bytes`."""
+def cut(
+    hours: range, rows: int, columns: int, variables: int, most_bytes: int = PIECE_BYTES, chunk_days: int = 1
+) -> Cut:
+    """Cut a box (none of the sizes is 0) of so many variables into pieces that the server sends in `most_bytes`.
+
+    Where pieces are months, chunks are of `chunk_days`; with one day, the pieces of a box that begins at 00:00 are
+    exactly months.
+    """
     most = most_bytes // (_KEY_BYTES + 4 * variables)  # hours x locations
     whole = rows * columns
     if most // whole >= 2 * _HOURS_OF_MONTH:
@@ -79,7 +84,7 @@ def cut(hours: range, rows: int, columns: int, variables: int, most_bytes: int =
     locations = max(most // _HOURS_OF_MONTH, 1)
     column_step = min(columns, locations)
     row_step = min(max(locations // column_step, 1), rows)
-    chunk = _chunk(_WEEK, len(hours), row_step, column_step)
+    chunk = _chunk(chunk_days * _DAY, len(hours), row_step, column_step)
     row_step = max(row_step // chunk[1], 1) * chunk[1]
     return Cut(hours, rows, columns, _months(hours, chunk[0]), row_step, column_step, chunk)
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # How often an export begins again because months of it were replaced meanwhile.
 _TRIES = 3
+# Each chunk is a file there: a week of a latitude of the globe has 1 MB.
+_CHUNK_DAYS_OF_ZARR = 7
 _DOING = "reading the table"
 
 
@@ -120,7 +122,8 @@ def _try_export(
             connection.execute("SET jit = off")
             contents = read_contents(connection, asked, columns, start, end)
         window = contents.window
-        plan = cut(contents.hours, window.rows, window.columns, len(contents.variables), piece_bytes)
+        chunk_days = _CHUNK_DAYS_OF_ZARR if format_ == "zarr" else 1
+        plan = cut(contents.hours, window.rows, window.columns, len(contents.variables), piece_bytes, chunk_days)
         held = HeldHours(contents)
         with _disk_errors(path), (replacing_folder if format_ == "zarr" else replacing)(path) as temporary:
             with _open_sink(temporary, format_, contents, plan) as sink:

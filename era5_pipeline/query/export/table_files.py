@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -147,6 +147,13 @@ class ParquetExport(_TableSink):
             whole = pa.concat_tables(self._waiting)
             self._writer.write_table(whole, row_group_size=whole.num_rows)
             self._waiting.clear()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # not again what has been raised
+            self._writer.close()
+        super().__exit__(kind, error, trace)
 
     def finish(self, missing: Mapping[str, str]) -> None:
         """Write the last rows, and what is missing into the metadata."""
