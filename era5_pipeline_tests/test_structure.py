@@ -57,6 +57,7 @@ TOPICS = {
     "postgres": {"test_tls"},
     "query": {"test_plots"},
     "query/api": {"test_python_page"},
+    "query/export": {"test_export_faults", "test_export_memory"},
     "query/report": {"test_page_in_chromium"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},

@@ -89,7 +89,7 @@ def export(
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
-    from era5_pipeline.model.variables import find_variables
+    from era5_pipeline.model.variables import find_variables, named_columns
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.query.export.export_formats import export_format
 
@@ -109,8 +109,9 @@ def export(
         done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
     if asked_place is not None:
         typer.echo(asked_place.description, err=True)
+    rows = "rows" if chosen in ("csv", "parquet") else "hours x points"
     typer.echo(
-        f"wrote {out}: {done.rows:,} rows of {', '.join(done.contents.columns)}, {done.bytes / 1e6:,.1f} MB, "
+        f"wrote {out}: {named_columns(done.contents.columns)}, {done.rows:,} {rows}, {done.bytes / 1e6:,.1f} MB, "
         f"{done.seconds:,.1f} s ({done.contents.credit})"
     )
     warn_of_gaps(list(done.missing), strict=strict)

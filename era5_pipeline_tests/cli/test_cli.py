@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("climate",), ("up",), ("demo",), ("doctor",), ("watch",)),
-    *(("metrics",), ("places",), ("report",)),
+    *(("metrics",), ("places",), ("report",), ("export",)),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )
@@ -33,6 +33,7 @@ READ_ONLY = (
     ("climate", "--lat", "1", "--lon", "2"),
     ("map", "--time", "2020-01-01T00", "--column", "t2m", "--out", "map.png"),
     ("report", "--lat", "1", "--lon", "2", "--out", "page.html"),
+    ("export", "--lat", "1", "--lon", "2", "--out", "out.nc"),
 )
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")
 

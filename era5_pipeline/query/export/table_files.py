@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model import grid
 from era5_pipeline.model.hours import SECONDS_PER_HOUR
+from era5_pipeline.query.api.cf_attributes import cf_attributes
 from era5_pipeline.query.export.export_sink import file_attributes, variable_attributes
 
 if TYPE_CHECKING:
@@ -43,7 +45,13 @@ class _TableSink:
             pa.field(variable.column, pa.float32(), metadata=variable_attributes(contents, variable))
             for variable in contents.variables
         ]
-        self._schema = pa.schema([*keys, *columns], metadata=file_attributes(contents))
+        # Columns' own metadata are not seen by all readers.
+        names = {
+            "units": {variable.column: cf_attributes(variable)["units"] for variable in contents.variables},
+            "long_names": {variable.column: variable.long_name for variable in contents.variables},
+        }
+        attributes = file_attributes(contents) | {name: json.dumps(value) for name, value in names.items()}
+        self._schema = pa.schema([*keys, *columns], metadata=attributes)
         self._opened = ExitStack()
         self._file: Any = self._opened.enter_context(path.open("wb"))
 
