@@ -51,7 +51,7 @@ SLOW_MODULES = frozenset(
         "query/api/test_open_database.py",  # a server is started, and processes that import
         "query/api/test_python_page.py",  # a notebook runs
         "query/maps/test_cell_trends.py",  # many trends of places
-        "query/export/test_pieces.py",  # hundreds of boxes, cut and covered
+        "query/export/test_export_pieces.py",  # hundreds of boxes, cut and covered
         "query/plots/test_coverage_plots.py",  # pictures
         "query/animation/test_frame_painter.py",  # pictures
         "query/animation/test_make_animation.py",  # pictures

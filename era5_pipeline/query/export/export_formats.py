@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import Literal, get_args
 
 from era5_pipeline.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ExportFormat = Literal["csv", "parquet", "netcdf", "zarr"]
 
@@ -70,6 +68,8 @@ def _require_place(path: Path, format_: ExportFormat) -> None:
             )
     elif path.is_dir():
         raise UsageError(f"{path} is a folder", remedy="Give the name of a file in it.")
+    elif path.exists() and (not path.is_file() or folder == Path("/dev")):
+        raise UsageError(f"{path} is no file", remedy="Give the name of a file: what is there would be replaced by it.")
 
 
 def is_zarr(folder: Path) -> bool:

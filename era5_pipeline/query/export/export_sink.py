@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.query.export.export_contents import ExportContents
+    from era5_pipeline.query.export.export_pieces import ExportPiece
     from era5_pipeline.query.export.piece_values import Values
-    from era5_pipeline.query.export.pieces import Piece
 
 EXPVER_ATTRIBUTES = {
     "long_name": "version of ERA5",
@@ -33,7 +33,7 @@ _LICENCE = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
 class ExportSink(Protocol):
     """A file that pieces are written to, one after another; as a context manager it is closed."""
 
-    def write(self, piece: Piece, values: Values) -> int:
+    def write(self, piece: ExportPiece, values: Values) -> int:
         """Write a piece, of (latitudes, longitudes, hours); return how many rows, or values of a column."""
         ...
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.query.export.export_contents import ExportContents
+    from era5_pipeline.query.export.export_pieces import ExportPiece
     from era5_pipeline.query.export.piece_values import Values
-    from era5_pipeline.query.export.pieces import Piece
     from era5_pipeline.query.gaps import Gaps
 
 
@@ -28,7 +28,7 @@ class HeldHours:
         self._lengths: list[int] = []
         self.has_values = False
 
-    def add(self, piece: Piece, values: Values) -> None:
+    def add(self, piece: ExportPiece, values: Values) -> None:
         """Note which values of a piece are there; of a place, pieces come in the order of time."""
         if self._contents.place is None:
             self.has_values = self.has_values or any(not np.isnan(one).all() for one in values.values())

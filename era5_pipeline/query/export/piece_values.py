@@ -30,6 +30,9 @@ _MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
 _POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
 # A statement for all latitudes reads what lies between them, too: at most so many locations for each one wanted.
 _READ_PER_WANTED = 1.5
+# What the server sends at a time is in memory several times, in its form and in ours: latitudes are read one by one
+# rather than in more than so many values.
+_MOST_VALUES = 1_500_000
 
 
 def read_piece(
@@ -48,21 +51,23 @@ def read_piece(
     """
     size = (window.rows, window.columns, len(hours))
     values = {column: np.full(size, np.nan, dtype=np.float32) for column in columns}
-    for part in _parts(window, held):
+    for part in _parts(window, held, max(_MOST_VALUES // (len(hours) * len(columns) * window.columns), 1)):
         _fill(connection, hours, part, window, values)
     return values
 
 
-def _parts(window: GridWindow, held: LocationSet | None) -> list[GridWindow]:
-    """The window as rectangles between whose least and greatest location_id the table has little else.
+def _parts(window: GridWindow, held: LocationSet | None, most_rows: int) -> list[GridWindow]:
+    """The window as rectangles of at most `most_rows` latitudes, between whose first and last location is little else.
 
-    Rows that are not wanted would be read, and filtered out one by one.
+    Rows of the table that are not wanted would be read, and filtered out one by one.
     """
     first, last = window.ids
     between = last - first + 1 if held is None else held.count_between(first, last)
-    if window.rows == 1 or between <= _READ_PER_WANTED * window.rows * window.columns:
-        return [window]
-    return [window.part(range(row, row + 1), range(window.columns)) for row in range(window.rows)]
+    step = most_rows if between <= _READ_PER_WANTED * window.rows * window.columns else 1
+    return [
+        window.part(range(row, min(row + step, window.rows)), range(window.columns))
+        for row in range(0, window.rows, step)
+    ]
 
 
 def _fill(

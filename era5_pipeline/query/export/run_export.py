@@ -11,10 +11,10 @@ from era5_pipeline.model.errors import LocalDiskError, TransientError
 from era5_pipeline.model.months import spans
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.query.export.export_contents import nothing_in, read_contents, read_state
+from era5_pipeline.query.export.export_pieces import PIECE_BYTES, Cut, cut
 from era5_pipeline.query.export.export_sink import missing_attributes
 from era5_pipeline.query.export.held_hours import HeldHours
 from era5_pipeline.query.export.piece_values import read_piece
-from era5_pipeline.query.export.pieces import PIECE_BYTES, Cut, cut
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import replacing, replacing_folder
 from era5_pipeline.runtime.prefetch import Prefetched
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.query.export.export_contents import ExportContents, State
     from era5_pipeline.query.export.export_formats import ExportFormat
+    from era5_pipeline.query.export.export_pieces import ExportPiece
     from era5_pipeline.query.export.export_sink import ExportSink
     from era5_pipeline.query.export.piece_values import Values
-    from era5_pipeline.query.export.pieces import Piece
 
-# How often an export begins again because months of it were replaced meanwhile.
+# How often an export begins again because months of it changed meanwhile.
 _TRIES = 3
 # Each chunk is a file there: a week of a latitude of the globe has 1 MB.
 _CHUNK_DAYS_OF_ZARR = 7
@@ -93,10 +93,10 @@ def export(
                 warehouse, path, format_, asked, columns, start, end, piece_bytes
             )
         except _ChangedError as error:
-            changed = f"{spans(error.months)} {'was' if len(error.months) == 1 else 'were'} replaced during the export"
+            changed = f"{spans(error.months)} changed in the table during the export"
             if not tries_left:
                 raise TransientError(
-                    f"{changed}, for the {_TRIES}rd time: {path} was not written",
+                    f"{changed}, each of {_TRIES} times: {path} was not written",
                     remedy="Run it again when no load is running, or export fewer months at a time.",
                 ) from None
             say(f"{changed}: beginning again, so that all of it is of one state")
@@ -140,7 +140,7 @@ def _try_export(
 
 def _open_sink(path: Path, format_: ExportFormat, contents: ExportContents, plan: Cut) -> ExportSink:
     if format_ in ("netcdf", "zarr"):
-        from era5_pipeline.query.export.grid_files import NetcdfExport, ZarrExport  # noqa: PLC0415
+        from era5_pipeline.query.export.array_files import NetcdfExport, ZarrExport  # noqa: PLC0415
 
         return (NetcdfExport if format_ == "netcdf" else ZarrExport)(path, contents, plan)
     from era5_pipeline.query.export.table_files import CsvExport, ParquetExport  # noqa: PLC0415
@@ -172,7 +172,7 @@ def _write_pieces(
 
 def _pieces(
     connection: psycopg.Connection[Any], contents: ExportContents, plan: Cut
-) -> Generator[tuple[Piece, Values]]:
+) -> Generator[tuple[ExportPiece, Values]]:
     """Read the pieces, and check after each that the table is as it was.
 
     Raises:

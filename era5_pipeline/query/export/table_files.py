@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.query.export.export_contents import ExportContents
+    from era5_pipeline.query.export.export_pieces import ExportPiece
     from era5_pipeline.query.export.piece_values import Values
-    from era5_pipeline.query.export.pieces import Piece
 
 # As gzip's own default, 6 takes three times as long as 3 for a tenth less.
 _GZIP_LEVEL = 3
@@ -55,7 +55,7 @@ class _TableSink:
         self._opened = ExitStack()
         self._file: Any = self._opened.enter_context(path.open("wb"))
 
-    def write(self, piece: Piece, values: Values) -> int:
+    def write(self, piece: ExportPiece, values: Values) -> int:
         """Append the rows of a piece that have a value of any column."""
         window = self._contents.window.part(piece.rows, piece.columns)
         rows = (window.north_index - np.arange(window.rows))[:, np.newaxis]

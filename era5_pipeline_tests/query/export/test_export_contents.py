@@ -33,7 +33,7 @@ def test_expver_is_that_of_the_file_hour_by_hour(warehouse: Warehouse, tmp_path:
     assert set(wanted.values()) == {"0001", "0005"}
     with era5_files.without_pictures():
         for month in months:
-            load_month(warehouse, era5_files.flatten([MIXED], month, tmp_path / month, allow_incomplete=True))
+            load_month(warehouse, era5_files.flatten([MIXED], month, tmp_path / month))
     export_to(warehouse, tmp_path / "out.nc", None)
     with xr.open_dataset(tmp_path / "out.nc") as dataset:
         found = dict(zip(dataset["time"].values.tolist(), dataset["expver"].values.tolist(), strict=True))

@@ -46,6 +46,8 @@ def test_the_suffix_or_the_name_is_the_format(tmp_path: Path, name: str, format_
         ("folder.nc", None, "is a folder"),
         ("mine.zarr", None, "is no Zarr store"),
         ("file", "zarr", "is no Zarr store"),
+        ("/dev/stdout", "csv", "is no file"),
+        ("/dev/null", "csv", "is no file"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, name: str, format_: str | None, message: str) -> None:

@@ -91,7 +91,8 @@ def read_back(path: Path, column: str) -> pd.Series[float]:
             found = table.set_index(keys)[column].dropna()
     assert found.dtype == np.float32
     found.index = found.index.set_levels([found.index.levels[0].astype("datetime64[ns]"), *found.index.levels[1:]])
-    return found.reorder_levels(keys).sort_index()
+    in_order: pd.Series[float] = found.reorder_levels(keys).sort_index()
+    return in_order
 
 
 def expected_of(file: NetcdfFile, months: tuple[str, ...], area: Area) -> pd.Series[float]:
@@ -142,6 +143,16 @@ def test_small_pieces_give_the_same(real: Warehouse, norway: NetcdfFile, tmp_pat
     assert reports[-1][0] == reports[-1][1] == 744 * latitudes.size * longitudes.size
     found = read_back(tmp_path / name, "total_precipitation")
     assert_same(found, expected_of(norway, ("2018-10",), area), 1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_places_that_the_table_lacks_are_counted(real: Warehouse, gulf: NetcdfFile, tmp_path: Path, name: str) -> None:
+    """The file ends at 52 degrees east; columns of 52.25 to 53 are not there."""
+    area = Area(26.0, 51.5, 25.75, 53.0)
+    done = export_to(real, tmp_path / name, area, "2023-07")
+    assert done.missing == ("no data at 8 of 14 grid points of 26/51.5/25.75/53",)
+    assert_same(read_back(tmp_path / name, "temperature_2m"), expected_of(gulf, ("2023-07",), area), DEGREES)
+    assert done.rows == 744 * (14 if name.endswith(("nc", "zarr")) else 6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -231,7 +242,9 @@ def test_a_month_that_is_replaced_meanwhile_is_not_mixed(
     said: list[str] = []
     with progress.listening(after_first_piece(lambda: load_month(warehouse, new))):
         done = export_to(warehouse, tmp_path / name, None, say=said.append, piece_bytes=60_000)
-    assert said == ["2023-07 was replaced during the export: beginning again, so that all of it is of one state"]
+    assert said == [
+        "2023-07 changed in the table during the export: beginning again, so that all of it is of one state"
+    ]
     found = read_back(tmp_path / name, "temperature_2m")
     assert done.rows == len(found) == 744 * 48
     rows: Any = pd.read_parquet(new.path)
@@ -254,7 +267,7 @@ def test_a_month_that_is_replaced_again_and_again_is_no_file(
             loads[0] += 1
             load_month(warehouse, months[loads[0] % 2])
 
-    with progress.listening(replace), pytest.raises(TransientError, match="2023-07 was replaced"):
+    with progress.listening(replace), pytest.raises(TransientError, match="2023-07 changed"):
         export_to(warehouse, path, None, piece_bytes=60_000)
     assert loads[0] >= 3
     assert path.read_text() == "precious"

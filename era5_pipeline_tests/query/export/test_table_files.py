@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from era5_pipeline.model.variables import find_variables
 from era5_pipeline.query.api.boxes.grid_window import GridWindow
 from era5_pipeline.query.export.export_contents import ExportContents
-from era5_pipeline.query.export.pieces import Piece
+from era5_pipeline.query.export.export_pieces import ExportPiece
 from era5_pipeline.query.export.table_files import CsvExport, ParquetExport
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def contents(hours: int = 4) -> ExportContents:
 @given(box=BOXES)
 def test_every_value_reads_back(tmp_path: Path, kind: Any, box: Any) -> None:
     path = tmp_path / ("out.csv" if kind is CsvExport else "out.parquet")
-    piece = Piece(range(START, START + 4), range(2), range(3))
+    piece = ExportPiece(range(START, START + 4), range(2), range(3))
     with kind(path, contents()) as sink:
         rows = sink.write(piece, {"temperature_2m": box[0], "total_precipitation": box[1]})
         sink.finish({})
@@ -76,7 +76,7 @@ def test_parquet_says_units_names_and_origin(tmp_path: Path) -> None:
     path = tmp_path / "out.parquet"
     values = np.ones((2, 3, 4), dtype=np.float32)
     with ParquetExport(path, contents()) as sink:
-        sink.write(Piece(range(START, START + 4), range(2), range(3)), dict.fromkeys(contents().columns, values))
+        sink.write(ExportPiece(range(START, START + 4), range(2), range(3)), dict.fromkeys(contents().columns, values))
         sink.finish({"missing": "no data for 2023-02; and one hour"})
     schema = pq.read_schema(path)
     of_file = {key.decode(): text.decode() for key, text in schema.metadata.items()}

@@ -1,4 +1,4 @@
-"""`query.export.grid_files`: netCDF by the CF conventions, as tools read it, and Zarr that is opened lazily."""
+"""`query.export.array_files`: netCDF by the CF conventions, as tools read it, and Zarr that is opened lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.export.pieces`: every hour and place is in exactly one piece, pieces are small, and hold whole chunks."""
+"""`query.export.export_pieces`: every hour and place is in one piece, pieces are small and hold whole chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from era5_pipeline.query.export.pieces import PIECE_BYTES, cut
+from era5_pipeline.query.export.export_pieces import PIECE_BYTES, cut
 
 HOURS_OF_2023 = range(464_592, 464_592 + 8760)
 
@@ -31,7 +31,7 @@ def test_pieces_cover_the_box_once_in_whole_chunks(
     hours = range(464_592 + first, 464_592 + first + count)
     plan = cut(hours, rows, columns, variables, most_bytes, days)
     covered = np.zeros((count, rows, columns), dtype=np.int8)
-    chunks: Counter[tuple[int, int, int]] = Counter()
+    chunks: Counter[tuple[int, ...]] = Counter()
     for piece in plan.pieces():
         start = piece.hours.start - hours.start
         box = (

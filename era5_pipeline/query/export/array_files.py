@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from era5_pipeline.query.export.export_contents import ExportContents
+    from era5_pipeline.query.export.export_pieces import Cut, ExportPiece
     from era5_pipeline.query.export.piece_values import Values
-    from era5_pipeline.query.export.pieces import Cut, Piece
 
 # Version 2 has consolidated metadata by its specification; version 3 has not, and zarr warns of it.
 _ZARR_FORMAT: Literal[2] = 2
@@ -42,7 +42,7 @@ class NetcdfExport:
             EXPVER_ATTRIBUTES,
         )
 
-    def write(self, piece: Piece, values: Values) -> int:
+    def write(self, piece: ExportPiece, values: Values) -> int:
         """Write a piece; return how many values of a column it has."""
         first = (piece.hours.start - self._hours.start, piece.rows.start, piece.columns.start)
         for column, found in values.items():
@@ -94,7 +94,7 @@ class ZarrExport:
         array[:] = values
         array.attrs.update({"_ARRAY_DIMENSIONS": [dimension or name]} | dict(attributes))
 
-    def write(self, piece: Piece, values: Values) -> int:
+    def write(self, piece: ExportPiece, values: Values) -> int:
         """Write a piece; return how many values of a column it has."""
         first = piece.hours.start - self._hours.start
         hours, rows, columns = slice(first, first + len(piece.hours)), piece.rows, piece.columns

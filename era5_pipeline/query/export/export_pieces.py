@@ -27,7 +27,7 @@ _CHUNK_VALUES = 1 << 19
 
 
 @dataclass(frozen=True)
-class Piece:
+class ExportPiece:
     """A part of the box: its hours, and which latitudes from the north and longitudes from the west."""
 
     hours: range
@@ -56,13 +56,13 @@ class Cut:
     column_step: int
     chunk: tuple[int, int, int]
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[ExportPiece]:
         """The pieces: slabs of time in their order, in each from north to south, in each row from west to east."""
         for slab in self.slabs:
             for row in range(0, self.rows, self.row_step):
                 rows = range(row, min(row + self.row_step, self.rows))
                 for column in range(0, self.columns, self.column_step):
-                    yield Piece(slab, rows, range(column, min(column + self.column_step, self.columns)))
+                    yield ExportPiece(slab, rows, range(column, min(column + self.column_step, self.columns)))
 
 
 def cut(
