@@ -81,6 +81,8 @@ def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess, tmp
         (("--area", "25/51/26/52", "--out", "a.nc"), "south must not be greater", "NORTH/WEST/SOUTH/EAST"),
         (("--area", "x", "--out", "a.nc"), "'x' is not an area", "NORTH/WEST/SOUTH/EAST"),
         (("--from", "2023-07", "--to", "2023-06", "--out", "a.nc"), "is empty", "earlier time first"),
+        ((*HERE, "--from", "2023-07-15T12:30", "--out", "a.nc"), "no full hour from 2023-07-15 12:30", "longer time"),
+        (("--from", "2023-07-15T12:30", "--out", "a.nc"), "no full hour from 2023-07-15 12:30", "longer time"),
         (("--from", "July", "--out", "a.nc"), "'July' is not a time", "2023-07"),
         (("--from", "1900", "--out", "a.nc"), "before ERA5 begins", "1940"),
         (("--column", "temprature", "--out", "a.nc"), "temprature", "era5 variables"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import LocalDiskError
-from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import digest_of, read_json, replacing, replacing_folder, sha256_of, write_json
 from era5_pipeline_tests.era5_files import full_disk
 
 if TYPE_CHECKING:
@@ -129,3 +129,31 @@ def test_files_that_another_process_is_writing_are_kept(tmp_path: Path) -> None:
         one.write_text("1")
         two.write_text("2")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"one": "1", "two": "2"}
+
+
+def test_a_folder_appears_only_when_it_is_complete_and_is_exchanged_for_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "store"
+    for text in ("first", "second"):
+        with replacing_folder(target) as temporary:
+            (temporary / "deep").mkdir(parents=True)
+            (temporary / "deep" / text).write_text(text)
+            assert not (target / "deep" / text).exists()
+        assert [path.name for path in target.rglob("*")] == ["deep", text]
+        assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_failed_keeps_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "store"
+    target.mkdir()
+    (target / "old").write_text("old")
+
+    def interrupted() -> None:
+        with replacing_folder(target) as temporary:
+            temporary.mkdir()
+            (temporary / "new").write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in target.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [target]

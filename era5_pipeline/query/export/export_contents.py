@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.data_version import FINAL, PRELIMINARY
-from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import N_LONGITUDES, Area, latitude_indices, location_ids, longitude_indices
 from era5_pipeline.model.hours import hours_in, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
@@ -107,6 +107,21 @@ class ExportContents:
         return versions
 
 
+def _full_hours(start: datetime, end: datetime) -> range:
+    """The full hours with `start <= hour < end`.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    hours = hour_range(start, end)
+    if not hours:
+        raise UsageError(
+            f"there is no full hour from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
+            remedy="ERA5 is hourly: ask for a longer time.",
+        )
+    return hours
+
+
 def _months_of(hours: range) -> tuple[Month, Month]:
     first, last = (np.datetime64(hour, "h").astype("datetime64[M]").item() for hour in (hours[0], hours[-1]))
     return Month(first.year, first.month), Month(last.year, last.month)
@@ -155,7 +170,7 @@ def _of_box(
 ) -> ExportContents:
     held = places_held(connection)
     box = read_box_contents(connection, area, columns, start, end)
-    hours = hour_range(box.start, box.end)
+    hours = _full_hours(box.start, box.end)
     there = LocationSet.of_area(box.area) & held
     months = _months_of(hours)
     return ExportContents(
@@ -197,7 +212,7 @@ def _of_place(
     if end is not None:  # hours that have not come yet are not missing
         end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), after))
     start, end = start or first, end or after
-    hours = hour_range(start, end)
+    hours = _full_hours(start, end)
     spanned = _months_of(hours)
     variables = columns or in_table_order(names)
     lacking = {
