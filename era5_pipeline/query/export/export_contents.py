@@ -171,7 +171,8 @@ def _of_box(
     held = places_held(connection)
     box = read_box_contents(connection, area, columns, start, end)
     hours = _full_hours(box.start, box.end)
-    there = LocationSet.of_area(box.area) & held
+    # Of the state, those that the table lacks are a part, too: they may come.
+    wanted = LocationSet.of_area(box.area)
     months = _months_of(hours)
     return ExportContents(
         place=None,
@@ -182,9 +183,9 @@ def _of_box(
         missing_months=box.missing_months,
         incomplete_months=box.incomplete_months,
         lines=tuple(box.lines),
-        parts=_read_parts(connection, there, box.variables, *months),
+        parts=_read_parts(connection, wanted, box.variables, *months),
         credit=read_credit(connection, box.start, box.end),
-        state=read_state(connection, there, *months),
+        state=read_state(connection, wanted, *months),
     )
 
 
@@ -278,9 +279,9 @@ def _read_parts(
     )
 
 
-def read_state(connection: psycopg.Connection[Any], there: LocationSet, first: Month, last: Month) -> State | None:
+def read_state(connection: psycopg.Connection[Any], wanted: LocationSet, first: Month, last: Month) -> State | None:
     """The state of the table in these months and locations; None without a ledger."""
-    parameters = {"location_ids": multirange(there), "first": first.start.date(), "last": last.start.date()}
+    parameters = {"location_ids": multirange(wanted), "first": first.start.date(), "last": last.start.date()}
     try:
         rows = connection.execute(read_sql("export_state"), parameters).fetchall()
     except NO_LEDGER:

@@ -179,13 +179,13 @@ def _pieces(
         _ChangedError: if it is not.
     """
     state = contents.state
-    there = contents.locations & contents.held if contents.held is not None else contents.locations
+    window_locations = contents.locations
     with server_errors(_DOING), _one_state(connection, is_checked=state is not None):
         for piece in plan.pieces():
             window = contents.window.part(piece.rows, piece.columns)
             values = read_piece(connection, contents.columns, piece.hours, window, contents.held)
             if state is not None:
-                now = read_state(connection, there, contents.first_month, contents.last_month)
+                now = read_state(connection, window_locations, contents.first_month, contents.last_month)
                 _require_unchanged(state, now or {})
             yield piece, values
 

@@ -288,6 +288,22 @@ def test_a_month_that_is_dropped_meanwhile_is_not_half_there(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_places_that_come_meanwhile_are_not_half_there(
+    warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    """The east of the box is loaded while the west is exported."""
+    west, east = (flat_months(points=(6, 8), west=degrees, names=("t2m",)) for degrees in (20.0, 22.0))
+    load_month(warehouse, west)
+    said: list[str] = []
+    with progress.listening(after_first_piece(lambda: load_month(warehouse, east))):
+        done = export_to(
+            warehouse, tmp_path / "out.parquet", Area(10.5, 20.0, 9.25, 23.75), say=said.append, piece_bytes=60_000
+        )
+    assert len(said) == 1
+    assert done.missing == ()
+    assert done.rows == 744 * 96
+
+
 def test_other_months_may_be_loaded_meanwhile(warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path) -> None:
     load_month(warehouse, flat_months(points=(6, 8), names=("t2m",)))
     other = flat_months("2023-09", points=(6, 8), names=("t2m",))
