@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model.errors import UsageError
@@ -208,6 +209,56 @@ class Database:
                 connection, self.warehouse, rectangle, variables, first, after, keep_open=self
             )
         return lazy_dataset.chunked(found) if chunked else found
+
+    def export(
+        self,
+        path: str | Path,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        area: AskedArea | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        cell: CellChoice = "nearest",
+    ) -> None:
+        """Write a place, a rectangle or all of the table to a file, as `era5 export` does, in bounded memory.
+
+        Args:
+            path: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`, which says the format. An older file is replaced once
+                the new one is whole.
+            place: a city by its name, or `latitude` and `longitude`, as for `series`; or `area`.
+            latitude: degrees north.
+            longitude: degrees east.
+            area: as for `dataset`; all that the table holds if neither is given.
+            start: the first time, as for `series`.
+            end: the last.
+            columns: names, as for `series`; those of the ledger's months if not given.
+            cell: as for `series`.
+
+        Raises:
+            UsageError: if the path, the place, the area, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails, or months of it are replaced again and again.
+            LocalDiskError: if the disk is full or not writable.
+
+        Warns:
+            MissingDataWarning: if months, hours or places are missing.
+        """
+        from era5_pipeline.query.api.missing_data import warn_of_missing  # noqa: PLC0415
+        from era5_pipeline.query.export.export_formats import export_format  # noqa: PLC0415
+        from era5_pipeline.query.export.run_export import export  # noqa: PLC0415
+
+        path = Path(path)
+        format_ = export_format(path, None)
+        is_place = (place, latitude, longitude) != (None, None, None)
+        if is_place and area is not None:
+            raise UsageError("a place and an area exclude each other", remedy="Give one of the two.")
+        asked = asked_place(place, latitude, longitude, cell) if is_place else asked_area(area)
+        (first, after), variables = asked_range(start, end), asked_columns(columns)
+        done = export(self.warehouse, path, format_, asked, columns=variables, start=first, end=after)
+        warn_of_missing(f"{path}", list(done.missing))
 
     def months(self) -> pd.DataFrame:
         """The months that the table holds, or whose load was attempted, as `era5 status` lists them.

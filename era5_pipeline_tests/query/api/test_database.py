@@ -10,12 +10,15 @@ import numpy as np
 import pandas as pd
 import psycopg
 import pytest
+import xarray as xr
 
 import era5_pipeline as era5
 from era5_pipeline.model.hours import hour_of, hours_in
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.query.api.conftest import NetcdfFile
 
@@ -94,6 +97,24 @@ def test_a_missing_month_is_nan_and_said(db: era5.Database, gulf: NetcdfFile) ->
     for month in ("2023-07", "2023-09"):
         found = frame.loc[month, "temperature_2m"]
         np.testing.assert_allclose(found, gulf.at(25.25, 51.5, month), rtol=0, atol=DEGREES)
+
+
+def test_an_export_has_the_numbers_of_the_series(db: era5.Database, tmp_path: Path) -> None:
+    with pytest.warns(era5.MissingDataWarning, match="no data for 2023-08") as caught:
+        db.export(tmp_path / "doha.parquet", **DOHA, start="2023-07", end="2023-09", columns="t2m")
+    assert caught[0].filename == __file__
+    found: Any = pd.read_parquet(tmp_path / "doha.parquet").set_index("time")["temperature_2m"]
+    with pytest.warns(era5.MissingDataWarning):
+        series = db.series(**DOHA, start="2023-07", end="2023-09", columns="t2m")["temperature_2m"].dropna()
+    assert found.index.tolist() == series.index.tolist()
+    assert np.array_equal(found, series)
+    db.export(f"{tmp_path}/box.nc", area=(26, 51, 25, 51.5), start="2023-07-01", end="2023-07-01")
+    with xr.open_dataset(tmp_path / "box.nc") as box:
+        assert box["temperature_2m"].shape == (24, 5, 3)
+    with pytest.raises(era5.UsageError, match="exclude each other"):
+        db.export(tmp_path / "a.nc", "Doha", area="26/51/25/51.5")
+    with pytest.raises(era5.UsageError, match="names no format"):
+        db.export(tmp_path / "a.xlsx", "Doha")
 
 
 def test_months_are_those_of_the_ledger(db: era5.Database, real: Warehouse) -> None:

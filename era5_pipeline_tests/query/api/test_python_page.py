@@ -26,8 +26,9 @@ PAGE = ROOT / "docs" / "python.md"
 NOTEBOOK = ROOT / "docs" / "python.ipynb"
 
 
-def test_the_examples_of_the_page_are_true(real: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_are_true(real: Warehouse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ERA5_DATABASE_URL", real.url)
+    monkeypatch.chdir(tmp_path)
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     text = "\n".join("" if line.startswith("```") else line for line in lines)
     test = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
