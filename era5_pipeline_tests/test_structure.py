@@ -36,11 +36,14 @@ UNLIMITED = {"cli"}
 ONLY_IN = {
     "dagster": {"defs", "definitions"},
     "ecmwf": {"sources"},
+    "fastapi": {"serving"},
     "matplotlib": {"query", "bench"},  # bench: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
-    "psycopg": {"postgres", "warehouse", "query", "planning", "monitor", "bench", "cli"},
+    "psycopg": {"postgres", "warehouse", "query", "planning", "monitor", "serving", "bench", "cli"},
     "rich": {"cli", "planning"},  # planning: only to write numbers of bytes
+    "starlette": {"serving"},
     "typer": {"cli"},
+    "uvicorn": {"serving"},
     # query: answers as labelled arrays; bench: what a user would do without a warehouse
     "xarray": {"netcdf", "sources", "query", "bench"},
 }

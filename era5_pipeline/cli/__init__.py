@@ -27,6 +27,7 @@ from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.report import report
 from era5_pipeline.cli.revise import revise
 from era5_pipeline.cli.series import series
+from era5_pipeline.cli.serve import serve
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.variables import variables
@@ -59,6 +60,7 @@ app.command("map", cls=ResultsCommand)(map_)
 app.command("export", cls=ResultsCommand)(export)
 app.command("report", cls=ResultsCommand)(report)
 app.command("climate", cls=ResultsCommand)(climate)
+app.command("serve")(serve)
 app.command("up")(up)
 app.command("doctor", cls=ResultsCommand)(doctor)
 app.command("demo")(demo)

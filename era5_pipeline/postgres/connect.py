@@ -27,7 +27,7 @@ from era5_pipeline.postgres.server_version import require_supported
 from era5_pipeline.postgres.urls import database_of, url_parameters, with_database, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from era5_pipeline.model.errors import Era5Error
@@ -66,8 +66,8 @@ class Warehouse:
         """The URL without its password."""
         return without_password(self.url)
 
-    def connect(self) -> psycopg.Connection:
-        """Open a connection, in autocommit mode and UTC.
+    def connect(self, session: Mapping[str, str] | None = None) -> psycopg.Connection:
+        """Open a connection, in autocommit mode and UTC, with these settings of the session besides.
 
         Raises:
             UsageError: if the URL is invalid.
@@ -77,7 +77,8 @@ class Warehouse:
             ServerUnsuitableError: if the server is too old.
         """
         given = url_parameters(self.url)
-        own_options = given.get("options", "")
+        settings = {"TimeZone": "UTC", **(session or {})}
+        own_options = " ".join((given.get("options", ""), *(f"-c {name}={value}" for name, value in settings.items())))
         limits: dict[str, Any] = {name: value for name, value in _DEAD_CONNECTION_LIMITS.items() if name not in given}
         try:
             connection = psycopg.connect(
@@ -88,7 +89,7 @@ class Warehouse:
                 # From a database without an encoding (SQL_ASCII), text would come as bytes.
                 client_encoding="UTF8",
                 # In local time, months would begin and end at other instants.
-                options=f"{own_options} -c TimeZone=UTC".strip(),
+                options=own_options.strip(),
                 **limits,
             )
         except psycopg.OperationalError as error:

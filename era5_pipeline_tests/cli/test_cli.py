@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("climate",), ("up",), ("demo",), ("doctor",), ("watch",)),
-    *(("metrics",), ("places",), ("report",), ("export",)),
+    *(("metrics",), ("places",), ("report",), ("export",), ("serve",)),
     *(("plan",), ("revise",), ("drop",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )

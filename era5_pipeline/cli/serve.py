@@ -1,0 +1,48 @@
+"""`era5 serve`: the warehouse over HTTP.
+
+Here: options. Not here: the server (`era5_pipeline.serving`).
+"""
+
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    *,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0: all networks.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: one that is free.")] = 8000,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 1,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors",
+            metavar="ORIGIN",
+            help="Let pages of this origin ask from a browser, such as https://example.org; can be given several "
+            "times; '*': any.",
+            show_default="none",
+        ),
+    ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log/--no-access-log", help="A line for each request.")] = True,
+) -> None:
+    """Answer questions about the table over HTTP, as JSON, CSV and pages, until Ctrl-C. It only reads.
+
+    \b
+    Examples:
+      era5 serve
+      era5 serve --port 8080 --workers 2
+      era5 serve --host 0.0.0.0 --cors https://example.org
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.serving.application import ServedApp
+    from era5_pipeline.serving.server_process import address_of, bound_socket, run_server
+
+    settings = read_settings()
+    with bound_socket(host, port) as bound, open_warehouse(settings) as warehouse:
+        warehouse.connect().close()  # so that what is wrong is said here
+        url = address_of(bound)
+        typer.echo(f"era5 serve: {url}, its routes: {url}/docs")
+        run_server(ServedApp(warehouse.url, cors_origins=tuple(cors or ())), bound, workers, access_log=access_log)

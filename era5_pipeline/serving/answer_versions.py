@@ -1,0 +1,95 @@
+"""The version of an answer, by the ledger: its ETag and when it last changed, so that a client need not ask again.
+
+The ETag depends on the parts of months that the answer is read from, on the URL, and on the version of this package. It
+is weak: answers that mean the same may differ in their bytes, as compressed ones do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Response
+
+from era5_pipeline import __version__
+from era5_pipeline.model.months import Month
+from era5_pipeline.query.available import NO_LEDGER
+from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    import psycopg
+    from fastapi import Request
+
+    from era5_pipeline.model.location_set import LocationSet
+
+# A cache may keep an answer, and asks each time whether it is still right.
+CACHE_CONTROL = "no-cache"
+# Times of HTTP are whole seconds: what changed in this second may change again within it.
+_UNSETTLED = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class AnswerVersion:
+    """The ETag of an answer, and when the parts that it is read from last changed (None: just now)."""
+
+    etag: str
+    changed_at: datetime | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of an answer of this version, or of one that says it is unchanged."""
+        found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding"}
+        if self.changed_at is not None:
+            found["Last-Modified"] = format_datetime(self.changed_at, usegmt=True)
+        return found
+
+    def unchanged_answer(self, request: Request) -> Response | None:
+        """The answer 304 if the client has this version, else None: then read what it asks for."""
+        return Response(status_code=304, headers=self.headers) if self._is_known(request) else None
+
+    def _is_known(self, request: Request) -> bool:
+        tags = request.headers.get("if-none-match")
+        if tags is not None:  # the other header does not count then
+            bare = self.etag.removeprefix("W/")
+            return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
+        since = request.headers.get("if-modified-since")
+        if since is None or self.changed_at is None:
+            return False
+        try:
+            return self.changed_at.replace(microsecond=0) <= parsedate_to_datetime(since).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return False
+
+
+def read_version(
+    connection: psycopg.Connection[Any],
+    request: Request,
+    locations: LocationSet | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    *,
+    besides: str = "",
+) -> AnswerVersion | None:
+    """The version of the answer to this request, of these locations with `start <= time < end` (None: unlimited).
+
+    Read it before the hours: a month that is replaced in between is then read again too often, not too seldom.
+    `besides` is what the answer depends on else, such as an offset of today. None without a ledger: nobody knows then.
+    """
+    parameters = {
+        "location_ids": None if locations is None else multirange(locations),
+        "first": Month.of(start).start.date() if start else None,
+        "last": Month.of(end - timedelta(microseconds=1)).start.date() if end else None,
+    }
+    try:
+        row = connection.execute(read_sql("answer_version"), parameters).fetchone()
+    except NO_LEDGER:
+        return None
+    parts, changed_at, digest, now = row or (0, None, None, datetime.now(UTC))
+    text = "\n".join((__version__, request.url.path, request.url.query, besides, str(parts), str(digest)))
+    settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
+    tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return AnswerVersion(f'W/"{tag}"', settled)

@@ -1,0 +1,67 @@
+"""The app that `era5 serve` runs: its routes, its pool of connections, and what is around every answer."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from era5_pipeline import __version__
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers
+from era5_pipeline.serving.health import health_routes
+from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.serving.reading_pool import ReadingPool
+from era5_pipeline.serving.request_guard import RequestGuard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+# Besides the requests that have a turn: health, metrics, and cancelling what nobody waits for.
+_MORE_THREADS = 4
+
+
+@dataclass(frozen=True)
+class ServedApp:
+    """What a process of the server is made of; each process of several calls it to have an app of its own."""
+
+    url: str = field(repr=False)
+    limits: ServingLimits = field(default_factory=ServingLimits)
+    cors_origins: tuple[str, ...] = ()
+
+    def __call__(self) -> FastAPI:
+        """The app."""
+        return make_app(Warehouse(self.url), self.limits, self.cors_origins)
+
+
+def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_origins: tuple[str, ...] = ()) -> FastAPI:
+    """An app that answers from the warehouse; its connections are opened when it starts, and closed at its end."""
+    limits = limits or ServingLimits()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = limits.connections + _MORE_THREADS
+        with ReadingPool(warehouse, limits) as pool:
+            app.state.pool = pool
+            yield
+
+    app = FastAPI(
+        title="ERA5 warehouse",
+        version=__version__,
+        summary="Hours of ERA5 and what they say of the climate of a place, from a table in PostgreSQL",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        responses=ERROR_RESPONSES,
+    )
+    app.state.limits = limits
+    add_error_handlers(app)
+    app.include_router(health_routes)
+    if cors_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD"])
+    app.add_middleware(RequestGuard, limits=limits)
+    return app

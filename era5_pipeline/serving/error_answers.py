@@ -1,0 +1,113 @@
+"""Errors as JSON: `{"error": true, "reason": "..."}`, with a status that says whose fault it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from era5_pipeline.model.errors import (
+    Era5Error,
+    InputError,
+    MonthLockedError,
+    ServerUnreachableError,
+    TransientError,
+    UsageError,
+)
+from era5_pipeline.serving.refusals import ClientLeftError, DatabaseAwayError, RefusalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_log = logging.getLogger("uvicorn.error")
+_UNEXPECTED = "The server could not answer, because of an error of its own. Its log has the details."
+
+
+class ErrorAnswer(BaseModel):
+    """An error: nothing was answered, for this reason."""
+
+    error: bool = True
+    reason: str
+
+
+# For the description of the routes (OpenAPI).
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorAnswer, "description": "A parameter is wrong, or the warehouse has nothing of it"},
+    500: {"model": ErrorAnswer, "description": "An error of the server"},
+    503: {"model": ErrorAnswer, "description": "Busy, or without database: try again after Retry-After seconds"},
+    504: {"model": ErrorAnswer, "description": "Reading took longer than the limit"},
+}
+
+
+def error_answer(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer of an error."""
+    content = orjson.dumps({"error": True, "reason": reason})
+    return Response(content, status, media_type="application/json; charset=utf-8", headers=dict(headers or {}))
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Let the app answer every error in this form."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Era5Error, _era5_error)
+    app.add_exception_handler(RefusalError, _refusal)
+
+
+def unexpected_error(request: str, error: BaseException) -> Response:
+    """The answer to an error that nobody expected: the log has it, the client does not."""
+    _log.error("%s failed", request, exc_info=error)
+    return error_answer(500, _UNEXPECTED)
+
+
+def reason_of(error: Era5Error) -> str:
+    """What failed, and what to do, as one text."""
+    message = error.message[:1].upper() + error.message[1:]
+    return f"{message.rstrip('.')}. {error.remedy}"
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    return error_answer(400, "; ".join(map(_problem, error.errors())))
+
+
+def _problem(found: Mapping[str, Any]) -> str:
+    name = str(found["loc"][-1]) if found["loc"] else "the request"
+    if found["type"] == "missing":
+        return f"Parameter '{name}' is missing"
+    return f"Parameter '{name}': {found['msg']}"
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    return error_answer(error.status_code, str(error.detail), error.headers)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusalError)  # noqa: S101
+    if error.__cause__ is not None and error.status != ClientLeftError.status:
+        _log.warning("%s: %s", request.url.path, " ".join(str(error.__cause__).split()))
+    return _refused(error)
+
+
+def _refused(error: RefusalError) -> Response:
+    headers = {} if error.retry_seconds is None else {"Retry-After": str(error.retry_seconds)}
+    return error_answer(error.status, error.reason, headers)
+
+
+async def _era5_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Era5Error)  # noqa: S101
+    match error:
+        case UsageError() | InputError():
+            return error_answer(400, reason_of(error))
+        case TransientError() | ServerUnreachableError() | MonthLockedError():
+            # The message may name the server and its user: it is for the log.
+            _log.warning("%s: %s", request.url.path, error.message)
+            return _refused(DatabaseAwayError())
+        case _:
+            _log.error("%s: %s %s", request.url.path, error.message, error.remedy)
+            return error_answer(500, _UNEXPECTED)

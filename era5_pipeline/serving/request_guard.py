@@ -1,0 +1,146 @@
+"""Middleware around every request: its turn, its client that may leave, HEAD, and errors that nobody expected."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from era5_pipeline.serving.error_answers import error_answer, unexpected_error
+from era5_pipeline.serving.refusals import BusyError, CrowdedError, RefusalError
+from era5_pipeline.serving.request_reader import WORK, RequestWork
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from era5_pipeline.serving.limits import ServingLimits
+
+# Answered at once, however many wait: they read nothing, or must be answered when nothing else is.
+_WITHOUT_TURN = frozenset({"/healthz", "/metrics", "/openapi.json", "/docs"})
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+)
+
+
+class RequestGuard:
+    """ASGI middleware; as many requests are worked on at once as there are connections to the database."""
+
+    def __init__(self, app: ASGIApp, limits: ServingLimits) -> None:
+        self._app = app
+        self._limits = limits
+        self._turns = asyncio.Semaphore(limits.connections)
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _SentAnswer(scope["method"] == "HEAD", send)
+        # A route for GET answers HEAD too, without the body.
+        inner: Scope = {**scope, "method": "GET"} if answer.is_head else scope
+        work = inner[WORK] = RequestWork()
+        try:
+            await self._answer(inner, receive, answer, work)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
+            if not answer.is_begun:
+                response = unexpected_error(f"{scope['method']} {scope['path']}", error)
+                await response(inner, receive, answer.send)
+        finally:
+            answer.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _SentAnswer, work: RequestWork) -> None:
+        if refused := self._refusal_of_url(scope):
+            await refused(scope, receive, answer.send)
+            return
+        gone = asyncio.Event()
+        watch = asyncio.create_task(_watch(receive, gone, work))
+        try:
+            if scope["path"] not in _WITHOUT_TURN:
+                try:
+                    await self._take_turn()
+                except RefusalError as error:
+                    headers = {"Retry-After": str(error.retry_seconds)}
+                    response = error_answer(error.status, error.reason, headers)
+                    await response(scope, receive, answer.send)
+                    return
+                answer.turn = self._turns
+            await self._app(scope, _Received(gone), answer.send)
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    def _refusal_of_url(self, scope: Scope) -> Response | None:
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size <= self._limits.url_bytes:
+            return None
+        return error_answer(414, f"The URL has {size:,} bytes, and the limit is {self._limits.url_bytes:,}.")
+
+    async def _take_turn(self) -> None:
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        if self._waiting >= self._limits.waiting_requests:
+            raise CrowdedError
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.wait_seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise BusyError(self._limits.wait_seconds) from None
+        finally:
+            self._waiting -= 1
+
+
+class _SentAnswer:
+    """What is sent of one answer; its turn ends when it begins, so that a slow client keeps nobody waiting."""
+
+    def __init__(self, is_head: bool, send: Send) -> None:
+        self.is_head = is_head
+        self.is_begun = False
+        self.turn: asyncio.Semaphore | None = None
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.is_begun = True
+            self.release()
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        elif self.is_head:
+            message = {**message, "body": b""}
+        await self._send(message)
+
+    def release(self) -> None:
+        if self.turn is not None:
+            self.turn.release()
+            self.turn = None
+
+
+class _Received:
+    """What a route receives: no body, and then that the client left."""
+
+    def __init__(self, gone: asyncio.Event) -> None:
+        self._gone = gone
+        self._had_body = False
+
+    async def __call__(self) -> Message:
+        if not self._had_body:
+            self._had_body = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+
+async def _watch(receive: Receive, gone: asyncio.Event, work: RequestWork) -> None:
+    """Wait until the client leaves, then cancel what is read for it; a body is read and thrown away."""
+    message: dict[str, Any] = {}
+    while message.get("type") != "http.disconnect":
+        message = dict(await receive())
+    gone.set()
+    await anyio.to_thread.run_sync(work.leave)

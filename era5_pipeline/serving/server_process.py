@@ -1,0 +1,115 @@
+"""Running the app: its socket, one process or several, their log, and their end."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, Any
+
+from uvicorn import Config, Server
+from uvicorn.config import LOGGING_CONFIG
+from uvicorn.supervisors import Multiprocess
+
+from era5_pipeline.model.errors import Era5Error, UsageError
+
+if TYPE_CHECKING:
+    from era5_pipeline.serving.application import ServedApp
+
+# Answers that are under way at the end get this time.
+_GRACE_SECONDS = 10
+_BACKLOG = 512
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on the host and port; port 0: one that is free.
+
+    Raises:
+        UsageError: if the host is none of this machine's, or the port is in use or reserved.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(
+            f"the host {host!r} is not known: {getattr(error, 'strerror', None) or error}",
+            remedy="Give a name or an address of this machine: --host 127.0.0.1, or 0.0.0.0 for all of its networks.",
+        ) from error
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        bound.close()
+        raise _cannot_listen(host, port, error) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> Era5Error:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return UsageError(
+                f"port {port} is in use on {host}", remedy="Stop what uses it, or choose another: era5 serve --port N."
+            )
+        case errno.EACCES:
+            return UsageError(
+                f"port {port} is reserved for root", remedy="Choose one from 1024 on: era5 serve --port N."
+            )
+        case _:
+            return UsageError(
+                f"cannot listen on {host}, port {port}: {error.strerror}",
+                remedy="Give an address of this machine: --host 127.0.0.1, or 0.0.0.0 for all of its networks.",
+            )
+
+
+def address_of(bound: socket.socket) -> str:
+    """The URL at which the socket is reached from this machine."""
+    host, port = bound.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(bound: socket.socket) -> bool:
+    """Whether only this machine reaches the socket."""
+    return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+
+
+def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log: bool) -> None:
+    """Serve on the socket until Ctrl-C or SIGTERM; answers that are under way end first, for a while.
+
+    Several processes are started by uvicorn, which starts one again that ends by itself.
+    """
+    config = Config(
+        app,  # called in each process
+        factory=True,
+        workers=workers,
+        log_config=_log_config(),
+        access_log=access_log,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    if workers > 1:
+        Multiprocess(config, sockets=[bound]).run()
+    else:
+        try:
+            Server(config).run(sockets=[bound])
+        except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
+            return
+
+
+def _log_config() -> dict[str, Any]:
+    """Uvicorn's log, on standard error, without its own messages of start and end."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
+    config["formatters"]["default"]["fmt"] = "%(asctime)s %(levelname)s %(message)s"
+    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
+    config["loggers"]["uvicorn.error"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
+    # What they warn of is said by an answer, with its reason.
+    config["loggers"]["psycopg"] = {"level": "ERROR"}
+    config["loggers"]["psycopg.pool"] = {"level": "ERROR"}
+    return config

@@ -1,0 +1,60 @@
+"""The HTTP server in a thread of the tests, on a free port of 127.0.0.1, and a client of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+from uvicorn import Config, Server
+
+from era5_pipeline.serving.application import make_app
+from era5_pipeline.serving.server_process import address_of, bound_socket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import APIRouter
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.serving.limits import ServingLimits
+
+SECONDS = 120.0
+
+
+@contextmanager
+def served(
+    warehouse: Warehouse,
+    limits: ServingLimits | None = None,
+    *,
+    cors_origins: tuple[str, ...] = (),
+    routes: APIRouter | None = None,
+) -> Iterator[httpx.Client]:
+    """Serve the warehouse in this context, with routes of the test besides; yields a client of the server."""
+    app = make_app(warehouse, limits, cors_origins)
+    if routes is not None:
+        app.include_router(routes)
+    with bound_socket("127.0.0.1", 0) as bound:
+        url = address_of(bound)
+        server = Server(Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=5))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="era5 serve")
+        thread.start()
+        try:
+            wait_until(lambda: server.started or not thread.is_alive())
+            with httpx.Client(base_url=url, timeout=SECONDS) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(SECONDS)
+            assert not thread.is_alive(), "the server did not end"
+
+
+def wait_until(condition: object, seconds: float = SECONDS) -> None:
+    """Wait until the condition, a function, returns true."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds:g} s"
+        time.sleep(0.02)
