@@ -37,12 +37,29 @@ def serve(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
+    from era5_pipeline.postgres.roles import user_who_may_write
     from era5_pipeline.serving.application import ServedApp
-    from era5_pipeline.serving.server_process import address_of, bound_socket, run_server
+    from era5_pipeline.serving.limits import ServingLimits
+    from era5_pipeline.serving.server_process import address_of, bound_socket, is_loopback, run_server, tended
+
+    def warn(text: str) -> None:
+        typer.echo(f"era5: {text}", err=True)
 
     settings = read_settings()
     with bound_socket(host, port) as bound, open_warehouse(settings) as warehouse:
-        warehouse.connect().close()  # so that what is wrong is said here
+        with warehouse.connect() as connection:  # what is wrong is said here, and not by the first request
+            writer = user_who_may_write(connection)
+        if writer is not None and settings.database_url is not None:
+            warn(
+                f"the user {writer} may change the table; era5 serve only reads, and asks for read-only sessions. "
+                "Give it a user that may only read: era5 db init --roles"
+            )
+        if not is_loopback(bound):
+            warn(f"everyone who reaches {host} can ask: there is no password. See docs/http.md#on-a-network")
+        app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()))
         url = address_of(bound)
         typer.echo(f"era5 serve: {url}, its routes: {url}/docs")
-        run_server(ServedApp(warehouse.url, cors_origins=tuple(cors or ())), bound, workers, access_log=access_log)
+        with tended(EmbeddedDatabaseWatch(settings, warn).look, warn):
+            run_server(app, bound, workers, access_log=access_log)
+    typer.echo("stopped")

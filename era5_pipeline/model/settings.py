@@ -157,6 +157,19 @@ class Settings(BaseSettings):
         default=None, description="Where failed runs are reported, as JSON by POST; unset: nowhere"
     )
     ui_url: str | None = Field(default=None, description="Address of the web UI, for links to a failed run")
+    serve_connections: int = Field(
+        default=8, ge=1, le=100, description="era5 serve: connections, and so requests at once, of one process"
+    )
+    serve_waiting_requests: int = Field(
+        default=200, ge=0, le=10_000, description="era5 serve: how many more requests may wait, in one process"
+    )
+    serve_wait_seconds: float = Field(
+        default=5.0, gt=0, le=600, description="era5 serve: how long a request waits for its turn"
+    )
+    serve_statement_seconds: float = Field(
+        default=30.0, gt=0, le=3600, description="era5 serve: how long a statement may take"
+    )
+    serve_values: int = Field(default=5_000_000, ge=1, description="era5 serve: values that one answer may have")
 
     @property
     def source_name(self) -> SourceName:

@@ -139,6 +139,16 @@ def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
         _own(connection, roles.loader, "c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v')")
 
 
+def user_who_may_write(connection: psycopg.Connection[Any]) -> str | None:
+    """This user, if its privileges let it change the table weather; None: it only reads, or there is no table."""
+    with server_errors("looking at this user's privileges"):
+        row = connection.execute(
+            "SELECT current_user::text WHERE to_regclass('weather') IS NOT NULL "
+            "AND has_table_privilege(to_regclass('weather'), 'INSERT, UPDATE, DELETE')"
+        ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def next_statements(roles: Roles, database: str) -> tuple[str, ...]:
     """The statements, for psql, that make a role that loads and one that reads, and ask for their passwords."""
     return (

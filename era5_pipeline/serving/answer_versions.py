@@ -34,10 +34,14 @@ _UNSETTLED = timedelta(seconds=2)
 
 @dataclass(frozen=True)
 class AnswerVersion:
-    """The ETag of an answer, and when the parts that it is read from last changed (None: just now)."""
+    """The ETag of an answer, and when the parts that it is read from last changed (None: just now).
+
+    `contents` is the same for all answers from the same parts by the same version of this package.
+    """
 
     etag: str
     changed_at: datetime | None
+    contents: str
 
     @property
     def headers(self) -> dict[str, str]:
@@ -89,7 +93,8 @@ def read_version(
     except NO_LEDGER:
         return None
     parts, changed_at, digest, now = row or (0, None, None, datetime.now(UTC))
-    text = "\n".join((__version__, request.url.path, request.url.query, besides, str(parts), str(digest)))
+    contents = f"{__version__} {parts} {digest}"
+    text = "\n".join((contents, request.url.path, request.url.query, besides))
     settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AnswerVersion(f'W/"{tag}"', settled)
+    return AnswerVersion(f'W/"{tag}"', settled, contents)

@@ -12,11 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers
+from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
 from era5_pipeline.serving.health import health_routes
 from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.serving.pages.page_routes import page_routes
+from era5_pipeline.serving.pages.place_page import PageCache
 from era5_pipeline.serving.reading_pool import ReadingPool
 from era5_pipeline.serving.request_guard import RequestGuard
+from era5_pipeline.serving.serving_metrics import ServingMetrics, metrics_routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,10 +61,14 @@ def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_ori
         redoc_url=None,
         responses=ERROR_RESPONSES,
     )
-    app.state.limits = limits
+    metrics = ServingMetrics(limits.connections)
+    app.state.limits, app.state.metrics = limits, metrics
+    app.state.pages = PageCache(limits.wait_seconds)
     add_error_handlers(app)
-    app.include_router(health_routes)
+    for routes in (page_routes, health_routes, metrics_routes):
+        app.include_router(routes)
     if cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD"])
-    app.add_middleware(RequestGuard, limits=limits)
+    app.add_middleware(RequestGuard, limits=limits, metrics=metrics)
+    describe_errors(app)
     return app

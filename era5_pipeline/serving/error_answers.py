@@ -50,6 +50,22 @@ def error_answer(status: int, reason: str, headers: Mapping[str, str] | None = N
     return Response(content, status, media_type="application/json; charset=utf-8", headers=dict(headers or {}))
 
 
+def describe_errors(app: FastAPI) -> None:
+    """Let the description of the routes (OpenAPI) show errors as they are, not as FastAPI has them: without 422."""
+    describe = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = describe()
+            for operation in (operation for path in found["paths"].values() for operation in path.values()):
+                operation["responses"].pop("422", None)
+            for name in ("HTTPValidationError", "ValidationError"):
+                found["components"]["schemas"].pop(name, None)
+        return app.openapi_schema or describe()
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Let the app answer every error in this form."""
     app.add_exception_handler(RequestValidationError, _invalid)

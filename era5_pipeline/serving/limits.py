@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,17 @@ class ServingLimits:
     statement_seconds: float = 30.0
     values: int = 5_000_000
     url_bytes: int = 16_384
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The limits of the settings, ERA5_SERVE_..."""
+        return cls(
+            connections=settings.serve_connections,
+            waiting_requests=settings.serve_waiting_requests,
+            wait_seconds=settings.serve_wait_seconds,
+            statement_seconds=settings.serve_statement_seconds,
+            values=settings.serve_values,
+        )
 
     def require_values(self, count: int) -> None:
         """Refuse an answer of more values than one may have: hours times variables times places.

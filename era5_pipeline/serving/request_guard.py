@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from era5_pipeline.serving.error_answers import error_answer, unexpected_error
-from era5_pipeline.serving.refusals import BusyError, CrowdedError, RefusalError
+from era5_pipeline.serving.refusals import BusyError, ClientLeftError, CrowdedError, RefusalError
 from era5_pipeline.serving.request_reader import WORK, RequestWork
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from era5_pipeline.serving.limits import ServingLimits
+    from era5_pipeline.serving.serving_metrics import ServingMetrics
 
 # Answered at once, however many wait: they read nothing, or must be answered when nothing else is.
 _WITHOUT_TURN = frozenset({"/healthz", "/metrics", "/openapi.json", "/docs"})
@@ -30,9 +32,10 @@ _HEADERS = (
 class RequestGuard:
     """ASGI middleware; as many requests are worked on at once as there are connections to the database."""
 
-    def __init__(self, app: ASGIApp, limits: ServingLimits) -> None:
+    def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: ServingMetrics) -> None:
         self._app = app
         self._limits = limits
+        self._metrics = metrics
         self._turns = asyncio.Semaphore(limits.connections)
         self._waiting = 0
 
@@ -45,14 +48,20 @@ class RequestGuard:
         # A route for GET answers HEAD too, without the body.
         inner: Scope = {**scope, "method": "GET"} if answer.is_head else scope
         work = inner[WORK] = RequestWork()
-        try:
-            await self._answer(inner, receive, answer, work)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
-            if not answer.is_begun:
+        started = time.perf_counter()
+        with self._metrics.counted():
+            try:
+                await self._answer(inner, receive, answer, work)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
                 response = unexpected_error(f"{scope['method']} {scope['path']}", error)
-                await response(inner, receive, answer.send)
-        finally:
-            answer.release()
+                if not answer.status:
+                    await response(inner, receive, answer.send)
+            finally:
+                answer.release()
+                route = getattr(inner.get("route"), "path", None)
+                has_left = work.has_left and not answer.is_complete
+                status = ClientLeftError.status if has_left else answer.status
+                self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _SentAnswer, work: RequestWork) -> None:
         if refused := self._refusal_of_url(scope):
@@ -103,18 +112,22 @@ class _SentAnswer:
 
     def __init__(self, is_head: bool, send: Send) -> None:
         self.is_head = is_head
-        self.is_begun = False
+        self.status = 0
+        self.sent_bytes = 0
+        self.is_complete = False
         self.turn: asyncio.Semaphore | None = None
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.is_begun = True
+            self.status = message["status"]
             self.release()
             message["headers"] = [*message.get("headers", ()), *_HEADERS]
         elif self.is_head:
             message = {**message, "body": b""}
+        self.sent_bytes += len(message.get("body", b""))
         await self._send(message)
+        self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     def release(self) -> None:
         if self.turn is not None:

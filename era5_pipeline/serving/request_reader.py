@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.serving.limits import ServingLimits
     from era5_pipeline.serving.reading_pool import ReadingPool
+    from era5_pipeline.serving.serving_metrics import ServingMetrics
 
 # The key of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
 WORK = "era5.work"
@@ -80,8 +81,9 @@ class RequestWork:
 class WarehouseReader:
     """The warehouse for one request: connections that only read, and the server's limits."""
 
-    def __init__(self, pool: ReadingPool, limits: ServingLimits, work: RequestWork) -> None:
+    def __init__(self, pool: ReadingPool, limits: ServingLimits, metrics: ServingMetrics, work: RequestWork) -> None:
         self.limits = limits
+        self._metrics = metrics
         self._pool = pool
         self._work = work
 
@@ -93,14 +95,18 @@ class WarehouseReader:
             RefusalError: if there is none now, a statement takes too long, or the client left.
             Era5Error: for other errors of the server, which begin with `doing`.
         """
-        with self._pool.connected(doing) as connection, self._work.holding(connection):
+        with (
+            self._pool.connected(doing) as connection,
+            self._metrics.connection_in_use(),
+            self._work.holding(connection),
+        ):
             yield connection
 
 
 async def _reader_of(request: Request) -> WarehouseReader:  # a coroutine: FastAPI would call a function in a thread
     state = request.app.state
-    work = request.scope.get(WORK)
-    return WarehouseReader(state.pool, state.limits, work if isinstance(work, RequestWork) else RequestWork())
+    work: RequestWork = request.scope[WORK]
+    return WarehouseReader(state.pool, state.limits, state.metrics, work)
 
 
 Reader = Annotated[WarehouseReader, Depends(_reader_of)]

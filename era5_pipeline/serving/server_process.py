@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import errno
 import ipaddress
+import os
 import socket
+import tempfile
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from uvicorn import Config, Server
@@ -13,13 +17,17 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
 from era5_pipeline.model.errors import Era5Error, UsageError
+from era5_pipeline.serving.serving_metrics import METRICS_FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from era5_pipeline.serving.application import ServedApp
 
 # Answers that are under way at the end get this time.
 _GRACE_SECONDS = 10
 _BACKLOG = 512
+_TEND_SECONDS = 2.0
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -94,12 +102,37 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     if workers > 1:
-        Multiprocess(config, sockets=[bound]).run()
-    else:
-        try:
-            Server(config).run(sockets=[bound])
-        except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
-            return
+        # Where the processes write their metrics, so that any of them can add them up.
+        with tempfile.TemporaryDirectory(prefix="era5-serve-") as folder:
+            os.environ[METRICS_FOLDER] = folder
+            Multiprocess(config, sockets=[bound]).run()
+        return
+    try:
+        Server(config).run(sockets=[bound])
+    except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
+        return
+
+
+@contextmanager
+def tended(tend: Callable[[], None], warn: Callable[[str], None]) -> Iterator[None]:
+    """Call `tend` in a thread every few seconds in this context, until it raises an `Era5Error`, which is warned of."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        while not is_over.wait(_TEND_SECONDS):
+            try:
+                tend()
+            except Era5Error as error:
+                warn(f"{error.message}\n      {error.remedy}")
+                return
+
+    thread = threading.Thread(target=repeat, name="tended", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _log_config() -> dict[str, Any]:

@@ -1,0 +1,139 @@
+"""A place's page, as `era5 report` writes it, found by name; pages are kept until the ledger says otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.places.grid_cells import cell_of
+from era5_pipeline.model.places.place import AskedPlace
+from era5_pipeline.model.places.place_search import describe, find_candidates, place_meant, unknown_place
+from era5_pipeline.query.climate.anomalies import parse_baseline
+from era5_pipeline.query.climate.climate_answer import ClimatePlace
+from era5_pipeline.query.climate.reading.read_climate import DayChoice, Period, read_climate
+from era5_pipeline.query.report.elements import element
+from era5_pipeline.serving.pages.page_frame import framed
+from era5_pipeline.serving.refusals import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from era5_pipeline.model.places.place import Place
+    from era5_pipeline.query.climate.climate_answer import ClimateAnswer
+
+# What `era5 report` has if nothing else is asked.
+_BASELINE = "1991-2020"
+# Pages kept in one process: each is about a megabyte.
+_KEPT_PAGES = 32
+
+
+class PageCache:
+    """Pages that were made, by place and by what they were read from; one is made at a time.
+
+    Drawing is not made for threads, and its pictures take much memory.
+    """
+
+    def __init__(self, wait_seconds: float) -> None:
+        self._pages: OrderedDict[tuple[object, str], bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._wait_seconds = wait_seconds
+
+    def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
+        """The page of a place: one that is kept, else from what `read` returns; `contents` None: keep none.
+
+        Raises:
+            BusyError: if others were made for as long as a request may wait.
+        """
+        key = (asked.place, contents or "")
+        kept = self._kept(key)
+        if kept is not None:
+            return kept
+        if not self._making.acquire(timeout=self._wait_seconds):
+            raise BusyError(self._wait_seconds)
+        try:
+            kept = self._kept(key)  # made while this request waited
+            if kept is not None:
+                return kept
+            # Drawing imports matplotlib and scipy: the first page needs them, and no other answer.
+            from era5_pipeline.query.report.report_page import report_page  # noqa: PLC0415
+
+            page = report_page(read()).encode()
+        finally:
+            self._making.release()
+        if contents is not None:
+            self._keep(key, page)
+        return page
+
+    def _kept(self, key: tuple[object, str]) -> bytes | None:
+        with self._lock:
+            if key in self._pages:
+                self._pages.move_to_end(key)
+            return self._pages.get(key)
+
+    def _keep(self, key: tuple[object, str], page: bytes) -> None:
+        with self._lock:
+            self._pages[key] = page
+            while len(self._pages) > _KEPT_PAGES:
+                self._pages.popitem(last=False)
+
+
+def asked_place(name: str) -> AskedPlace | list[Place]:
+    """The city that a name means, with its cell; or the cities that it may mean.
+
+    Raises:
+        UsageError: if no city has the name.
+    """
+    candidates = find_candidates(name)
+    if not candidates:
+        raise unknown_place(name)
+    meant = place_meant(candidates)
+    if meant is None:
+        return [one.place for one in candidates]
+    return AskedPlace(meant, meant.latitude, meant.longitude, cell_of(meant.latitude, meant.longitude, "nearest"))
+
+
+def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
+    """What a place's page says.
+
+    Raises:
+        NoDataError: if the table has no whole day of it.
+    """
+    subject = ClimatePlace(
+        name=asked.name,
+        asked=(asked.latitude, asked.longitude),
+        location=asked.cell.location,
+        area=None,
+        points=1,
+        land_share=asked.cell.land_share,
+        zone=asked.time_zone,
+    )
+    return read_climate(connection, subject, Period(), parse_baseline(_BASELINE), DayChoice())
+
+
+def choice_page(name: str, places: list[Place]) -> bytes:
+    """The page for a name of several cities: which they are."""
+    items = [element("li", element("a", describe(place), href=f"/place/{place.geoname_id}")) for place in places]
+    return framed(f"{name}: which one?", element("p", f"{len(places)} cities have this name."), element("ul", *items))
+
+
+def failure_page(title: str, reason: str) -> bytes:
+    """The page that says why there is none."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    return framed(title, *(element("p", line) for line in lines))
+
+
+def path_of(name: str) -> str:
+    """The path of a place's page.
+
+    Raises:
+        UsageError: if the name is empty.
+    """
+    if not name.strip():
+        raise UsageError("the name of the place is empty", remedy="Give the name of a city, such as Jakarta.")
+    return f"/place/{quote(name.strip(), safe='')}"
