@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
-from uvicorn import Config, Server
+from uvicorn import Server
 
 from era5_pipeline.serving.application import make_app
-from era5_pipeline.serving.server_process import address_of, bound_socket
+from era5_pipeline.serving.server_process import address_of, bound_socket, server_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,9 @@ def served(
         app.include_router(routes)
     with bound_socket("127.0.0.1", 0) as bound:
         url = address_of(bound)
-        server = Server(Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=5))
+        config = server_config(lambda: app, workers=1, access_log=False)
+        config.log_config = None  # pytest reads the log
+        server = Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="era5 serve")
         thread.start()
         try:

@@ -13,13 +13,13 @@ from starlette.middleware.cors import CORSMiddleware
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
-from era5_pipeline.serving.health import health_routes
 from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.serving.monitoring.health import health_routes
+from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics, metrics_routes
 from era5_pipeline.serving.pages.page_routes import page_routes
 from era5_pipeline.serving.pages.place_page import PageCache
 from era5_pipeline.serving.reading_pool import ReadingPool
 from era5_pipeline.serving.request_guard import RequestGuard
-from era5_pipeline.serving.serving_metrics import ServingMetrics, metrics_routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import psycopg
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _AWAY_SECONDS = 0.5
 # An attempt that fails is repeated for so long; a later request begins another.
 _RECONNECT_SECONDS = 10.0
-_OPEN_SECONDS = 1.0
 
 
 class ReadingPool:
@@ -63,9 +62,7 @@ class ReadingPool:
         return connection
 
     def __enter__(self) -> Self:
-        self._pool.open()
-        with suppress(PoolTimeout):  # without a database the server starts too, and answers 503
-            self._pool.wait(_OPEN_SECONDS)
+        self._pool.open()  # without a database the server starts too, and answers 503
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from era5_pipeline.serving.limits import ServingLimits
-    from era5_pipeline.serving.serving_metrics import ServingMetrics
+    from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics
 
 # Answered at once, however many wait: they read nothing, or must be answered when nothing else is.
 _WITHOUT_TURN = frozenset({"/healthz", "/metrics", "/openapi.json", "/docs"})

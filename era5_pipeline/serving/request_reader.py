@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from era5_pipeline.serving.limits import ServingLimits
+    from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics
     from era5_pipeline.serving.reading_pool import ReadingPool
-    from era5_pipeline.serving.serving_metrics import ServingMetrics
 
 # The key of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
 WORK = "era5.work"

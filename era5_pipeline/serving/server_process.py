@@ -17,10 +17,12 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
 from era5_pipeline.model.errors import Era5Error, UsageError
-from era5_pipeline.serving.serving_metrics import METRICS_FOLDER
+from era5_pipeline.serving.monitoring.serving_metrics import METRICS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fastapi import FastAPI
 
     from era5_pipeline.serving.application import ServedApp
 
@@ -90,17 +92,7 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
 
     Several processes are started by uvicorn, which starts one again that ends by itself.
     """
-    config = Config(
-        app,  # called in each process
-        factory=True,
-        workers=workers,
-        log_config=_log_config(),
-        access_log=access_log,
-        proxy_headers=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
+    config = server_config(app, workers, access_log=access_log)
     if workers > 1:
         # Where the processes write their metrics, so that any of them can add them up.
         with tempfile.TemporaryDirectory(prefix="era5-serve-") as folder:
@@ -111,6 +103,21 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
         Server(config).run(sockets=[bound])
     except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
         return
+
+
+def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool) -> Config:
+    """Uvicorn's configuration for the app that `app` makes, in each process anew."""
+    return Config(
+        app,
+        factory=True,
+        workers=workers,
+        log_config=_log_config(),
+        access_log=access_log,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
 
 
 @contextmanager

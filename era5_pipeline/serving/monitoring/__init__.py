@@ -1,0 +1,1 @@
+"""Health of the server, and its numbers for Prometheus."""

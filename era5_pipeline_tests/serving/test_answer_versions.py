@@ -1,0 +1,123 @@
+"""ETag and Last-Modified, by the ledger: they change with the months that an answer is read from, and only then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING
+
+import psycopg
+from fastapi import APIRouter, Request, Response
+
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import parse_time_range
+from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.warehouse.drop_month import drop_month
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.served import served, wait_until
+
+if TYPE_CHECKING:
+    import httpx
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+routes = APIRouter()
+
+
+@routes.get("/hours")
+def hours(request: Request, reader: Reader, latitude: float, longitude: float, start: str, end: str) -> Response:
+    """As a route of hours: 304 without reading, or an answer."""
+    where = nearest_location(latitude, longitude).location_id
+    first, after = parse_time_range(start, end)
+    with reader.connected("reading") as connection:
+        version = read_version(connection, request, LocationSet(((where, where + 1),)), first, after)
+        assert version is not None
+        return version.unchanged_answer(request) or Response("hours", headers=version.headers)
+
+
+HERE = {"latitude": 10.5, "longitude": 20.0}
+JULY = {**HERE, "start": "2023-07", "end": "2023-07"}
+AUGUST = {**HERE, "start": "2023-08", "end": "2023-08"}
+BOTH = {**HERE, "start": "2023-07", "end": "2023-08"}
+
+
+def tag(client: httpx.Client, asked: dict[str, object]) -> str:
+    answer = client.get("/hours", params=asked)
+    assert (answer.status_code, answer.text) == (200, "hours")
+    assert answer.headers["etag"].startswith('W/"')
+    assert answer.headers["cache-control"] == "no-cache"
+    return str(answer.headers["etag"])
+
+
+def test_a_month_that_is_loaded_again_changes_the_answers_that_are_read_from_it(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    for month in ("2023-07", "2023-08"):
+        load_month(warehouse, flat_months(month))
+    with served(warehouse, routes=routes) as client:
+        before = {name: tag(client, asked) for name, asked in (("July", JULY), ("August", AUGUST), ("both", BOTH))}
+        assert len(set(before.values())) == 3
+        assert {name: tag(client, asked) for name, asked in (("July", JULY), ("August", AUGUST), ("both", BOTH))} == (
+            before
+        )
+        known = {"If-None-Match": f'"another", {before["July"]}'}
+        assert client.get("/hours", params=JULY, headers=known).status_code == 304
+
+        load_month(warehouse, flat_months("2023-07", seed=2))
+        assert tag(client, JULY) != before["July"]
+        assert tag(client, BOTH) != before["both"]
+        assert tag(client, AUGUST) == before["August"]
+        assert client.get("/hours", params=JULY, headers=known).status_code == 200
+
+        # Other places of the same month: another part of it.
+        load_month(warehouse, flat_months("2023-08", north=40.5))
+        assert tag(client, AUGUST) == before["August"]
+
+        with_both = tag(client, BOTH)
+        drop_month(warehouse, Month(2023, 8))
+        assert tag(client, BOTH) != with_both
+
+
+def test_the_version_depends_on_what_is_asked(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    with served(warehouse, routes=routes) as client:
+        assert tag(client, JULY) != tag(client, {**JULY, "end": "2023-07-30"})
+        assert tag(client, JULY) != tag(client, {**JULY, "longitude": 20.01})  # the same cell
+        assert (
+            client.get("/hours", params={**JULY, "end": "2023-07-30"}, headers={"If-None-Match": "*"}).status_code
+            == 304
+        )
+
+
+def test_last_modified_is_the_load_and_asks_again_only_after_it(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    load_month(warehouse, flat_months())
+    with served(warehouse, routes=routes) as client:
+        # At first there is none: a second load within the same second must not go unseen.
+        wait_until(lambda: "last-modified" in client.get("/hours", params=JULY).headers)
+        answer = client.get("/hours", params=JULY)
+        changed = datetime.strptime(answer.headers["last-modified"], "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+        assert before.replace(microsecond=0) <= changed <= datetime.now(UTC)
+        for since, status in (
+            (changed, 304),
+            (changed + timedelta(days=1), 304),
+            (changed - timedelta(seconds=1), 200),
+        ):
+            asked = {"If-Modified-Since": format_datetime(since, usegmt=True)}
+            assert client.get("/hours", params=JULY, headers=asked).status_code == status
+        for nonsense in ("yesterday", "", "Sun, 99 Nov 2026 18:42:31 GMT", "0"):
+            asked = {"If-Modified-Since": nonsense}
+            assert client.get("/hours", params=JULY, headers=asked).status_code == 200
+        # Where both are given, only the ETag counts.
+        both = {"If-Modified-Since": format_datetime(changed, usegmt=True), "If-None-Match": '"another"'}
+        assert client.get("/hours", params=JULY, headers=both).status_code == 200
+
+
+def test_without_a_ledger_nobody_knows(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+        assert read_version(connection, request) is None

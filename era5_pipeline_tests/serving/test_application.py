@@ -1,0 +1,68 @@
+"""The app: its description, and pages of other origins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.application import ServedApp, make_app
+from era5_pipeline_tests.served import served
+
+if TYPE_CHECKING:
+    import httpx
+
+NOWHERE = Warehouse("postgresql://me:secret@192.0.2.1:1/era5")
+ORIGIN = "https://example.org"
+
+
+def description() -> dict[str, Any]:
+    return make_app(NOWHERE).openapi()
+
+
+def operations() -> dict[str, dict[str, Any]]:
+    return {path: found["get"] for path, found in description()["paths"].items()}
+
+
+def test_every_route_only_reads_and_is_described_with_its_errors() -> None:
+    paths = description()["paths"]
+    assert {"/", "/docs", "/place", "/place/{name}", "/healthz", "/metrics"} <= set(paths)
+    for path, methods in paths.items():
+        assert set(methods) == {"get"}, path
+        found = methods["get"]
+        assert found["description"], path
+        assert {"400", "503"} <= set(found["responses"]), path
+        assert "422" not in found["responses"], path
+
+
+def test_no_two_operations_have_one_name_and_no_schema_is_left_over() -> None:
+    names = [found["operationId"] for found in operations().values()]
+    assert len(set(names)) == len(names)
+    assert "HTTPValidationError" not in description()["components"]["schemas"]
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(ServedApp(NOWHERE.url))
+
+
+def asked_from(client: httpx.Client, origin: str) -> str | None:
+    answer = client.get("/healthz", params={"live": True}, headers={"Origin": origin})
+    assert answer.status_code == 200
+    return answer.headers.get("access-control-allow-origin")
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"),
+    [((), {}), ((ORIGIN,), {ORIGIN: ORIGIN}), (("*",), {ORIGIN: "*", "https://else.example": "*"})],
+    ids=["none", "one", "any"],
+)
+def test_pages_of_other_origins_may_ask_only_if_they_are_named(
+    shared_database_url: str, origins: tuple[str, ...], allowed: dict[str, str]
+) -> None:
+    with served(Warehouse(shared_database_url), cors_origins=origins) as client:
+        for origin in (ORIGIN, "https://else.example"):
+            assert asked_from(client, origin) == allowed.get(origin)
+        asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
+        answer = client.options("/healthz", headers=asked)
+        assert answer.headers.get("access-control-allow-origin") == allowed.get(ORIGIN)
