@@ -1,0 +1,240 @@
+"""`era5 serve` as a process: what it says when it cannot start, how it ends, several processes, and who may write."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.commands import CommandResult, InProcess, assert_explained, ended, new_home
+from era5_pipeline_tests.served import wait_until
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.commands import Home
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        yield home
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
+
+
+class Serving:
+    """A running `era5 serve`, its URL, and a client of it."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, client: httpx.Client) -> None:
+        self.process, self.url, self.client = process, url, client
+
+    def ended(self) -> CommandResult:
+        return ended(self.process, _SECONDS)
+
+
+@contextmanager
+def serving(home: Home, *arguments: str, **env: str) -> Iterator[Serving]:
+    """Run `era5 serve` on a free port in this context."""
+    process = home.start("serve", "--port", "0", *arguments, **env)
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        url = re.fullmatch(r"era5 serve: (http://\S+), its routes: \1/docs\n", first)
+        assert url is not None, (first, process.poll())
+        with httpx.Client(base_url=url[1], timeout=_SECONDS) as client:
+            wait_until(lambda: _answers(client) or process.poll() is not None)
+            yield Serving(process, url[1], client)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                ended(process, _SECONDS)
+            finally:
+                process.kill()
+
+
+def _answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_it_ends_well_with_its_log_and_without_a_traceback(
+    home: Home, database_url: str, stop: signal.Signals, workers: str
+) -> None:
+    with serving(home, "--workers", workers, ERA5_DATABASE_URL=database_url) as server:
+        page = server.client.get("/docs")
+        assert page.status_code == 200
+        server.client.close()
+        server.process.send_signal(stop)
+        printed = server.ended()
+    assert printed.code == 0
+    assert printed.out == "stopped\n"
+    assert '"GET /docs HTTP/1.1" 200' in printed.err
+    assert "Traceback" not in printed.err
+    wait_until(lambda: home.processes() == [])
+
+
+def test_an_answer_that_is_under_way_is_finished_before_the_end(home: Home, database_url: str) -> None:
+    """The table is locked, so that the start page, which reads the ledger, waits until the lock is released."""
+    found: list[httpx.Response] = []
+    with psycopg.connect(database_url) as locking:
+        locking.execute("CREATE SCHEMA era5; CREATE TABLE era5.ledger ()")
+        locking.commit()
+        locking.execute("LOCK TABLE era5.ledger")
+        with serving(home, ERA5_DATABASE_URL=database_url) as server:
+            asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
+            asking.start()
+            with psycopg.connect(database_url, autocommit=True) as witness:
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'era5.ledger'"
+                wait_until(lambda: witness.execute(query).fetchone() == (1,))
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(1.0)
+            assert server.process.poll() is None
+            locking.rollback()
+            asking.join(_SECONDS)
+            assert server.ended().code == 0
+    (answer,) = found
+    assert answer.status_code == 200  # of an empty ledger: nothing is loaded yet
+    assert "No month is loaded yet" in answer.text
+
+
+def test_several_processes_answer_and_their_metrics_are_added_up(home: Home, database_url: str) -> None:
+    def total(client: httpx.Client) -> float:
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(client.get("/metrics").text)
+            for sample in family.samples
+            if sample.name == "era5_http_requests_total" and sample.labels["route"] == "/docs"
+        )
+
+    with serving(home, "--workers", "2", ERA5_DATABASE_URL=database_url) as server:
+        for _ in range(60):  # each on a connection of its own, which either process may take
+            assert httpx.get(f"{server.url}/docs", timeout=_SECONDS).status_code == 200
+        assert [total(server.client), total(server.client)] == [60, 60]
+        # The whole is still right when a process was killed, and another has taken its place.
+        children = [int(pid) for pid in _children(server.process.pid)]
+        os.kill(children[-1], signal.SIGKILL)
+        server.client.close()
+        with httpx.Client(base_url=server.url, timeout=_SECONDS) as client:
+            wait_until(lambda: _answers(client))
+            wait_until(lambda: total(client) == 60)
+
+
+def _children(pid: int) -> list[str]:
+    """Processes that uvicorn started: not the one by which Python's multiprocessing keeps track of them."""
+    found = []
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:  # noqa: PTH123
+        for child in children.read().split():
+            with open(f"/proc/{child}/cmdline", "rb") as words:  # noqa: PTH123
+                if b"spawn_main" in words.read():
+                    found.append(child)
+    return found
+
+
+def test_a_port_in_use_is_named(home: Home, database_url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        printed = home.run("serve", "--port", port, code=2, ERA5_DATABASE_URL=database_url)
+    assert_explained(printed, f"port {port} is in use on 127.0.0.1", "era5 serve --port N")
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("no-such-host.invalid", "the host 'no-such-host.invalid' is not known"),
+        ("192.0.2.7", "cannot listen on 192.0.2.7"),
+        ("999.1.1.1", "the host '999.1.1.1' is not known"),
+        ("a" * 300, "is not known"),
+    ],
+    ids=["unknown", "another machine's", "no address", "too long"],
+)
+def test_a_wrong_host_is_explained(here: InProcess, database_url: str, address: str, what: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    assert_explained(here.run("serve", "--host", address, "--port", "0", code=2), what, "--host 127.0.0.1")
+
+
+def test_no_database_is_explained(here: InProcess, tmp_path: Path) -> None:
+    here.set(ERA5_HOME=str(tmp_path / "nothing"))
+    assert_explained(here.run("serve", "--port", "0", code=5), "there is no database in", "era5 load")
+    here.set(ERA5_DATABASE_URL="postgresql://nobody@127.0.0.1:1/era5?connect_timeout=2")
+    assert_explained(here.run("serve", "--port", "0", code=5), "127.0.0.1:1", "Check that the server is running")
+
+
+def test_a_user_that_may_write_is_warned_of_and_a_reader_is_not(
+    home: Home, database_url: str, flat_months: FlatMonths
+) -> None:
+    load_month(Warehouse(database_url), flat_months())
+    with serving(home, ERA5_DATABASE_URL=database_url) as server:
+        server.process.send_signal(signal.SIGTERM)
+        printed = server.ended()
+    assert "the user postgres may change the table" in printed.err
+    assert "era5 db init --roles" in printed.err
+    name = f"reader_of_{os.getpid()}"
+    with psycopg.connect(database_url, autocommit=True) as administrator:
+        administrator.execute(
+            f"CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA era5 TO {name}; "
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA public, era5 TO {name}".encode()
+        )
+        try:
+            reader = database_url.replace("postgres@", f"{name}@")
+            with serving(home, ERA5_DATABASE_URL=reader) as server:
+                assert "6 points" in server.client.get("/").text
+                server.process.send_signal(signal.SIGTERM)
+                printed = server.ended()
+            assert "may change" not in printed.err
+        finally:
+            administrator.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
+
+
+def test_beyond_this_machine_it_warns_that_there_is_no_password(home: Home, database_url: str) -> None:
+    with serving(home, "--host", "0.0.0.0", ERA5_DATABASE_URL=database_url) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        server.process.send_signal(signal.SIGTERM)
+        assert "there is no password" in server.ended().err
+
+
+def test_the_embedded_server_is_started_and_started_again_when_it_is_killed() -> None:
+    with new_home() as home:
+        home.run("load", "--source", "sample", "--from", "2023-07", "--area", "10/20/9.75/20.25")
+        # Nobody reads the log of requests here, of which there may be many.
+        with serving(home, "--no-access-log") as server:
+            assert "4 points" in server.client.get("/").text
+            pid_file = home.server.data_folder / "postmaster.pid"
+            postmaster = first_number(pid_file)
+            assert postmaster
+            os.kill(postmaster, signal.SIGKILL)
+            # A request that comes meanwhile waits for the server, or is refused.
+            wait_until(lambda: _answers(server.client) and first_number(pid_file) != postmaster)
+            assert "4 points" in server.client.get("/").text
+            server.process.send_signal(signal.SIGTERM)
+            printed = server.ended()
+        assert "starting it again" in printed.err
+        assert not home.server.is_running()
