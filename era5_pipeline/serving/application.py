@@ -59,6 +59,7 @@ def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_ori
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # the address of such a redirect would be made of what the client calls this host
         responses=ERROR_RESPONSES,
     )
     metrics = ServingMetrics(limits.connections)

@@ -39,13 +39,13 @@ def hours(request: Request, reader: Reader, latitude: float, longitude: float, s
         return version.unchanged_answer(request) or Response("hours", headers=version.headers)
 
 
-HERE = {"latitude": 10.5, "longitude": 20.0}
+HERE: dict[str, str | float] = {"latitude": 10.5, "longitude": 20.0}
 JULY = {**HERE, "start": "2023-07", "end": "2023-07"}
 AUGUST = {**HERE, "start": "2023-08", "end": "2023-08"}
 BOTH = {**HERE, "start": "2023-07", "end": "2023-08"}
 
 
-def tag(client: httpx.Client, asked: dict[str, object]) -> str:
+def tag(client: httpx.Client, asked: dict[str, str | float]) -> str:
     answer = client.get("/hours", params=asked)
     assert (answer.status_code, answer.text) == (200, "hours")
     assert answer.headers["etag"].startswith('W/"')

@@ -49,7 +49,8 @@ def test_a_password_is_not_shown() -> None:
 def asked_from(client: httpx.Client, origin: str) -> str | None:
     answer = client.get("/healthz", params={"live": True}, headers={"Origin": origin})
     assert answer.status_code == 200
-    return answer.headers.get("access-control-allow-origin")
+    allowed: str | None = answer.headers.get("access-control-allow-origin")
+    return allowed
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _BASELINE = "1991-2020"
 # Pages kept in one process: each is about a megabyte.
 _KEPT_PAGES = 32
+_guessing = threading.Lock()
 
 
 class PageCache:
@@ -91,11 +92,22 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
     """
     candidates = find_candidates(name)
     if not candidates:
-        raise unknown_place(name)
+        raise _unknown(name)
     meant = place_meant(candidates)
     if meant is None:
         return [one.place for one in candidates]
     return AskedPlace(meant, meant.latitude, meant.longitude, cell_of(meant.latitude, meant.longitude, "nearest"))
+
+
+def _unknown(name: str) -> UsageError:
+    """The error for a name that no city has; with the nearest names, unless these are being looked for already."""
+    # Comparing a name with all others takes the best part of a second, which other answers wait for.
+    if not _guessing.acquire(blocking=False):
+        return UsageError("no city of the table has this name", remedy="Check how it is written.")
+    try:
+        return unknown_place(name)
+    finally:
+        _guessing.release()
 
 
 def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
