@@ -116,15 +116,7 @@ def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> Climat
     Raises:
         NoDataError: if the table has no whole day of it.
     """
-    subject = ClimatePlace(
-        name=asked.name,
-        asked=(asked.latitude, asked.longitude),
-        location=asked.cell.location,
-        area=None,
-        points=1,
-        land_share=asked.cell.land_share,
-        zone=asked.time_zone,
-    )
+    subject = ClimatePlace.of_asked(asked, in_its_zone=False)
     return read_climate(connection, subject, Period(), parse_baseline(_BASELINE), DayChoice())
 
 
