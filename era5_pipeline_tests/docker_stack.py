@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DOCKER = ROOT / "docker"
 # "BASE DATABASE PROXY": see .ci/docker. Those that are not given are the defaults of compose.yaml.
 IMAGES = os.environ.get("ERA5_TEST_DOCKER", "").split()
-SERVICES = ("db", "code", "web", "daemon")
+SERVICES = ("db", "code", "web", "daemon", "serve")
 _SECONDS = 600
 
 
@@ -128,7 +128,7 @@ def prepared(folder: Path) -> dict[str, int]:
         check=True,
     )
     (folder / "printed").write_text(made.stdout)
-    return {name: free_port() for name in ("ui", "db", "public")}
+    return {name: free_port() for name in ("ui", "db", "serve", "public")}
 
 
 @contextmanager

@@ -137,6 +137,7 @@ def test_ports_are_open_on_this_machine_only(stack: Stack) -> None:
     assert published == {
         ("db", "5432/tcp"): ("127.0.0.1", stack.ports["db"]),
         ("web", "3000/tcp"): ("127.0.0.1", stack.ports["ui"]),
+        ("serve", "8000/tcp"): ("127.0.0.1", stack.ports["serve"]),
     }
 
 
@@ -152,6 +153,34 @@ def test_services_are_confined_and_show_no_password(stack: Stack) -> None:
     # The passwords that `prepare` made are in files that nobody else on this machine can reach.
     assert (stack.folder / "secrets").stat().st_mode & 0o077 == 0
     assert not [password for password in stack.passwords if password in (stack.folder / "printed").read_text()]
+
+
+def served(stack: Stack, path: str) -> Any:
+    """The answer of the HTTP server, as JSON or text."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{stack.ports['serve']}{path}", timeout=60) as answer:
+        text = answer.read().decode()
+        return json.loads(text) if answer.headers.get_content_type() == "application/json" else text
+
+
+def test_the_http_server_reads_as_a_reader_and_is_well_again_when_the_database_was_restarted(stack: Stack) -> None:
+    container = stack.containers()["serve"]
+    wait_for(lambda: inspected(container)["State"]["Health"]["Status"] == "healthy", "the HTTP server is healthy")
+    assert served(stack, "/healthz") == {"status": "ok", "database": "ok"}
+    printed = docker("logs", container)
+    assert "may change the table" not in printed
+    with stack.connect("reader", "reader_password") as connection:
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'reader' AND pid <> pg_backend_pid()"
+        assert connection.execute(sessions).fetchone() != (0,)
+    stack.compose("restart", "db")
+
+    def is_well() -> bool:
+        try:
+            return bool(served(stack, "/healthz")["status"] == "ok")
+        except (urllib.error.HTTPError, OSError):
+            return False
+
+    wait_for(is_well, "the HTTP server answers again")
+    assert inspected(container)["RestartCount"] == 0
 
 
 def test_loader_and_reader_have_no_more_than_their_roles(stack: Stack) -> None:
