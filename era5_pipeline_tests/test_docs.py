@@ -74,6 +74,7 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
         "make",
         "psql",
         "export",
+        "curl",  # serving/test_http_page.py
         ".venv/bin/dask",
         ".venv/bin/dg",
         ".venv/bin/python",

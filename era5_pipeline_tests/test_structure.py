@@ -62,7 +62,7 @@ TOPICS = {
     "query/api": {"test_python_page"},
     "query/export": {"test_export_faults", "test_export_memory"},
     "query/report": {"test_page_in_chromium"},
-    "serving": {"test_fuzzed"},
+    "serving": {"test_fuzzed", "test_http_page"},
     "sources/files": {"test_ncar"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},
     "warehouse/layouts": {"test_layouts"},
