@@ -43,7 +43,7 @@ class ReadingPool:
             # The pool asks its class only to connect; the warehouse does that as for every command.
             connection_class=cast("type[Connection]", self),
             min_size=1,
-            max_size=limits.connections,
+            max_size=limits.connections + 1,  # `/healthz` is answered when all others are in use, too
             open=False,
             check=ConnectionPool.check_connection,
             timeout=limits.wait_seconds,
