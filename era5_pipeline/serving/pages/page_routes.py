@@ -92,8 +92,10 @@ def place(
     """
     try:
         return _place(request, reader, name)
-    except (UsageError, NoDataError) as error:
-        return _page(request, failure_page("No such page", reason_of(error)), 404)
+    except UsageError as error:
+        return _page(request, failure_page("No such place", reason_of(error)), 404)
+    except NoDataError as error:
+        return _page(request, failure_page(f"{name}: not loaded", reason_of(error)), 404)
     except RefusalError as error:
         retry = {} if error.retry_seconds is None else {"Retry_After": str(error.retry_seconds)}
         return _page(request, failure_page("Not now", error.reason), error.status, **retry)

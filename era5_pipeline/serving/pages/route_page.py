@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.query.report.elements import element, table
+from era5_pipeline.serving.error_answers import ERROR_RESPONSES
 from era5_pipeline.serving.pages.page_frame import framed, paragraphs, with_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from xml.etree import ElementTree as ET
 
     from era5_pipeline.query.report.elements import Child
 
+_DATA = "/v1/"
 # In the description of a route (`openapi_extra`): paths with queries that show what it is for.
 EXAMPLES = "x-examples"
 
@@ -25,12 +27,13 @@ def route_page(description: Mapping[str, Any]) -> bytes:
             "All routes answer GET and HEAD. For programs, the same as OpenAPI: ",
             element("a", "/openapi.json", href="/openapi.json"),
             ".",
-        )
+        ),
+        element("h2", "Errors"),
+        _answers("Of every route", ERROR_RESPONSES),
     ]
-    for path, operations in description["paths"].items():
-        operation = operations.get("get")
-        if operation is not None:
-            parts.append(_route(path, operation))
+    # What a user came for first: hours, then pages, then what watches the server.
+    paths = sorted(description["paths"], key=lambda path: not path.startswith(_DATA))
+    parts += [_route(path, description["paths"][path]["get"]) for path in paths]
     return framed(f"{description['info']['title']}: routes", *parts)
 
 
@@ -42,12 +45,27 @@ def _route(path: str, operation: Mapping[str, Any]) -> ET.Element:
     if operation.get("parameters"):
         parameters = map(_parameter, operation["parameters"])
         parts.append(table("Parameters", ("name", "what it is", "default"), parameters, scrolls=True))
-    rows: list[tuple[Child, ...]] = [
-        (status, "; ".join(response.get("content", ())), with_code("span", response["description"]))
-        for status, response in sorted(operation["responses"].items())
-    ]
-    parts.append(table("Answers", ("status", "type", "when"), rows, scrolls=True))
+    parts.append(_answers("Answers", {k: v for k, v in operation["responses"].items() if not _is_common(k, v)}))
     return element("section", *parts)
+
+
+def _is_common(status: str, response: Mapping[str, Any]) -> bool:
+    """Whether it is one of the errors of every route."""
+    common = ERROR_RESPONSES.get(int(status) if status.isdecimal() else status)
+    return common is not None and common["description"] == response["description"]
+
+
+def _types(response: Mapping[str, Any]) -> Iterable[str]:
+    found: Iterable[str] = response.get("content", ("application/json",) if "model" in response else ())
+    return found
+
+
+def _answers(caption: str, responses: Mapping[Any, Mapping[str, Any]]) -> ET.Element:
+    rows: list[tuple[Child, ...]] = [
+        (str(status), "; ".join(_types(response)), with_code("span", response["description"]))
+        for status, response in sorted(responses.items())
+    ]
+    return table(caption, ("status", "type", "when"), rows, scrolls=True)
 
 
 def _parameter(one: Mapping[str, Any]) -> tuple[Child, ...]:

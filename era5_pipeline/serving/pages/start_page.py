@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from era5_pipeline.model.grid import location_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.available import describe_months, months_held, places_held
+from era5_pipeline.query.credit import read_credit
 from era5_pipeline.query.report.elements import element, table
 from era5_pipeline.serving.pages.page_frame import framed
 
@@ -29,7 +30,7 @@ def start_page(connection: psycopg.Connection[Any]) -> bytes:
     variables = in_table_order({column for held in months.values() for column in held})
     rows: list[tuple[Child, ...]] = [
         ("Months", f"{len(months):,}: {describe_months(months)}"),
-        ("Places", f"{len(places):,} points of ERA5's grid of 0.25 degrees"),
+        ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of ERA5's grid of 0.25 degrees"),
         ("Columns", ", ".join(variable.column for variable in variables)),
     ]
     last = max(months)
@@ -54,6 +55,7 @@ def start_page(connection: psycopg.Connection[Any]) -> bytes:
         hours = urlencode({**point, "start_date": day, "end_date": day, "hourly": "temperature_2m"})
         parts += [_link(f"/v1/archive?{hours}"), _link(f"/v1/climate?{urlencode(point)}")]
     parts += [_link("/healthz"), _link("/metrics"), element("p", "All of them: ", element("a", "routes", href="/docs"))]
+    parts.append(element("p", f"{read_credit(connection, min(months).start, last.end)}."))
     return framed(_TITLE, *parts)
 
 

@@ -60,6 +60,7 @@ def test_the_start_page_says_what_is_loaded_and_its_links_lead_somewhere(client:
     assert "3: 2023-06 to 2023-08" in text
     assert "4 points of ERA5" in text
     assert "temperature_2m, total_precipitation" in text
+    assert "Contains modified Copernicus Climate Change Service information 2023; " in text
     known = {route.split("{")[0] for route in client.get("/openapi.json").json()["paths"]}
     for link in re.findall(r'href="([^"]+)"', text):
         path = link.split("?")[0]
