@@ -36,7 +36,7 @@ CellChoice = Literal["nearest", "land"]
 LAND_PERCENT = Path(__file__).with_name("land_percent.npz")
 # A cell counts as land if at least this much of it is.
 LAND_ENOUGH = 0.5
-# How far a land cell is looked for.
+# How far a cell of land or of sea is looked for.
 _FURTHEST_KM = 100.0
 
 
@@ -73,13 +73,18 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
     nearest = cell_at(nearest_location(latitude, longitude))
     if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
         return nearest
-    found = _nearest_land(latitude, longitude)
+    found = _nearest_of(land_percent() >= 100 * LAND_ENOUGH, latitude, longitude)
     if found is None:
         raise UsageError(
             f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
             remedy="Leave --cell land away to get the nearest cell, or give another place.",
         )
     return found
+
+
+def sea_cell_of(latitude: float, longitude: float) -> Cell | None:
+    """The cell nearest to a point, in degrees, of which more than half is water; None if there is none near it."""
+    return _nearest_of(land_percent() < 100 * LAND_ENOUGH, latitude, longitude)
 
 
 def cell_at(location: Location) -> Cell:
@@ -96,12 +101,12 @@ def land_percent() -> npt.NDArray[np.uint8]:
     return percent
 
 
-def _nearest_land(latitude: float, longitude: float) -> Cell | None:
-    """The cell nearest to a point of which at least half is land; None if there is none in `_FURTHEST_KM`."""
+def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
+    """Of the cells allowed, (721, 1440), the one nearest to a point; None if there is none in `_FURTHEST_KM`."""
     reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
     degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
     rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)
-    row_of, column_of = np.nonzero(land_percent()[rows] >= 100 * LAND_ENOUGH)
+    row_of, column_of = np.nonzero(allowed[rows])
     if not row_of.size:
         return None
     distances = distances_km(latitude, longitude, degrees[rows[row_of]], longitudes_of(column_of))

@@ -1,0 +1,102 @@
+"""Units of an answer: their names, how many decimals are written, conversion to those that were asked for, rounding.
+
+Names, decimals and factors are Open-Meteo's. Values are float32, as there, and are rounded once, when they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+
+TemperatureUnit = Literal["celsius", "fahrenheit"]
+WindSpeedUnit = Literal["kmh", "ms", "mph", "kn"]
+PrecipitationUnit = Literal["mm", "inch"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as an answer names it, and the decimals of its values."""
+
+    name: str
+    decimals: int
+
+
+CELSIUS = Unit("°C", 1)
+FAHRENHEIT = Unit("°F", 1)
+METRES_PER_SECOND = Unit("m/s", 2)
+KILOMETRES_PER_HOUR = Unit("km/h", 1)
+MILES_PER_HOUR = Unit("mp/h", 1)
+KNOTS = Unit("kn", 1)
+MILLIMETRES = Unit("mm", 2)
+CENTIMETRES = Unit("cm", 2)
+METRES = Unit("m", 2)
+INCHES = Unit("inch", 3)
+FEET = Unit("ft", 3)
+PERCENT = Unit("%", 0)
+DEGREES = Unit("°", 0)
+HECTOPASCALS = Unit("hPa", 1)
+KILOPASCALS = Unit("kPa", 2)
+WATTS_PER_SQUARE_METRE = Unit("W/m²", 1)
+MEGAJOULES_PER_SQUARE_METRE = Unit("MJ/m²", 2)
+CUBIC_METRES_PER_CUBIC_METRE = Unit("m³/m³", 3)
+KILOGRAMS_PER_SQUARE_METRE = Unit("kg/m²", 2)
+HOURS = Unit("h", 1)
+WEATHER_CODE = Unit("wmo code", 0)
+GROWING_DEGREE_DAYS = Unit("GGDc", 2)
+
+_WIND = {
+    "kmh": (KILOMETRES_PER_HOUR, np.float32(3.6)),
+    "ms": (METRES_PER_SECOND, np.float32(1)),
+    "mph": (MILES_PER_HOUR, np.float32(2.237)),
+    "kn": (KNOTS, np.float32(1.94384)),
+}
+# From a unit of lengths to the one that stands for it where inches were asked for: a divisor or a factor.
+_TO_INCHES = {
+    MILLIMETRES: (INCHES, np.float32(25.4)),
+    CENTIMETRES: (INCHES, np.float32(2.54)),
+}
+_FEET_IN_A_METRE = np.float32(3.280839895)
+
+
+@dataclass(frozen=True)
+class UnitChoice:
+    """The units that were asked for; the defaults are Open-Meteo's."""
+
+    temperature: TemperatureUnit = "celsius"
+    wind_speed: WindSpeedUnit = "kmh"
+    precipitation: PrecipitationUnit = "mm"
+
+    def convert(self, values: Floats, unit: Unit) -> tuple[Floats, Unit]:
+        """The values (n,) in the unit that was asked for instead of `unit`, and that unit."""
+        if unit == CELSIUS and self.temperature == "fahrenheit":
+            return values * np.float32(9) / np.float32(5) + np.float32(32), FAHRENHEIT
+        if unit == METRES_PER_SECOND:
+            wanted, factor = _WIND[self.wind_speed]
+            return values * factor, wanted
+        if self.precipitation == "inch":
+            if unit in _TO_INCHES:
+                wanted, divisor = _TO_INCHES[unit]
+                return values / divisor, wanted
+            if unit == METRES:
+                return values * _FEET_IN_A_METRE, FEET
+        return values, unit
+
+
+def rounded(values: Floats, decimals: int) -> npt.NDArray[np.float64]:
+    """The values (n,) to so many decimals, half away from zero in float32; NaN stays, and no zero is negative.
+
+    Each is the float64 nearest to the decimal number, so that its shortest form has these decimals.
+    """
+    factor = np.float32(10**decimals)
+    scaled = np.abs(values) * factor
+    whole = np.trunc(scaled)
+    # Adding 0.5 first would round up what is just below a half.
+    whole += scaled - whole >= np.float32(0.5)
+    return np.copysign(whole, values).astype(np.float64) / float(factor) + 0.0

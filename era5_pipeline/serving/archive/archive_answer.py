@@ -1,0 +1,81 @@
+"""The answer to a question: of each point its sections of hours and days, with values in the units asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from era5_pipeline.serving.archive.answer_units import rounded
+from era5_pipeline.serving.archive.archive_hours import PointHours, read_point_hours
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.serving.archive.answer_units import Unit
+    from era5_pipeline.serving.archive.archive_question import ArchivePoint, ArchiveQuestion
+    from era5_pipeline.serving.archive.daily_variables import DailyVariable
+    from era5_pipeline.serving.archive.hourly_variables import HourlyVariable
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerColumn:
+    """A variable of an answer, by the name it was asked for: its unit, and its values (n,), rounded to its decimals."""
+
+    name: str
+    unit: Unit
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSection:
+    """All hours, or all days, of a point."""
+
+    kind: Literal["hourly", "daily"]
+    columns: tuple[AnswerColumn, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PointAnswer:
+    """The answer for one point: its sections, and what the table lacks of it."""
+
+    point: ArchivePoint
+    sections: tuple[AnswerSection, ...]
+    missing_months: tuple[str, ...] = ()
+    missing_hours: int = 0
+
+
+def read_answer(connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint) -> PointAnswer:
+    """Answer the question for one of its points; the connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if the table has nothing of the place, or lacks a column; it says what it has.
+    """
+    if not question.columns:
+        return PointAnswer(point, ())
+    hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)
+    return make_answer_of(question, point, hours)
+
+
+def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
+    """The answer of the hours that were read."""
+    sections: list[AnswerSection] = []
+    if question.hourly:
+        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours)))
+    if question.daily:
+        sections.append(AnswerSection("daily", _columns(question, question.daily, hours)))
+    return PointAnswer(point, tuple(sections), tuple(map(str, hours.missing_months)), hours.missing_hours)
+
+
+def _columns(
+    question: ArchiveQuestion, variables: Mapping[str, HourlyVariable | DailyVariable], hours: PointHours
+) -> tuple[AnswerColumn, ...]:
+    found = []
+    for name, variable in variables.items():
+        computed = variable.formula(*(hours.values[column] for column in variable.columns))
+        values, unit = question.units.convert(computed, variable.unit)
+        found.append(AnswerColumn(name, unit, rounded(values, unit.decimals)))
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""The hours of one point, as whole arrays: every hour of its days, NaN where the table has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.query.available import months_held, require_columns
+from era5_pipeline.query.packed_hours import read_packed
+from era5_pipeline.query.series import no_series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.grid import Location
+    from era5_pipeline.serving.archive.answer_times import AnswerZone, Days
+
+    Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class PointHours:
+    """The values of each column at every hour (n,), float32 in the table's units; NaN where there is none.
+
+    `missing_months` have no hour of a column that ERA5 has everywhere, of those that were asked for; `missing_hours`
+    counts the hours of the other months without such a value.
+    """
+
+    values: Mapping[str, Floats]
+    missing_months: tuple[Month, ...]
+    missing_hours: int
+
+
+def read_point_hours(
+    connection: psycopg.Connection[Any], location: Location, columns: Sequence[str], days: Days, zone: AnswerZone
+) -> PointHours:
+    """Read the hours of the days; the connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if the table has nothing of the place at any time, or lacks a column; it says what it has.
+    """
+    start = days.start(zone)
+    end = start + timedelta(hours=days.hours)
+    try:
+        times, found = read_packed(connection, location.location_id, columns, start, end)
+    except psycopg.errors.UndefinedColumn:
+        require_columns(connection, [BY_COLUMN[column] for column in columns])
+        raise
+    if not times.size and not months_held(connection, LocationSet(((location.location_id, location.location_id + 1),))):
+        raise no_series(connection, location, start, end)
+    first = np.datetime64(start.replace(tzinfo=None), "s")
+    hours = (times - first).astype(np.int64) // 3600
+    if hours.size == days.hours and hours[0] == 0 and hours[-1] == days.hours - 1 and (np.diff(hours) == 1).all():
+        values: Mapping[str, Floats] = found
+    else:
+        values = {column: _spread(found[column], hours, days.hours) for column in columns}
+    return PointHours(values, *_missing(values, columns, first, hours))
+
+
+def _spread(values: Floats, hours: npt.NDArray[np.int64], count: int) -> Floats:
+    filled = np.full(count, np.nan, dtype=np.float32)
+    filled[hours] = values
+    return filled
+
+
+def _missing(
+    values: Mapping[str, Floats],
+    columns: Sequence[str],
+    first: np.datetime64,
+    rows: npt.NDArray[np.int64],
+) -> tuple[tuple[Month, ...], int]:
+    """Months without any value, and how many other hours lack one; a variable of the sea counts by its rows."""
+    count = len(values[columns[0]])
+    lacking = np.zeros(count, dtype=np.bool_)
+    absent: set[int] = set()
+    month_numbers: npt.NDArray[np.int64] | None = None
+    without_row = np.ones(count, dtype=np.bool_)
+    without_row[rows] = False
+    for column in columns:
+        everywhere = BY_COLUMN[column].extent == "everywhere"
+        none = np.isnan(values[column]) if everywhere else without_row
+        if not none.any():
+            continue
+        if month_numbers is None:
+            month_numbers = (first.astype("datetime64[h]") + np.arange(count)).astype("datetime64[M]").astype(np.int64)
+        asked, missing = np.unique(month_numbers), np.unique(month_numbers[~none])
+        absent |= set(np.setdiff1d(asked, missing).tolist())
+        lacking |= none
+    if month_numbers is None:
+        return (), 0
+    others = ~np.isin(month_numbers, sorted(absent))
+    months = tuple(Month.from_number(number + 1970 * 12) for number in sorted(absent))
+    return months, int((lacking & others).sum())
