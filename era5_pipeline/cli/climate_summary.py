@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from era5_pipeline.cli.climate_tables import SIGNIFICANT_DIGITS, answer_as_json, json_rows, tables_of
+from era5_pipeline.query.climate.climate_tables import SIGNIFICANT_DIGITS, answer_as_json, json_rows, tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,6 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.archive.archive_route import archive_routes
+from era5_pipeline.serving.climate.climate_route import climate_routes
 from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
 from era5_pipeline.serving.limits import ServingLimits
 from era5_pipeline.serving.monitoring.health import health_routes
@@ -66,7 +68,7 @@ def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_ori
     app.state.limits, app.state.metrics = limits, metrics
     app.state.pages = PageCache(limits.wait_seconds)
     add_error_handlers(app)
-    for routes in (page_routes, health_routes, metrics_routes):
+    for routes in (archive_routes, climate_routes, page_routes, health_routes, metrics_routes):
         app.include_router(routes)
     if cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD"])

@@ -83,6 +83,8 @@ def unexpected_error(request: str, error: BaseException) -> Response:
 def reason_of(error: Era5Error) -> str:
     """What failed, and what to do, as one text."""
     message = error.message[:1].upper() + error.message[1:]
+    if not error.remedy:
+        return message
     return f"{message.rstrip('.')}. {error.remedy}"
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import psycopg
 import pytest
 
-from era5_pipeline.cli.climate_tables import answer_as_json
+from era5_pipeline.query.climate.climate_tables import answer_as_json
 from era5_pipeline.warehouse.layouts.layout import create_weather
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.query.climate.answers import warming_hours

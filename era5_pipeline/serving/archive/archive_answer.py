@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from era5_pipeline.serving.archive.answer_units import rounded
 from era5_pipeline.serving.archive.archive_hours import PointHours, read_point_hours
+from era5_pipeline.serving.archive.variables.answer_units import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
-    from era5_pipeline.serving.archive.answer_units import Unit
     from era5_pipeline.serving.archive.archive_question import ArchivePoint, ArchiveQuestion
-    from era5_pipeline.serving.archive.daily_variables import DailyVariable
-    from era5_pipeline.serving.archive.hourly_variables import HourlyVariable
+    from era5_pipeline.serving.archive.variables.answer_units import Unit
+    from era5_pipeline.serving.archive.variables.daily_variables import DailyVariable
+    from era5_pipeline.serving.archive.variables.hourly_variables import HourlyVariable
 
 
 @dataclass(frozen=True, eq=False)

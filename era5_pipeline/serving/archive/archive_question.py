@@ -15,14 +15,19 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.places.grid_cells import Cell, cell_of, sea_cell_of
 from era5_pipeline.model.places.time_zones import zone_of
 from era5_pipeline.serving.archive.answer_times import GMT, AnswerZone, Days, TimeFormat, answer_zone
-from era5_pipeline.serving.archive.answer_units import PrecipitationUnit, TemperatureUnit, UnitChoice, WindSpeedUnit
-from era5_pipeline.serving.archive.variable_names import find_daily, find_hourly
+from era5_pipeline.serving.archive.variables.answer_units import (
+    PrecipitationUnit,
+    TemperatureUnit,
+    UnitChoice,
+    WindSpeedUnit,
+)
+from era5_pipeline.serving.archive.variables.variable_names import find_daily, find_hourly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from era5_pipeline.serving.archive.daily_variables import DailyVariable
-    from era5_pipeline.serving.archive.hourly_variables import HourlyVariable
+    from era5_pipeline.serving.archive.variables.daily_variables import DailyVariable
+    from era5_pipeline.serving.archive.variables.hourly_variables import HourlyVariable
 
 AnswerFormat = Literal["json", "csv"]
 CellSelection = Literal["nearest", "land", "sea"]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.serving.archive.daily_variables import DAILY
-from era5_pipeline.serving.archive.hourly_variables import HOURLY
+from era5_pipeline.serving.archive.variables.daily_variables import DAILY
+from era5_pipeline.serving.archive.variables.hourly_variables import HOURLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from era5_pipeline.serving.archive.daily_variables import DailyVariable
-    from era5_pipeline.serving.archive.hourly_variables import HourlyVariable
+    from era5_pipeline.serving.archive.variables.daily_variables import DailyVariable
+    from era5_pipeline.serving.archive.variables.hourly_variables import HourlyVariable
 
 _Kind = TypeVar("_Kind")
 

@@ -1,21 +1,25 @@
 """The tables of a climate answer, by the names of the option `--table`, and all of it as a JSON value.
 
-Not here: the summary for a terminal (`climate_summary`).
+Not here: the summary for a terminal (`cli/climate_summary`).
 """
+
+from __future__ import annotations
 
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
+from era5_pipeline.query.climate.climate_answer import NoTrend
+
+if TYPE_CHECKING:
     from era5_pipeline.query.climate.climate_answer import ClimateAnswer
 
 # Of numbers in CSV and JSON.
 SIGNIFICANT_DIGITS = 8
 
 
-def answer_as_json(answer: "ClimateAnswer", *, with_days: bool = False) -> dict[str, Any]:
+def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[str, Any]:
     """Make the JSON value of `era5 climate --format json`."""
     place, provenance = answer.place, answer.provenance
     names = [name for name in tables_of(answer) if name != "daily" or with_days]
@@ -67,7 +71,7 @@ def answer_as_json(answer: "ClimateAnswer", *, with_days: bool = False) -> dict[
     }
 
 
-def tables_of(answer: "ClimateAnswer") -> "dict[str, pd.DataFrame]":
+def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:
     """The tables by the names of the option `--table`."""
     return {
         "yearly": answer.yearly,
@@ -79,12 +83,8 @@ def tables_of(answer: "ClimateAnswer") -> "dict[str, pd.DataFrame]":
     }
 
 
-def _trends_table(answer: "ClimateAnswer") -> "pd.DataFrame":
+def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:
     """A row for each quantity and span, with the reason where there is no trend."""
-    import pandas as pd
-
-    from era5_pipeline.query.climate.climate_answer import NoTrend
-
     rows = []
     for trends in answer.trends:
         for span, trend in (("whole", trends.whole), ("since_1979", trends.since_1979)):
@@ -124,15 +124,13 @@ def _trends_table(answer: "ClimateAnswer") -> "pd.DataFrame":
     return table.set_index("quantity")
 
 
-def _records_table(answer: "ClimateAnswer") -> "pd.DataFrame":
-    import pandas as pd
-
+def _records_table(answer: ClimateAnswer) -> pd.DataFrame:
     columns = ["record", "value", "unit", "when", "others"]
     rows = [(record.name, record.value, record.unit, record.when, record.others) for record in answer.records]
     return pd.DataFrame(rows, columns=columns).set_index("record")
 
 
-def json_rows(table: "pd.DataFrame") -> list[dict[str, Any]]:
+def json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as JSON values: NaN is null, numbers have as many digits as in CSV."""
     keys = table.index.name
     columns = {str(name): table[name].tolist() for name in table.columns}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.serving.archive import answer_units as units
-from era5_pipeline.serving.archive import formulas
+from era5_pipeline.serving.archive.variables import answer_units as units
+from era5_pipeline.serving.archive.variables import formulas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from era5_pipeline.serving.archive.answer_units import Unit
+    from era5_pipeline.serving.archive.variables.answer_units import Unit
 
     Floats = npt.NDArray[np.float32]
 

@@ -1,0 +1,66 @@
+"""`/v1/archive`: hours and days of places, by Open-Meteo's conventions."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, spans
+from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.serving.archive.answer_csv import answer_as_csv, csv_name
+from era5_pipeline.serving.archive.answer_json import answer_as_json
+from era5_pipeline.serving.archive.archive_answer import PointAnswer, read_answer
+from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
+from era5_pipeline.serving.archive.archive_question import ArchiveQuestion, read_question
+from era5_pipeline.serving.encoded_answers import JSON_TYPE, encoded_answer
+from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
+
+archive_routes = APIRouter(tags=["weather"])
+
+# Months without data, for clients that read CSV or do not look at further keys of JSON.
+MISSING_HEADER = "X-Era5-Missing-Months"
+_CSV_TYPE = "text/csv; charset=utf-8"
+_SHOWN_SPANS = 20
+
+
+@archive_routes.get(
+    "/v1/archive", responses=ARCHIVE_RESPONSE, response_class=Response, openapi_extra={"parameters": ARCHIVE_PARAMETERS}
+)
+def archive(request: Request, reader: Reader) -> Response:
+    """Answer with the hours and days of one place or several, as JSON or CSV, in Open-Meteo's conventions.
+
+    Months that the table lacks are null in JSON, NaN in CSV, and named: `missing_months`, and a header.
+    """
+    started = time.perf_counter()
+    question = read_question(request.query_params.multi_items(), datetime.now(UTC).date())
+    reader.limits.require_values(question.values)
+    with reader.connected("reading the hours") as connection:
+        version = read_version(connection, request, *_read_from(question))
+        if version is not None and (unchanged := version.unchanged_answer(request)):
+            return unchanged
+        answers = [read_answer(connection, question, point) for point in question.points]
+    headers = _missing(answers)
+    if question.answer_format == "csv":
+        content = answer_as_csv(answers, question.time_format, question.location_information)
+        headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers)}"'
+        return encoded_answer(request, content, _CSV_TYPE, version=version, headers=headers)
+    content = answer_as_json(answers, question.time_format, (time.perf_counter() - started) * 1000)
+    return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
+
+
+def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:
+    """The locations that the answer is read from, the first time, and the first after it."""
+    points = question.points
+    starts = [point.days.start(point.zone) for point in points]
+    ends = [start + timedelta(hours=point.days.hours) for start, point in zip(starts, points, strict=True)]
+    return LocationSet.of_ids([point.cell.location.location_id for point in points]), min(starts), max(ends)
+
+
+def _missing(answers: list[PointAnswer]) -> dict[str, str]:
+    """The header that names the months of which a point lacks a variable."""
+    months: set[Any] = {month for answer in answers for month in answer.missing_months}
+    return {MISSING_HEADER: spans(map(Month.parse, sorted(months)), shown=_SHOWN_SPANS)} if months else {}

@@ -1,0 +1,1 @@
+"""How the weather of a place has changed, over HTTP."""

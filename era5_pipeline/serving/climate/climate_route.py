@@ -1,0 +1,70 @@
+"""`/v1/climate`: how the weather of a place has changed, as `era5 climate --format json` says it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.places.grid_cells import CellChoice  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.query.api.question import asked_place
+from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.serving.encoded_answers import encoded_answer
+from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
+
+climate_routes = APIRouter(tags=["climate"])
+
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Tables, trends, records, and the answer in a sentence",
+        "content": {"application/json": {"schema": {"type": "object", "required": ["sentence", "place", "yearly"]}}},
+    }
+}
+
+
+@climate_routes.get("/v1/climate", responses=_ANSWER, response_class=Response)
+def climate(
+    request: Request,
+    reader: Reader,
+    place: Annotated[str | None, Query(description="A city by its name, Jakarta or Paris, US.")] = None,
+    latitude: Annotated[float | None, Query(description="Degrees north, with longitude instead of a place.")] = None,
+    longitude: Annotated[float | None, Query(description="Degrees east.")] = None,
+    start: Annotated[str | None, Query(description="The first year, month or day.")] = None,
+    end: Annotated[str | None, Query(description="The last year, month or day.")] = None,
+    baseline: Annotated[str, Query(description="The years that anomalies are against.")] = "1991-2020",
+    days: Annotated[
+        Literal["utc", "local"], Query(description="Days in UTC, or at the place's standard time.")
+    ] = "utc",
+    cell: Annotated[CellChoice, Query(description="The nearest cell, or the nearest that is half land.")] = "nearest",
+    table: Annotated[Literal["daily"] | None, Query(description="daily: with the table of all days.")] = None,
+) -> Response:
+    """Say whether it has become warmer or wetter, by how much and how certain, from all hours of a place."""
+    # They import pandas and scipy, which the other routes do without.
+    from era5_pipeline.query.climate.anomalies import parse_baseline  # noqa: PLC0415
+    from era5_pipeline.query.climate.climate_answer import ClimatePlace  # noqa: PLC0415
+    from era5_pipeline.query.climate.climate_tables import answer_as_json  # noqa: PLC0415
+    from era5_pipeline.query.climate.reading.read_climate import DayChoice, Period, read_climate  # noqa: PLC0415
+
+    asked = asked_place(place, latitude, longitude, cell)
+    period, years = Period.parse(start, end), parse_baseline(baseline)
+    zone = asked.time_zone if asked.place is not None or days == "local" else None
+    subject = ClimatePlace(
+        name=asked.name,
+        asked=(asked.latitude, asked.longitude),
+        location=asked.cell.location,
+        area=None,
+        points=1,
+        land_share=asked.cell.land_share,
+        zone=zone,
+    )
+    choice = DayChoice(zone=zone) if days == "local" else DayChoice()
+    locations = LocationSet.of_ids([asked.cell.location.location_id])
+    with reader.connected("reading the climate") as connection:
+        version = read_version(connection, request, locations)
+        if version is not None and (unchanged := version.unchanged_answer(request)):
+            return unchanged
+        answer = read_climate(connection, subject, period, years, choice)
+    content = orjson.dumps(answer_as_json(answer, with_days=table == "daily"), option=orjson.OPT_SERIALIZE_NUMPY)
+    return encoded_answer(request, content, version=version)
