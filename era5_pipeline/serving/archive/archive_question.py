@@ -35,6 +35,7 @@ LocationInformation = Literal["section", "omit"]
 
 FIRST_DAY = date(1940, 1, 1)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|[+-]?nan", re.ASCII | re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _MODELS = ("era5", "copernicus_era5", "best_match")
 # Parameters of Open-Meteo that change an answer there and cannot here, with what is allowed of them.
@@ -228,7 +229,7 @@ def _points(asked: _Parameters, ranges: list[Days], today: date) -> tuple[Archiv
         UsageError: if one is impossible, or lists have different lengths.
     """
     places = _coordinates(asked)
-    numbers = [int(number) for number in asked.numbers("location_id")] or list(range(max(len(places), len(ranges))))
+    numbers = _numbers(asked) or list(range(max(len(places), len(ranges))))
     zones = asked.all("timezone")
     if len(zones) > 1 and len(zones) != len(places):
         raise UsageError("Parameter 'timezone' and coordinates must have the same number of elements", remedy="")
@@ -253,6 +254,14 @@ def _points(asked: _Parameters, ranges: list[Days], today: date) -> tuple[Archiv
         zone = _zone(zones[_at(zones, index)], latitude, longitude, days) if zones else GMT
         found.append(ArchivePoint(number, _cell(latitude, longitude, selection), days, zone))
     return tuple(found)
+
+
+def _numbers(asked: _Parameters) -> list[int]:
+    texts = asked.all("location_id")
+    for text in texts:
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise UsageError(f"Cannot initialize Int from invalid String value {text}", remedy="It is in location_id.")
+    return [int(text) for text in texts]
 
 
 def _at(of: Sequence[object], index: int) -> int:
