@@ -17,6 +17,7 @@ from era5_pipeline.serving.archive.archive_answer import PointAnswer, read_answe
 from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
 from era5_pipeline.serving.archive.archive_question import ArchiveQuestion, read_question
 from era5_pipeline.serving.encoded_answers import JSON_TYPE, encoded_answer
+from era5_pipeline.serving.pages.route_page import EXAMPLES
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
 
 archive_routes = APIRouter(tags=["weather"])
@@ -27,8 +28,20 @@ _CSV_TYPE = "text/csv; charset=utf-8"
 _SHOWN_SPANS = 20
 
 
+_JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-31"
+
+
 @archive_routes.get(
-    "/v1/archive", responses=ARCHIVE_RESPONSE, response_class=Response, openapi_extra={"parameters": ARCHIVE_PARAMETERS}
+    "/v1/archive",
+    responses=ARCHIVE_RESPONSE,
+    response_class=Response,
+    openapi_extra={
+        "parameters": ARCHIVE_PARAMETERS,
+        EXAMPLES: [
+            f"/v1/archive?{_JULY}&hourly=temperature_2m,precipitation",
+            f"/v1/archive?{_JULY}&daily=temperature_2m_mean,precipitation_sum&timezone=auto&format=csv",
+        ],
+    },
 )
 def archive(request: Request, reader: Reader) -> Response:
     """Answer with the hours and days of one place or several, as JSON or CSV, in Open-Meteo's conventions.

@@ -12,6 +12,7 @@ from era5_pipeline.model.places.grid_cells import CellChoice  # noqa: TC001  # F
 from era5_pipeline.query.api.question import asked_place
 from era5_pipeline.serving.answer_versions import read_version
 from era5_pipeline.serving.encoded_answers import encoded_answer
+from era5_pipeline.serving.pages.route_page import EXAMPLES
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
 
 climate_routes = APIRouter(tags=["climate"])
@@ -24,7 +25,12 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-@climate_routes.get("/v1/climate", responses=_ANSWER, response_class=Response)
+@climate_routes.get(
+    "/v1/climate",
+    responses=_ANSWER,
+    response_class=Response,
+    openapi_extra={EXAMPLES: ["/v1/climate?place=jakarta", "/v1/climate?latitude=-6.25&longitude=106.75&start=1979"]},
+)
 def climate(
     request: Request,
     reader: Reader,
