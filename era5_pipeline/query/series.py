@@ -101,7 +101,7 @@ def require_values(
 def no_series(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
-    """Explain why a location has no row with `start <= time < end`: what the table has of it, or the nearest place."""
+    """The error for a location without a row in the range: what the table holds of it, or the nearest one."""
     place = f"location {location.location_id} ({point_name(location)})"
     months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
     if months:

@@ -55,17 +55,8 @@ def climate(
 
     asked = asked_place(place, latitude, longitude, cell)
     period, years = Period.parse(start, end), parse_baseline(baseline)
-    zone = asked.time_zone if asked.place is not None or days == "local" else None
-    subject = ClimatePlace(
-        name=asked.name,
-        asked=(asked.latitude, asked.longitude),
-        location=asked.cell.location,
-        area=None,
-        points=1,
-        land_share=asked.cell.land_share,
-        zone=zone,
-    )
-    choice = DayChoice(zone=zone) if days == "local" else DayChoice()
+    subject = ClimatePlace.of_asked(asked, in_its_zone=days == "local")
+    choice = DayChoice(zone=subject.zone) if days == "local" else DayChoice()
     locations = LocationSet.of_ids([asked.cell.location.location_id])
     with reader.connected("reading the climate") as connection:
         version = read_version(connection, request, locations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
 from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
@@ -289,3 +291,11 @@ def test_a_client_that_is_refused_shows_the_reason(client: httpx.Client) -> None
     body = json.loads(answer.content)
     assert body["error"] is True
     assert "Did you mean temperature_2m" in body["reason"]
+
+
+def test_the_example_of_the_documentation_is_answered_as_it_says(client: httpx.Client) -> None:
+    text = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    url, answer = re.findall(r"GET http://[^/]*(/v1/archive\S*)\n```\n\n```json\n(.*?)```", text, re.DOTALL)[0]
+    found, written = client.get(url).json(), json.loads(answer)
+    assert list(found) == list(written)
+    assert {**found, "generationtime_ms": 0} == {**written, "generationtime_ms": 0}

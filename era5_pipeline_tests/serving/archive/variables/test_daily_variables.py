@@ -10,6 +10,7 @@ import pytest
 
 from era5_pipeline.serving.archive.variables.answer_units import UnitChoice, rounded
 from era5_pipeline.serving.archive.variables.daily_variables import DAILY
+from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.serving.archive import tamar_hours
 
 if TYPE_CHECKING:
@@ -80,3 +81,9 @@ def test_the_weather_of_a_day_is_its_highest_code() -> None:
     rain[3], rain[7] = 0.3, 3.0
     found = of_days("weather_code", total_cloud_cover=cloud, total_precipitation=rain, snowfall=none)
     assert found == [63]
+
+
+def test_the_documentation_has_a_row_for_each_with_unit_and_rule() -> None:
+    rows = (ROOT / "docs" / "http.md").read_text(encoding="utf-8").splitlines()
+    wanted = [f"| `{one.name}` | {one.unit.name} | {one.rule} |" for one in DAILY.values()]
+    assert [row for row in wanted if row not in rows] == []

@@ -6,6 +6,7 @@ import pytest
 
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.serving.archive.variables.hourly_variables import HOURLY
+from era5_pipeline_tests.commands import ROOT
 
 # Units of the table by the unit of a variable that is a column as it is.
 AS_IN_THE_TABLE = {"°C": "degC", "hPa": "hPa", "mm": "mm", "m/s": "m/s", "m³/m³": "m3/m3", "m": "m", "kg/m²": "kg/m2"}
@@ -46,3 +47,13 @@ def test_a_variable_that_is_a_column_has_its_unit(name: str) -> None:
 )
 def test_units_and_decimals_are_those_of_open_meteo(name: str, unit: str, decimals: int) -> None:
     assert (HOURLY[name].unit.name, HOURLY[name].unit.decimals) == (unit, decimals)
+
+
+def test_the_documentation_has_a_row_for_each_with_unit_columns_and_rule() -> None:
+    rows = (ROOT / "docs" / "http.md").read_text(encoding="utf-8").splitlines()
+    wanted = [
+        f"| `{one.name}` | {one.unit.name} | {one.unit.decimals} | "
+        f"{', '.join(f'`{column}`' for column in one.columns)} | {one.rule} |"
+        for one in HOURLY.values()
+    ]
+    assert [row for row in wanted if row not in rows] == []
