@@ -5,6 +5,7 @@ With several points every line begins with the point's number. A missing value i
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from era5_pipeline.serving.archive.answer_times import days_as_text, hours_as_text
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.archive_answer import AnswerColumn, AnswerSection, PointAnswer
     from era5_pipeline.serving.archive.archive_question import LocationInformation
 
+_LINES_AT_ONCE = 8_192
 _POINT = "latitude,longitude,elevation,utc_offset_seconds,timezone,timezone_abbreviation"
 
 
@@ -24,23 +26,18 @@ def answer_as_csv(
 ) -> bytes:
     """The text, in UTF-8; `information` omit leaves out the lines of the points."""
     several = len(answers) > 1
-    blocks = []
+    parts: list[str | bytes] = []
     if information == "section":
-        lines = [_numbered("location_id", _POINT, several=several)]
-        lines += [_numbered(answer.point.number, _point(answer), several=several) for answer in answers]
-        blocks.append(lines)
+        parts.append(_numbered("location_id", _POINT, several=several))
+        parts += [_numbered(answer.point.number, _point(answer), several=several) for answer in answers]
     for kind in ("hourly", "daily"):
-        lines = []
-        for answer in answers:
-            for section in answer.sections:
-                if section.kind == kind:
-                    if not lines:
-                        lines.append(_numbered("location_id", _header(section), several=several))
-                    rows = _rows(answer, section, time_format)
-                    lines += [_numbered(answer.point.number, row, several=several) for row in rows]
-        if lines:
-            blocks.append(lines)
-    return "\n".join("".join(f"{line}\n" for line in lines) for lines in blocks).encode()
+        sections = [(answer, section) for answer in answers for section in answer.sections if section.kind == kind]
+        if sections:
+            parts.append("\n" if parts else "")
+            parts.append(_numbered("location_id", _header(sections[0][1]), several=several))
+        for answer, section in sections:
+            parts += _blocks(answer, section, time_format, several=several)
+    return b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
 
 
 def csv_name(answers: Sequence[PointAnswer]) -> str:
@@ -51,7 +48,7 @@ def csv_name(answers: Sequence[PointAnswer]) -> str:
 
 
 def _numbered(number: object, line: str, *, several: bool) -> str:
-    return f"{number},{line}" if several else line
+    return f"{number},{line}\n" if several else f"{line}\n"
 
 
 def _point(answer: PointAnswer) -> str:
@@ -63,12 +60,17 @@ def _header(section: AnswerSection) -> str:
     return ",".join(["time", *(f"{column.name} ({column.unit.name})" for column in section.columns)])
 
 
-def _rows(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat) -> Iterator[str]:
+def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat, *, several: bool) -> Iterator[bytes]:
+    """The lines of a section, some thousand at once: as text, all of them would take ten times their bytes."""
     write = hours_as_text if section.kind == "hourly" else days_as_text
     times = write(answer.point.days, answer.point.zone, time_format)
-    return map(",".join, zip(times, *map(_texts, section.columns), strict=True))
+    before = f"{answer.point.number}," if several else ""
+    for first in range(0, len(times), _LINES_AT_ONCE):
+        block = slice(first, first + _LINES_AT_ONCE)
+        rows = zip(times[block], *(_texts(column, block) for column in section.columns), strict=True)
+        yield "".join(f"{before}{','.join(row)}\n" for row in rows).encode()
 
 
-def _texts(column: AnswerColumn) -> list[str]:
+def _texts(column: AnswerColumn, block: slice) -> list[str]:
     form = f"%.{column.unit.decimals}f"
-    return [form % value if value - value == 0 else "NaN" for value in column.values.tolist()]
+    return [form % value if isfinite(value) else "NaN" for value in column.values[block].tolist()]
