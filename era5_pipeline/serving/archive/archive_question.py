@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.places.grid_cells import Cell, cell_of, sea_cell_of
 from era5_pipeline.model.places.time_zones import zone_of
 from era5_pipeline.serving.archive.answer_times import GMT, AnswerZone, Days, TimeFormat, answer_zone
+from era5_pipeline.serving.archive.asked_parameters import AskedParameters
 from era5_pipeline.serving.archive.variables.answer_units import (
     PrecipitationUnit,
     TemperatureUnit,
@@ -34,7 +35,6 @@ CellSelection = Literal["nearest", "land", "sea"]
 LocationInformation = Literal["section", "omit"]
 
 FIRST_DAY = date(1940, 1, 1)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|[+-]?nan", re.ASCII | re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _MODELS = ("era5", "copernicus_era5", "best_match")
@@ -105,7 +105,7 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     Raises:
         UsageError: if one is wrong, missing, or of what is not here.
     """
-    asked = _Parameters(given)
+    asked = AskedParameters(given)
     units = UnitChoice(
         asked.choice("temperature_unit", "TemperatureUnit", "celsius", TemperatureUnit),
         asked.choice(
@@ -131,57 +131,7 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
 
 
-class _Parameters:
-    """The parameters of a request by name: each may be repeated, and lists have commas."""
-
-    def __init__(self, given: Iterable[tuple[str, str]]) -> None:
-        self._given: dict[str, list[str]] = {}
-        for name, value in given:
-            self._given.setdefault(name, []).append(value)
-
-    def has(self, name: str) -> bool:
-        return name in self._given
-
-    def one(self, name: str) -> str | None:
-        values = self._given.get(name)
-        return values[0] if values else None
-
-    def all(self, name: str) -> list[str]:
-        return [part for value in self._given.get(name, ()) for part in value.split(",") if part]
-
-    def choice(self, name: str, kind: str, default: str, choices: object) -> Any:  # noqa: ANN401
-        """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason.
-
-        Raises:
-            UsageError: if it is another.
-        """
-        allowed = get_args(choices)
-        found = self.one(name)
-        if found is None:
-            found = default
-        if found not in allowed:
-            raise UsageError(
-                f"Data corrupted at path '{name}'. Cannot initialize {kind} from invalid String value {found}.",
-                remedy=f"It is {' or '.join(allowed)}.",
-            )
-        return found
-
-    def numbers(self, name: str) -> list[float]:
-        """The numbers of a list.
-
-        Raises:
-            UsageError: if one is none.
-        """
-        texts = self.all(name)
-        for text in texts:
-            if not _NUMBER.fullmatch(text):
-                raise UsageError(
-                    f"Cannot initialize Float from invalid String value {text}", remedy=f"It is in {name}."
-                )
-        return [float(text) for text in texts]
-
-
-def _refuse_what_is_not_here(asked: _Parameters) -> None:
+def _refuse_what_is_not_here(asked: AskedParameters) -> None:
     for name, instead in _REFUSED.items():
         value = asked.one(name)
         if value is not None and value not in _NOTHING | _ALLOWED.get(name, set()):
@@ -196,7 +146,7 @@ def _refuse_what_is_not_here(asked: _Parameters) -> None:
         )
 
 
-def _ranges(asked: _Parameters) -> list[Days]:
+def _ranges(asked: AskedParameters) -> list[Days]:
     """The ranges of days: one for all points, or one for each.
 
     Raises:
@@ -222,7 +172,7 @@ def _date(text: str) -> date:
         raise UsageError("Invalid date", remedy="") from None
 
 
-def _points(asked: _Parameters, ranges: list[Days], today: date) -> tuple[ArchivePoint, ...]:
+def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[ArchivePoint, ...]:
     """The points: each with its cell, its days and its zone.
 
     Raises:
@@ -256,7 +206,7 @@ def _points(asked: _Parameters, ranges: list[Days], today: date) -> tuple[Archiv
     return tuple(found)
 
 
-def _numbers(asked: _Parameters) -> list[int]:
+def _numbers(asked: AskedParameters) -> list[int]:
     texts = asked.all("location_id")
     for text in texts:
         if not _WHOLE_NUMBER.fullmatch(text):
@@ -269,7 +219,7 @@ def _at(of: Sequence[object], index: int) -> int:
     return index if len(of) > 1 else 0
 
 
-def _coordinates(asked: _Parameters) -> list[tuple[float, float]]:
+def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
     latitudes, longitudes = asked.numbers("latitude"), asked.numbers("longitude")
     if not latitudes and not longitudes:
         raise UsageError("Parameter 'latitude' and 'longitude' must not be empty", remedy="")
