@@ -109,10 +109,11 @@ async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusalError)  # noqa: S101
     if error.__cause__ is not None and error.status != ClientLeftError.status:
         _log.warning("%s: %s", request.url.path, " ".join(str(error.__cause__).split()))
-    return _refused(error)
+    return refusal_answer(error)
 
 
-def _refused(error: RefusalError) -> Response:
+def refusal_answer(error: RefusalError) -> Response:
+    """The answer to a request that is refused now."""
     headers = {} if error.retry_seconds is None else {"Retry-After": str(error.retry_seconds)}
     return error_answer(error.status, error.reason, headers)
 
@@ -125,7 +126,7 @@ async def _era5_error(request: Request, error: Exception) -> Response:
         case TransientError() | ServerUnreachableError() | MonthLockedError():
             # The message may name the server and its user: it is for the log.
             _log.warning("%s: %s", request.url.path, error.message)
-            return _refused(DatabaseAwayError())
+            return refusal_answer(DatabaseAwayError())
         case _:
             _log.error("%s: %s %s", request.url.path, error.message, error.remedy)
             return error_answer(500, _UNEXPECTED)

@@ -49,6 +49,16 @@ class CrowdedError(RefusalError):
         super().__init__("The server is busy: too many requests wait for their turn. Try again in a few seconds.")
 
 
+class EndingError(RefusalError):
+    """The server was told to end, and the answer did not come in the time that was left."""
+
+    status = 503
+    retry_seconds = 5
+
+    def __init__(self) -> None:
+        super().__init__("The server is being stopped. Try again in a few seconds.")
+
+
 class SlowStatementError(RefusalError):
     """A statement took longer than the limit."""
 

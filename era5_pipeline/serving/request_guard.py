@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from era5_pipeline.serving.error_answers import error_answer, unexpected_error
-from era5_pipeline.serving.refusals import BusyError, ClientLeftError, CrowdedError, RefusalError
+from era5_pipeline.serving.error_answers import error_answer, refusal_answer, unexpected_error
+from era5_pipeline.serving.refusals import BusyError, ClientLeftError, CrowdedError, EndingError, RefusalError
 from era5_pipeline.serving.request_reader import WORK, RequestWork
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ _HEADERS = (
 )
 
 
+_LEAVING_SECONDS = 3.0
+_LEAVING_STEP_SECONDS = 0.02
+
+
 class RequestGuard:
     """ASGI middleware; as many requests are worked on at once as there are connections to the database."""
 
@@ -38,30 +42,50 @@ class RequestGuard:
         self._metrics = metrics
         self._turns = asyncio.Semaphore(limits.connections)
         self._waiting = 0
+        self._under_way: set[RequestWork] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._app(scope, lambda: self._received_of_process(receive), send)
             return
         answer = _SentAnswer(scope["method"] == "HEAD", send)
         # A route for GET answers HEAD too, without the body.
         inner: Scope = {**scope, "method": "GET"} if answer.is_head else scope
         work = inner[WORK] = RequestWork()
+        self._under_way.add(work)
         started = time.perf_counter()
         with self._metrics.counted():
             try:
                 await self._answer(inner, receive, answer, work)
+            except asyncio.CancelledError:
+                # The server ends, and does not wait any longer; the route's thread would wait for its statement. It
+                # holds up the loop, which has nothing else to do.
+                work.leave()
+                if not answer.status:
+                    await refusal_answer(EndingError())(inner, receive, answer.send)
             except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
                 response = unexpected_error(f"{scope['method']} {scope['path']}", error)
                 if not answer.status:
                     await response(inner, receive, answer.send)
             finally:
                 answer.release()
+                self._under_way.discard(work)
                 route = getattr(inner.get("route"), "path", None)
                 has_left = work.has_left and not answer.is_complete
                 status = ClientLeftError.status if has_left else answer.status
                 self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
+
+    async def _received_of_process(self, receive: Receive) -> Message:
+        """What the server tells the app; its end is told when the answers that it gave up have been left, too."""
+        message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            # The process is gone as soon as the app has ended.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVING_SECONDS):
+                    while self._under_way:
+                        await asyncio.sleep(_LEAVING_STEP_SECONDS)
+        return message
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _SentAnswer, work: RequestWork) -> None:
         if refused := self._refusal_of_url(scope):
@@ -74,9 +98,7 @@ class RequestGuard:
                 try:
                     await self._take_turn()
                 except RefusalError as error:
-                    headers = {"Retry-After": str(error.retry_seconds)}
-                    response = error_answer(error.status, error.reason, headers)
-                    await response(scope, receive, answer.send)
+                    await refusal_answer(error)(scope, receive, answer.send)
                     return
                 answer.turn = self._turns
             await self._app(scope, _Received(gone), answer.send)

@@ -238,3 +238,29 @@ def test_the_embedded_server_is_started_and_started_again_when_it_is_killed() ->
             printed = server.ended()
         assert "starting it again" in printed.err
         assert not home.server.is_running()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database_url: str, workers: str) -> None:
+    """Its statement would wait for a lock for as long as one may take, which is an hour here."""
+    found: list[httpx.Response] = []
+    with psycopg.connect(database_url) as locking:
+        locking.execute("CREATE SCHEMA era5; CREATE TABLE era5.ledger ()")
+        locking.commit()
+        locking.execute("LOCK TABLE era5.ledger")
+        settings = {"ERA5_DATABASE_URL": database_url, "ERA5_SERVE_STATEMENT_SECONDS": "3600"}
+        with serving(home, "--workers", workers, **settings) as server:
+            asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
+            asking.start()
+            with psycopg.connect(database_url, autocommit=True) as witness:
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'era5.ledger'"
+                wait_until(lambda: witness.execute(query).fetchone() == (1,))
+                server.process.send_signal(signal.SIGTERM)
+                printed = server.ended()
+                asking.join(_SECONDS)
+                wait_until(lambda: witness.execute(query).fetchone() == (0,), 30)
+    assert printed.code == 0
+    assert "Traceback" not in printed.err
+    (answer,) = found
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["reason"].startswith("The server is being stopped.")
