@@ -56,7 +56,8 @@ def read_box(warehouse: Warehouse, column: str, hours: range, window: GridWindow
                 column,
                 hours[some_hours.start : some_hours.stop],
                 piece,
-                values[some_hours.start : some_hours.stop, rows.start : rows.stop],
+                values[some_hours.start : some_hours.stop],
+                rows.start,
             )
     return values
 
@@ -76,8 +77,9 @@ def _fill(
     hours: range,
     window: GridWindow,
     target: npt.NDArray[np.float32],
+    first_row: int,
 ) -> None:
-    """Write the values of a piece into `target` (hours, rows, columns)."""
+    """Write the values of a piece into `target` (hours, all rows, columns), which is contiguous, from `first_row` on."""
     first_id, last_id = window.ids
     parameters: dict[str, int | datetime] = {
         "start": time_of(hours.start),
@@ -95,8 +97,16 @@ def _fill(
     ids, times, found = (
         np.frombuffer(packed or b"", dtype=kind) for packed, kind in zip(row, (">i4", ">i8", ">f4"), strict=True)
     )
-    at = times // _MICROSECONDS_PER_HOUR + (_POSTGRES_EPOCH_HOUR - hours.start)
-    target[(at.astype(np.intp), *window.positions(ids))] = found
+    _, all_rows, columns = target.shape
+    # Rows of the table are location-major, so that places are looked up once for many hours.
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
+    place_rows, place_columns = window.positions(ids[starts])
+    at = times.astype(np.int64)
+    at //= _MICROSECONDS_PER_HOUR
+    at += _POSTGRES_EPOCH_HOUR - hours.start
+    at *= all_rows * columns
+    at += np.repeat((first_row + place_rows) * columns + place_columns, np.diff(starts, append=ids.size))
+    target.reshape(-1)[at] = found
 
 
 def hour_range(start: datetime, end: datetime) -> range:
