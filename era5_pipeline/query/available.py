@@ -57,6 +57,15 @@ def months_held(
     return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
 
 
+def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> tuple[Month, Month] | None:
+    """The first and the last of `months_held`, read without the rest; None: there are none, or no ledger."""
+    try:
+        row = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchone()
+    except NO_LEDGER:
+        return None
+    return (Month(row[0].year, row[0].month), Month(row[1].year, row[1].month)) if row and row[0] else None
+
+
 def places_held(
     connection: psycopg.Connection[Any], month: Month | None = None, column: str | None = None
 ) -> LocationSet:

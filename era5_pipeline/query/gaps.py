@@ -15,7 +15,7 @@ import numpy as np
 from era5_pipeline.model.hours import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, spans
-from era5_pipeline.query.available import months_held
+from era5_pipeline.query.available import span_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -106,9 +106,9 @@ def read_gaps(
     not know the place, with the first or last row.
     """
     if start is None or end is None:
-        months = tuple(months_held(connection, LocationSet(((location.location_id, location.location_id + 1),))))
-        if months:
-            start, end = start or months[0].start, end or months[-1].end
+        held = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+        if held:
+            start, end = start or held[0].start, end or held[1].end
     return find_gaps(series, variables, start, end)
 
 

@@ -8,8 +8,9 @@ session reads the earlier half at the same time.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,28 +119,52 @@ def _read_aside(
     return None
 
 
+@lru_cache(256)
+def _statement(columns: tuple[str, ...]) -> sql.Composed:
+    return sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, columns)))
+
+
+def prepare_for_reading(connection: psycopg.Connection[Any]) -> None:
+    """Set for the whole session what `read_packed` otherwise sets for each transaction; for sessions that are kept."""
+    _set_settings(connection, lasting=True)
+
+
+def _set_settings(run: psycopg.Connection[Any] | psycopg.Cursor[Any], *, lasting: bool) -> None:
+    run.execute(
+        "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value) "
+        "WHERE current_setting(name, true) IS NOT NULL",
+        (not lasting, list(_SETTINGS), list(_SETTINGS.values())),
+    )
+
+
 def read_packed(
     connection: psycopg.Connection[Any],
     location_id: int,
     columns: Sequence[str],
     start: datetime | None,
     end: datetime | None,
+    *,
+    is_prepared: bool = False,
 ) -> Hours:
-    """Read the hours in this session alone; see `read_hours`."""
+    """Read the hours in this session alone; see `read_hours`.
+
+    `is_prepared`: `prepare_for_reading` was called. Then a few columns are read by one statement, without a transaction.
+    """
     parameters = {"location_id": location_id, "start": start, "end": end}
     groups = [columns[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(columns), _COLUMNS_AT_ONCE)]
     values: dict[str, npt.NDArray[np.float32]] = {}
-    with table_required(), connection.transaction(), connection.cursor(binary=True) as cursor:
+    needs_transaction = len(groups) > 1 or not is_prepared
+    with (
+        table_required(),
+        connection.transaction() if needs_transaction else nullcontext(),
+        connection.cursor(binary=True) as cursor,
+    ):
         if len(groups) > 1:  # the same rows for all of them
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        cursor.execute(
-            "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value) "
-            "WHERE current_setting(name, true) IS NOT NULL",
-            (list(_SETTINGS), list(_SETTINGS.values())),
-        )
+        if not is_prepared:
+            _set_settings(cursor, lasting=False)
         for group in groups:
-            query = sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, group)))
-            row = cursor.execute(query, parameters, prepare=False).fetchone()
+            row = cursor.execute(_statement(tuple(group)), parameters, prepare=False).fetchone()
             assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
             times = np.frombuffer(row[0] or b"", dtype=">i8")
             found = [np.frombuffer(column or b"", dtype=">f4") for column in row[1:]]

@@ -13,7 +13,7 @@ from psycopg import sql
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.query import packed_hours
-from era5_pipeline.query.packed_hours import read_hours, read_packed
+from era5_pipeline.query.packed_hours import prepare_for_reading, read_hours, read_packed
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.servers import fresh_role
 
@@ -58,6 +58,18 @@ def test_two_sessions_read_what_one_reads(loaded: Warehouse, monkeypatch: pytest
     assert expected[0].size == HOURS
     assert np.isnan(expected[1]["temperature_2m"]).any()
     assert [one.closed for one in opened] == [True]
+
+
+def test_a_session_that_is_kept_reads_the_same_in_one_statement(loaded: Warehouse) -> None:
+    start, end = datetime(2023, 6, 20, tzinfo=UTC), datetime(2023, 9, 5, tzinfo=UTC)
+    with loaded.connect() as connection:
+        expected = read_packed(connection, PLACE, COLUMNS, start, end)
+        connection.execute("SET default_transaction_read_only = on")
+        prepare_for_reading(connection)
+        assert_same(read_packed(connection, PLACE, COLUMNS, start, end, is_prepared=True), expected)
+        row = connection.execute("SHOW jit").fetchone()
+    assert expected[0].size == 24 * (11 + 31 + 4)
+    assert row == ("off",)
 
 
 def test_a_range_with_few_months_is_read_by_one_session(loaded: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def _fill(
     target: npt.NDArray[np.float32],
     first_row: int,
 ) -> None:
-    """Write the values of a piece into `target` (hours, all rows, columns), which is contiguous, from `first_row` on."""
+    """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
     first_id, last_id = window.ids
     parameters: dict[str, int | datetime] = {
         "start": time_of(hours.start),
