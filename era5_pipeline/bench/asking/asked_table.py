@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from era5_pipeline.flat.flatten import flatten_month
-from era5_pipeline.model.grid import Area, Location, nearest_location
+from era5_pipeline.model.grid import Area, Location, location_ids, location_of, nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.sources.sample.sample_source import SampleSource
@@ -55,6 +55,12 @@ class AskedTable:
     def year(self) -> tuple[Month, ...]:
         """The last twelve months, or all if there are fewer."""
         return self.months[-12:]
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """The places that all months have."""
+        rows, columns = self._area.latitude_indices(), self._area.longitude_indices()
+        return tuple(location_of(int(number)) for row in rows for number in location_ids(row, columns))
 
     def load(self) -> None:
         """Load the months, unless an earlier call has; while one is loaded, the next is generated."""

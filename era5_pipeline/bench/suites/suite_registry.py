@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from era5_pipeline.bench.asking.ask_suite import ask_bytes, ask_cells, ask_figures, ask_ratios
 from era5_pipeline.bench.methods.method_registry import unknown
 from era5_pipeline.bench.orchestration.orchestration_suite import orchestration_bytes, orchestration_cells
+from era5_pipeline.bench.reaching.reach_suite import reach_bytes, reach_cells, reach_figures, reach_ratios
 from era5_pipeline.bench.runner.suite import Suite
 from era5_pipeline.bench.suites.conversion_suite import conversion_bytes, conversion_cells
 from era5_pipeline.bench.suites.ladder_suite import ladder_bytes, ladder_cells, ladder_ratios
@@ -58,6 +59,11 @@ SUITES: tuple[Suite, ...] = (
         *("ask", "85 years of a place, and a year beside netCDF", ask_cells, 74_400, 5, ask_bytes),
         ratios=ask_ratios,
         figures=ask_figures,
+    ),
+    Suite(
+        *("reach", "a place as DataFrame, a box as DataArray, years over HTTP", reach_cells, 74_400, 3, reach_bytes),
+        ratios=reach_ratios,
+        figures=reach_figures,
     ),
     Suite("limit", "compared with the fastest possible COPY", limit_cells, _MONTH, 3, limit_bytes, ratios=limit_ratios),
     Suite("layouts", "rate, space and reads of each", layout_cells, _MONTH, 3, layout_bytes, ratios=layout_ratios),
