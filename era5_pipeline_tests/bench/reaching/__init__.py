@@ -1,0 +1,1 @@
+"""Tests of `era5_pipeline.bench.reaching`."""
