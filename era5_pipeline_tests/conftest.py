@@ -28,6 +28,7 @@ SLOW_MODULES = frozenset(
         "query/climate_plots/test_stripes_figure.py",  # the same
         "query/report/test_page_words.py",  # answers on thirty years
         "bench/asking/test_ask_suite.py",  # a table is loaded, and asked in processes
+        "bench/reaching/test_reach_suite.py",  # a table is loaded, and served by a process
         "bench/test_suites.py",  # processes that start together
         "flat/cluster/test_dask_client.py",  # Dask clusters are started
         "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed

@@ -56,7 +56,8 @@ class BoxOfMonth:
         )
 
     def _read(self, read: Callable[[Database], xr.DataArray]) -> tuple[int, Numbers]:
-        import xarray as xr  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+        import dask.array  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+        import xarray as xr  # noqa: F401, PLC0415
 
         self._load()
         with open_database(self._table.target.warehouse.url) as database:

@@ -44,7 +44,7 @@ class HttpLoad:
 
 
 @dataclass(frozen=True)
-class LoadResult:
+class HttpLoadResult:
     """Of each request, in order: its latency and its status, or words where it has no answer.
 
     `seconds`: from the first request to the last answer. `bytes`: of all bodies. `processor_seconds`: of the process
@@ -64,7 +64,7 @@ class LoadResult:
         return self.outcomes.get("200", 0) + self.outcomes.get("304", 0)
 
 
-def make_load(load: HttpLoad) -> LoadResult:
+def make_load(load: HttpLoad) -> HttpLoadResult:
     """Make the load in a process of its own.
 
     Raises:
@@ -80,7 +80,7 @@ def make_load(load: HttpLoad) -> LoadResult:
     )
     if done.returncode:
         raise CannotRunError(f"the load could not be made: {done.stderr.strip()[-500:]}")
-    result = LoadResult(**json.loads(done.stdout))
+    result = HttpLoadResult(**json.loads(done.stdout))
     if result.answered != len(load.paths):
         raise CannotRunError(f"of {len(load.paths):,} requests, {result.answered:,} were answered: {result.outcomes}")
     return result
@@ -140,7 +140,7 @@ def _status_and_size(head: bytes) -> tuple[str, int]:
     return status, int(sizes[0][15:]) if sizes and status != "304" else 0
 
 
-async def _run(load: HttpLoad) -> LoadResult:
+async def _run(load: HttpLoad) -> HttpLoadResult:
     loop = asyncio.get_running_loop()
     fields = {"Host": f"127.0.0.1:{load.port}", **load.headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -183,7 +183,7 @@ async def _run(load: HttpLoad) -> LoadResult:
         worker.cancel()
     for transport, _ in opened:
         transport.abort()
-    return LoadResult(
+    return HttpLoadResult(
         latencies=[latency for latency, outcome in zip(latencies, outcomes, strict=True) if outcome != _LATE],
         outcomes=dict(Counter(outcomes)),
         seconds=seconds,

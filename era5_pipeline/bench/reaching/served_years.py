@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.bench.asking.asked_table import AskedTable
     from era5_pipeline.bench.cells import Numbers
-    from era5_pipeline.bench.reaching.http_load import LoadResult
+    from era5_pipeline.bench.reaching.http_load import HttpLoadResult
     from era5_pipeline.bench.reaching.serve_process import ServeProcess
 
 psutil: Any = _psutil  # it has no type annotations
@@ -132,7 +132,7 @@ class ServedYears:
             raise CannotRunError("the answer has other values than the table")
 
 
-def load_figures(result: LoadResult, server_seconds: float) -> Numbers:
+def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
     """What is kept of a load: rates and latencies, and processor milliseconds a request of server and clients."""
     middle, most, longest = (float(1000 * value) for value in np.percentile(result.latencies, [50, 99, 100]))
     count = len(result.latencies)
