@@ -21,7 +21,7 @@ PAUSE = 0.02
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers `/N` with N bytes, `/lost` not at all, `/slow` late, the rest with 404; unchanged for a tag."""
+    """Answers `/N` with N bytes, or 304 for the tag; `/slow` when the server ends, `/lost` never, the rest with 404."""
 
     protocol_version = "HTTP/1.1"
 
@@ -30,7 +30,10 @@ class _Handler(BaseHTTPRequestHandler):
         if asked == "lost":
             self.close_connection = True
             return
-        time.sleep(5.0 if asked == "slow" else PAUSE)
+        if asked == "slow":
+            assert isinstance(self.server, _Server)
+            self.server.end.wait(60)
+        time.sleep(PAUSE)
         known = self.headers["If-None-Match"] == "known"
         self.send_response(304 if known else 200 if asked.isdigit() else 404)
         body = b"x" * int(asked) if asked.isdigit() and not known else b""
@@ -42,15 +45,25 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(HTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.end = threading.Event()
+
+    def handle_error(self, *_: object) -> None:
+        """A client that has left is no error of the test."""
+
+
 @contextmanager
 def one_at_a_time() -> Iterator[int]:
     """The port of a server that answers one connection after another."""
-    server = HTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
         yield server.server_address[1]
     finally:
+        server.end.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -92,7 +105,7 @@ def test_unchanged_answers_have_no_body() -> None:
 )
 def test_a_request_without_its_answer_is_no_measurement(path: str, said: str) -> None:
     with one_at_a_time() as port, pytest.raises(CannotRunError, match=r"of 2 requests, 1 were answered") as refused:
-        make_load(HttpLoad(port, ("/1", path), 1, 2.5))
+        make_load(HttpLoad(port, ("/1", path), 1, 10))
     assert said in str(refused.value)
 
 
