@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psycopg
 from psycopg import sql
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.hours import SECONDS_PER_HOUR, hour_of, time_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.query.fetch import table_required
@@ -19,13 +24,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import numpy.typing as npt
-    import psycopg
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.query.api.boxes.grid_window import GridWindow
 
-# Values of a statement: 64 MB of the server, which packs 16 bytes of each.
+# Values of a statement: 64 MB of the server, which packs 16 bytes of each; and where two sessions take turns.
 _MOST_VALUES = 4_000_000
+_MOST_VALUES_BESIDE = 1_000_000
 _MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
 # Hours from 1970 to 2000, from where PostgreSQL counts.
 _POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
@@ -33,10 +38,13 @@ _POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
 _AT_ONCE = threading.BoundedSemaphore(4)
 
 
-def read_box(warehouse: Warehouse, column: str, hours: range, window: GridWindow) -> npt.NDArray[np.float32]:
+def read_box(
+    warehouse: Warehouse, column: str, hours: range, window: GridWindow, *, by_two: bool = False
+) -> npt.NDArray[np.float32]:
     """The values (hours, rows, columns) of the table in its unit; NaN for NULL or no row.
 
-    Opens a connection of its own, so that it can be called by any thread or process that reaches the server.
+    Opens a connection of its own, so that it can be called by any thread or process that reaches the server; `by_two`,
+    for a box that is read alone: a second one for a large box, if the server lets it.
 
     Raises:
         NoDataError: if there is no table.
@@ -45,27 +53,61 @@ def read_box(warehouse: Warehouse, column: str, hours: range, window: GridWindow
     values = np.full((len(hours), window.rows, window.columns), np.nan, dtype=np.float32)
     if not values.size:
         return values
+    by_two = by_two and values.size > _MOST_VALUES_BESIDE
+    waiting = deque(_pieces(*values.shape, _MOST_VALUES_BESIDE if by_two else _MOST_VALUES))
+
+    def fill_from(connection: psycopg.Connection[Any]) -> None:
+        while waiting:
+            with suppress(IndexError):  # another thread took the last
+                some_hours, rows = waiting.popleft()
+                own_hours = slice(some_hours.start, some_hours.stop)
+                piece = window.part(rows, range(window.columns))
+                _fill(connection, column, hours[own_hours], piece, values[own_hours], rows.start)
+
     with _AT_ONCE, warehouse.connect() as connection, server_errors("reading a box"), connection.transaction():
         # All pieces are of one state of the table, and compiling expressions takes longer than the query.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL jit = off")
-        for some_hours, rows in _pieces(len(hours), window.rows, window.columns):
-            piece = window.part(rows, range(window.columns))
-            _fill(
-                connection,
-                column,
-                hours[some_hours.start : some_hours.stop],
-                piece,
-                values[some_hours.start : some_hours.stop],
-                rows.start,
-            )
+        with _beside(warehouse, connection) if by_two else nullcontext() as second, ThreadPoolExecutor(1) as pool:
+            aside = pool.submit(fill_from, second) if second else None
+            try:
+                fill_from(connection)
+            except BaseException:
+                # An interrupt must not wait for the other session.
+                waiting.clear()
+                if second:
+                    second.cancel_safe()
+                raise
+            if aside:
+                aside.result()
     return values
 
 
-def _pieces(hours: int, rows: int, columns: int) -> Iterator[tuple[range, range]]:
-    """Hours and rows of pieces of at most `_MOST_VALUES` values: bands of latitudes; if one is too much, of hours."""
-    row_step = min(max(_MOST_VALUES // (hours * columns), 1), rows)
-    hour_step = min(max(_MOST_VALUES // (row_step * columns), 1), hours)
+@contextmanager
+def _beside(warehouse: Warehouse, connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any] | None]:
+    """A second session in the same state of the table; then neither has workers of the server. None if it is refused.
+
+    Two sessions are faster than one with workers, which would pack the values again to hand them over.
+    """
+    with ExitStack() as stack:
+        second: psycopg.Connection[Any] | None = None
+        with suppress(Era5Error, psycopg.Error):
+            row = connection.execute("SELECT pg_export_snapshot()").fetchone()
+            other = stack.enter_context(warehouse.connect())
+            stack.enter_context(other.transaction())
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            other.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(row[0] if row else "")))
+            for session in (other, connection):
+                session.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+            other.execute("SET LOCAL jit = off")
+            second = other
+        yield second
+
+
+def _pieces(hours: int, rows: int, columns: int, most: int) -> Iterator[tuple[range, range]]:
+    """Hours and rows of pieces of at most so many values: bands of latitudes; if one is too much, of hours."""
+    row_step = min(max(most // (hours * columns), 1), rows)
+    hour_step = min(max(most // (row_step * columns), 1), hours)
     for row in range(0, rows, row_step):
         for hour in range(0, hours, hour_step):
             yield range(hour, min(hour + hour_step, hours)), range(row, min(row + row_step, rows))

@@ -71,7 +71,7 @@ def read_month(
     """
     require_columns(connection, (variable,))
     held = read_box_contents(connection, area, (variable,), month.start, month.end)
-    values = read_box(warehouse, variable.column, hours_of_month(month), held.window)
+    values = read_box(warehouse, variable.column, hours_of_month(month), held.window, by_two=True)
     has_values = np.isfinite(values).any(axis=(1, 2))
     if not has_values.any():
         raise NoDataError(
