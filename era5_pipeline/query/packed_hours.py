@@ -148,7 +148,7 @@ def read_packed(
 ) -> Hours:
     """Read the hours in this session alone; see `read_hours`.
 
-    `is_prepared`: `prepare_for_reading` was called. Then a few columns are read by one statement, without a transaction.
+    `is_prepared`: after `prepare_for_reading`; then a few columns are read by one statement, without a transaction.
     """
     parameters = {"location_id": location_id, "start": start, "end": end}
     groups = [columns[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(columns), _COLUMNS_AT_ONCE)]
