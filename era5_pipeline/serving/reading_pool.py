@@ -11,6 +11,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.postgres.server_errors import translate_error
+from era5_pipeline.query.packed_hours import prepare_for_reading
 from era5_pipeline.serving.refusals import BusyError, DatabaseAwayError, SlowStatementError
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ class ReadingPool:
         """Open a connection; the pool calls it."""
         try:
             connection = self._warehouse.connect(self._session)
+            try:
+                prepare_for_reading(connection)
+            except BaseException:
+                connection.close()
+                raise
         except Exception as error:
             self._failure = error
             raise

@@ -43,7 +43,7 @@ class PointHours:
 def read_point_hours(
     connection: psycopg.Connection[Any], location: Location, columns: Sequence[str], days: Days, zone: AnswerZone
 ) -> PointHours:
-    """Read the hours of the days; the connection is in autocommit mode.
+    """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called.
 
     Raises:
         NoDataError: if the table has nothing of the place at any time, or lacks a column; it says what it has.
@@ -51,7 +51,7 @@ def read_point_hours(
     start = days.start(zone)
     end = start + timedelta(hours=days.hours)
     try:
-        times, found = read_packed(connection, location.location_id, columns, start, end)
+        times, found = read_packed(connection, location.location_id, columns, start, end, is_prepared=True)
     except psycopg.errors.UndefinedColumn:
         require_columns(connection, [BY_COLUMN[column] for column in columns])
         raise
