@@ -1,5 +1,5 @@
 -- The locations that the table weather holds, and the nearest of them. Every statement can run again.
--- In the view, a column follows where PostGIS is installed; its comment comes after the other ones.
+-- In the view, two columns follow where PostGIS is installed; their comments come after the other ones.
 
 CREATE TABLE IF NOT EXISTS era5.land (
     latitude_index  integer PRIMARY KEY CHECK (latitude_index BETWEEN 0 AND 720),

@@ -15,7 +15,7 @@ SELECT to_regprocedure('era5.nearest(double precision, double precision)') IS NO
            AND (
                NOT EXISTS (SELECT FROM postgis)
                OR EXISTS (
-                   SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.location') AND attname = 'geography'
+                   SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.location') AND attname = 'geom'
                )
            ),
        (SELECT schema FROM postgis)

@@ -26,12 +26,19 @@ READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "
 _SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
 # The table's new owner needs a lock that readers wait for.
 _LOCK_MS = 5000
-# Beside the table, and ours: a user may have a view of that name.
-_MONTHLY_VIEW = (
-    "(c.relname = 'weather_monthly' "
+# Beside the table, and ours: a user may have a view of that name. An earlier version's weather_monthly had no comment.
+_OWN_VIEWS = (
+    "(c.relname IN ('weather_monthly', 'weather_daily', 'weather_monthly_map') AND c.relkind = 'v' "
     "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
-    "AND EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
-    "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('era5.monthly_summary')))"
+    "AND (starts_with(obj_description(c.oid, 'pg_class'), 'ERA5 by ') "
+    "OR EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
+    "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('era5.monthly_summary'))))"
+)
+# Returns rows of the view weather_daily, and is replaced with it.
+_OWN_FUNCTIONS = (
+    "SELECT p.oid::regprocedure::text, pg_get_userbyid(p.proowner) FROM pg_proc p "
+    f"JOIN pg_class c ON c.reltype = p.prorettype AND {_OWN_VIEWS} "
+    "WHERE p.pronamespace = c.relnamespace AND p.proname = c.relname"
 )
 _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
@@ -116,7 +123,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
             )
         )
         for (view,) in connection.execute(
-            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_MONTHLY_VIEW}"
+            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS}"
         ).fetchall():
             connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(view), sql.Identifier(roles.reader)))
         _limit_readers(connection, roles)
@@ -208,13 +215,16 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
         roles.loader,
         "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather')) OR "
         "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') "
-        f"AND c.relname ~ '^(weather|monthly_)' OR {_MONTHLY_VIEW}",
+        f"AND c.relname ~ '^(weather|monthly_)' OR {_OWN_VIEWS}",
     )
     _own(
         connection,
         roles.owner,
         "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^(weather|monthly_)'",
     )
+    for function, current in connection.execute(_OWN_FUNCTIONS).fetchall():
+        if current != roles.loader:
+            connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), loader))
     for (function,) in connection.execute(
         "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'era5'::regnamespace AND proowner::regrole "
         "<> to_regrole(quote_ident(%s))",

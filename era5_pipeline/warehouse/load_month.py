@@ -25,6 +25,7 @@ from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missin
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
 from era5_pipeline.warehouse.monthly.monthly_load import MonthlyLoad
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
+from era5_pipeline.warehouse.views.ensure_views import ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -185,13 +186,11 @@ class _Load:
         connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
         started = time.monotonic()
         with self._attempt() as attempt:
-            add_columns(
-                self.connection,
-                missing_variables(self.connection, flat.column_names),
-                timeout_seconds=lock_timeout_seconds,
-                on_wait=on_wait,
-            )
+            missing = missing_variables(self.connection, flat.column_names)
+            add_columns(self.connection, missing, timeout_seconds=lock_timeout_seconds, on_wait=on_wait)
             self.summaries.prepare()
+            if missing:
+                ensure_views(self.connection)
             heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
 
             def on_rows(rows: int) -> None:

@@ -25,6 +25,7 @@ from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.locations.location_view import ensure_locations
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
 from era5_pipeline.warehouse.monthly.monthly_table import create_summaries
+from era5_pipeline.warehouse.views.ensure_views import ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +115,7 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
     # Its statements call era5.at(), which is missing if the attempt above gave up: the next load makes both.
     with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
         ensure_locations(connection)
+    ensure_views(connection)
     return schema
 
 

@@ -326,7 +326,7 @@ def test_dropped_table_is_reported(here: InProcess, database_url: str, flat_mont
     flat = flat_months()
     load_month(Warehouse(database_url), flat)
     with psycopg.connect(database_url) as connection:
-        connection.execute("DROP TABLE weather")
+        connection.execute("DROP TABLE weather CASCADE")
     here.set(ERA5_DATABASE_URL=database_url)
     assert "weather no longer exists in this database: load the months again, with --force" in here.run("status").out
     (entry,) = here.run("status", "--json").json()

@@ -113,6 +113,17 @@ def catalogue(url: str) -> list[Any]:
         return [*found, connection.execute(MEMBERS).fetchall()]
 
 
+def unreadable(url: str) -> list[str]:
+    """The tables and views of the warehouse that the user of the URL may not read, without parts of tables."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition "
+            "AND (c.relnamespace = 'era5'::regnamespace OR c.relnamespace = 'public'::regnamespace "
+            "AND c.relname LIKE 'weather%%') AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1"
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
 def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWarehouse) -> None:
     loaded = roled.era5("alice", "load", "--from", "2023-01", "--to", "2023-02", *SMALL)
     assert loaded.out.count(" loaded ") == 2
@@ -130,6 +141,12 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
     # The new column and the month that was exchanged are the reader's, too.
     assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m) FROM weather") == 6048
     assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m_mean) FROM weather_monthly") == 9
+    # 27 days had no dew point; the loader replaced view and function, which an administrator had made.
+    assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m_mean) FROM weather_daily") == 9 * 28
+    days = "SELECT count(dewpoint_2m_mean) FROM weather_daily('2023-01-30', '2023-02-02')"
+    assert ask(roled.as_user("ann"), days) == 9 * 2
+    months = "SELECT first_month::text FROM era5.variable WHERE column_name = 'dewpoint_2m'"
+    assert ask(roled.as_user("ann"), months) == "2023-02-01"
     series = roled.era5("ann", "series", "--lat", "-6", "--lon", "106", "--from", "2023-01", "--to", "2023-02")
     assert "2023-01" in series.out
     for arguments in (("--area", "-7/106/-7.5/106.5"), ()):
@@ -141,6 +158,7 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
         assert held == ask(roled.url, "SELECT array_agg(DISTINCT location_id) FROM weather")
         assert ask(roled.as_user(name), "SELECT location_id FROM era5.nearest(-6.2, 106.2)") in held
     # Whatever login created them: all parts of the table are the group's.
+    assert unreadable(roled.as_user("ann")) == ["era5.monthly_last_hour", "era5.monthly_summary"]
     owners = "SELECT string_agg(DISTINCT pg_get_userbyid(c.relowner), ' ') FROM pg_inherits JOIN pg_class c ON "
     assert ask(roled.url, owners + "c.oid = inhrelid WHERE inhparent = 'weather'::regclass") == ROLES.loader
     before = catalogue(roled.url)
@@ -166,6 +184,27 @@ def test_a_warehouse_of_an_earlier_version_gets_summaries_from_its_loaders(
         assert ask(roled.as_user("ann"), rows) == 9
     owners = "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables WHERE tablename LIKE 'monthly%%'"
     assert ask(roled.url, owners) == ROLES.loader
+    before = catalogue(roled.url)
+    roled.init()
+    assert catalogue(roled.url) == before
+
+
+def test_views_that_an_earlier_version_lacked_are_the_readers_too(roled: RoledWarehouse) -> None:
+    month = ("load", "--from", "2023-01", *SMALL)
+    roled.era5("alice", *month)
+    names = "era5.table_column, era5.variable, era5.missing_hours, era5.preliminary_hours, weather_daily"
+    for made_by in ("a loader", "era5 db init --roles"):
+        run(roled.url, f"DROP VIEW {names} CASCADE", "DROP TABLE era5.catalogue")
+        if made_by == "a loader":
+            roled.era5("bob", *month, "--force")
+        else:
+            roled.init()
+        for name in names.split(", "):
+            assert ask(roled.as_user("ann"), f"SELECT count(*) >= 0 FROM {name}") is True, (made_by, name)
+        assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather_daily('2023-01-05', '2023-01-05')") == 9
+    # Whoever made them: the next loader adds a variable to them.
+    roled.era5("alice", *month, "--variables", "default,d2m")
+    assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m_mean) FROM weather_daily") == 9 * 31
     before = catalogue(roled.url)
     roled.init()
     assert catalogue(roled.url) == before
@@ -265,6 +304,11 @@ def test_what_neither_loader_nor_reader_can_do(quiet: str, name: str, statement:
         "CREATE TABLE era5.mine (i int)",
         "DELETE FROM era5.monthly_summary",
         "SELECT * FROM era5.monthly_summary",
+        "UPDATE era5.catalogue SET unit = 'K'",
+        "DELETE FROM era5.catalogue",
+        "CREATE OR REPLACE VIEW weather_daily AS SELECT 1 AS location_id",
+        "DROP VIEW weather_daily CASCADE",
+        "COMMENT ON VIEW era5.variable IS 'mine'",
     ],
 )
 def test_what_a_reader_cannot_do(quiet: str, statement: str) -> None:

@@ -4,54 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from era5_pipeline.model.conventions.cf_names import STANDARD_NAMES, cell_method, cf_unit
+
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
 CONVENTIONS = "CF-1.10"
-
-# Of the CF standard name table, for variables that are exactly what the name defines, in a unit that converts to its.
-STANDARD_NAMES = {
-    "temperature_2m": "air_temperature",
-    "zonal_wind_10m": "eastward_wind",
-    "meridional_wind_10m": "northward_wind",
-    "total_cloud_cover": "cloud_area_fraction",
-    "total_precipitation": "lwe_thickness_of_precipitation_amount",
-    "snowfall": "lwe_thickness_of_snowfall_amount",
-    "dewpoint_2m": "dew_point_temperature",
-    "mean_sea_level_pressure": "air_pressure_at_mean_sea_level",
-    "surface_pressure": "surface_air_pressure",
-    "sea_surface_temperature": "sea_surface_temperature",
-    "sea_ice_cover": "sea_ice_area_fraction",
-    "zonal_wind_100m": "eastward_wind",
-    "meridional_wind_100m": "northward_wind",
-    "wind_gust_10m": "wind_speed_of_gust",
-    "instantaneous_wind_gust_10m": "wind_speed_of_gust",
-    "maximum_temperature_2m": "air_temperature",
-    "minimum_temperature_2m": "air_temperature",
-    "convective_precipitation": "lwe_thickness_of_convective_precipitation_amount",
-    "snow_depth_water_equivalent": "lwe_thickness_of_surface_snow_amount",
-    "boundary_layer_height": "atmosphere_boundary_layer_thickness",
-    "total_column_water_vapour": "atmosphere_mass_content_of_water_vapor",
-    "land_sea_mask": "land_area_fraction",
-}
-
-_UNITS = {
-    "fraction": "1",
-    "m/s": "m s-1",
-    "J/m2": "J m-2",
-    "W/m2": "W m-2",
-    "N/m2": "N m-2",
-    "N s/m2": "N s m-2",
-    "J/kg": "J kg-1",
-    "kg/m2": "kg m-2",
-    "kg/m3": "kg m-3",
-    "kg/m/s": "kg m-1 s-1",
-    "kg/m2/s": "kg m-2 s-1",
-    "m3/m3": "m3 m-3",
-    "m2/m2": "m2 m-2",
-    "m2/s2": "m2 s-2",
-}
-_METHODS = {"instant": "point", "accum": "sum", "avg": "mean", "max": "maximum", "min": "minimum"}
 
 
 def cf_attributes(variable: Variable) -> dict[str, str]:
@@ -64,8 +22,8 @@ def cf_attributes(variable: Variable) -> dict[str, str]:
     """
     attributes = {
         "long_name": variable.long_name,
-        "units": _UNITS.get(variable.unit, variable.unit),
-        "cell_methods": f"time: {_METHODS[variable.step_type]}",
+        "units": cf_unit(variable),
+        "cell_methods": f"time: {cell_method(variable)}",
         "description": variable.description,
         "short_name": variable.short_name,
     }

@@ -1,4 +1,4 @@
-"""The view `era5.location`, with the share of land of each cell and, where PostGIS is installed, a geography.
+"""The view `era5.location`, with the share of land of each cell; where PostGIS is installed, with geometries.
 
 Here: creating it, the table of land below it and the function `era5.nearest`, where they are missing. The statements
 are in `sql/locations.sql`.
@@ -22,7 +22,7 @@ _LOCK_MS = 1000
 def ensure_locations(connection: psycopg.Connection[Any]) -> None:
     """Create the view, its table and the function, unless they are there; usually that is one query.
 
-    Where PostGIS was installed since the view was made, it gains its column.
+    Where PostGIS was installed since the view was made, it gains these columns.
 
     Raises:
         psycopg.Error: if this user may not, or the objects are locked.
@@ -43,14 +43,18 @@ def _statements(postgis: str | None) -> sql.Composed:
     if postgis is None:
         return statements.format(geography=sql.SQL(""), describe_geography=sql.SQL(""))
     column = sql.SQL(
-        ",\n       {0}.ST_SetSRID("
-        "{0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326"
-        ")::{0}.geography(Point, 4326) AS geography"
+        ",\n       {point}::{postgis}.geography(Point, 4326) AS geography"
+        ",\n       {point}::{postgis}.geometry(Point, 4326) AS geom"
     )
+    schema = sql.Identifier(postgis)
+    point = sql.SQL(
+        "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326)"
+    ).format(schema)
     return statements.format(
-        geography=column.format(sql.Identifier(postgis)),
+        geography=column.format(postgis=schema, point=point),
         describe_geography=sql.SQL(
-            "COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance';"
+            "COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance'; "
+            "COMMENT ON COLUMN era5.location.geom IS 'The point as a geometry (EPSG:4326), for maps: QGIS reads it';"
         ),
     )
 

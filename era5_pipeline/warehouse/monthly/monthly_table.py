@@ -16,7 +16,8 @@ from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.brief_locks import change_when_unused
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
-from era5_pipeline.warehouse.monthly.monthly_view import create_view, give_to_owner_of_weather
+from era5_pipeline.warehouse.monthly.monthly_view import create_view
+from era5_pipeline.warehouse.views.view_access import give_to_owner_of_weather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -13,6 +13,7 @@ from psycopg import sql
 from era5_pipeline.flat.monthly.summary_columns import is_total
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.views.view_access import give_to_owner_of_weather, let_readers_of_weather_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,18 +45,7 @@ def create_view(connection: psycopg.Connection[Any]) -> None:
     )
     if is_new:
         give_to_owner_of_weather(connection, view, "VIEW")
-        _let_readers_of_weather_read(connection, view)
-
-
-def give_to_owner_of_weather(connection: psycopg.Connection[Any], relation: sql.Composable, kind: str) -> None:
-    """Give a relation to the role that owns `weather`, if this user is only a member of it."""
-    row = connection.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
-        "AND relowner <> (SELECT relowner FROM pg_class WHERE oid = to_regclass(%s))",
-        (relation.as_string(connection),),
-    ).fetchone()
-    if row is not None:
-        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), relation, sql.Identifier(row[0])))
+        let_readers_of_weather_read(connection, view)
 
 
 def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
@@ -115,13 +105,3 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
             "sum_hours",
             "number of hours in that total; month_hours if none is missing. The last one comes with the next month",
         )
-
-
-def _let_readers_of_weather_read(connection: psycopg.Connection[Any], view: sql.Identifier) -> None:
-    rows = connection.execute(
-        "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
-        "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
-        "AND grantee <> relowner"
-    ).fetchall()
-    for (grantee,) in rows:
-        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(view, sql.SQL(grantee)))

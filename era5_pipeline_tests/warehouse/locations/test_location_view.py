@@ -193,13 +193,13 @@ def test_where_postgis_is_installed_the_view_gains_a_geography(host_url: str, sc
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION postgis SCHEMA "{schema}"'.encode()
         )
         ensure_schema(connection)
-        assert connection.execute(columns).fetchone() == ("location_id latitude longitude land_share geography",)
+        assert connection.execute(columns).fetchone() == ("location_id latitude longitude land_share geography geom",)
         comment = "SELECT col_description('era5.location'::regclass, 5)"
         assert connection.execute(comment).fetchone() == ("The point, for PostGIS: ST_DWithin, ST_Distance",)
         hold(connection, ((483_547, 483_548), (600_000, 600_001)))
         connection.execute(f'SET search_path = public, "{schema}"'.encode())
         near = connection.execute(
-            "SELECT location_id, ST_AsText(geography) FROM era5.location "
+            "SELECT location_id, ST_AsText(geography), ST_AsText(geom) FROM era5.location "
             "WHERE ST_DWithin(geography, ST_MakePoint(106.8, -6.2)::geography, 10000)"
         ).fetchall()
-        assert near == [(483_547, "POINT(106.75 -6.25)")]
+        assert near == [(483_547, "POINT(106.75 -6.25)", "POINT(106.75 -6.25)")]

@@ -1,0 +1,1 @@
+"""What others call our variables and units: the CF conventions."""

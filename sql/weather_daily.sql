@@ -1,0 +1,37 @@
+-- The view of days, and the function of the same rows for a period. `hourly`: the hours, all of them or those of a period.
+--
+-- An hour's total is labelled with the hour's end: that of 00:00 belongs to the day before, and is taken from the row of
+-- the next day. The location is in the window's PARTITION BY and in the GROUP BY, so that a condition on it reaches the
+-- scan of the hours; a day is computed from its hours, so that a condition on it does not. Hence the function.
+SELECT location_id,
+       ((location_id - 1) / 1440 * 0.25 - 90)::real AS latitude,
+       ((location_id - 1) % 1440 * 0.25 - 179.75)::real AS longitude,
+       day,
+       hours,
+       wind_speed_10m_mean,
+       wind_speed_10m_max,
+       -- 0 - x, because -x of 0 would be -0, and the wind of 180 degrees one of -180.
+       CASE WHEN zonal_wind_10m_mean <> 0 OR meridional_wind_10m_mean <> 0
+            THEN degrees(atan2(0 - zonal_wind_10m_mean, 0 - meridional_wind_10m_mean))
+                 + CASE WHEN zonal_wind_10m_mean > 0 THEN 360 ELSE 0 END
+       END AS wind_direction_10m_prevailing,
+       {columns}
+FROM (
+    SELECT location_id,
+           day,
+           hours,
+           wind_speed_10m_mean,
+           wind_speed_10m_max,
+           {with_last_hours}
+    FROM (
+        SELECT location_id,
+               (time AT TIME ZONE 'UTC')::date AS day,
+               count(*)::smallint AS hours,
+               avg({speed}) AS wind_speed_10m_mean,
+               max({speed})::real AS wind_speed_10m_max,
+               {aggregates}
+        FROM {weather}{hourly}
+        GROUP BY location_id, (time AT TIME ZONE 'UTC')::date
+    ) AS of_day
+    WINDOW by_day AS (PARTITION BY location_id ORDER BY day)
+) AS days{days}
