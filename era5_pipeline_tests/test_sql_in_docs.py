@@ -6,6 +6,7 @@ so that it cannot differ from what is tested. A snippet whose libraries are not 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shlex
@@ -13,11 +14,13 @@ import shutil
 import subprocess
 import zipfile
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import netCDF4
 import numpy as np
 import psycopg
+import pyarrow.parquet
 import pytest
 
 from era5_pipeline.model import grid
@@ -31,7 +34,6 @@ from era5_pipeline_tests.sql_plans import scans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -42,7 +44,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 (LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
-PSYCOPG, PANDAS, POLARS, DUCKDB = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
+PSYCOPG, PANDAS, POLARS, DUCKDB, TO_PARQUET = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
 PLACES_PAGE = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
 NEAREST, LAND_AND_SEA, WITHIN = re.findall(r"```sql\n(.*?);\n```", PLACES_PAGE, re.DOTALL)
 OF_A_PLACE = {
@@ -335,9 +337,22 @@ def run_snippet(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, code: str
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     monkeypatch.setenv("ERA5_DATABASE_URL", warehouse.url)
+    if "duckdb" in libraries:
+        code = without_download(code)
     variables: dict[str, Any] = {}
     exec(compile(code, "docs/clients.md", "exec"), variables)
     return variables
+
+
+def without_download(code: str) -> str:
+    """Load DuckDB's extension from its package, where that is installed, instead of downloading it."""
+    if importlib.util.find_spec("duckdb_extension_postgres_scanner") is None:
+        pytest.skip("not installed: duckdb-extension-postgres-scanner")
+    if importlib.util.find_spec("pytz") is None:
+        pytest.skip("not installed: pytz")
+    folder = Path(importlib.import_module("duckdb_extension_postgres_scanner").__path__[0])
+    (file,) = folder.rglob("*.duckdb_extension")
+    return code.replace('execute("INSTALL postgres")', 'execute("SELECT 1")').replace("LOAD postgres", f"LOAD '{file}'")
 
 
 def july_of(field: Field) -> dict[datetime, float]:
@@ -368,6 +383,29 @@ def test_the_snippet_for_polars(demo: Warehouse, gulf: Field, monkeypatch: pytes
 def test_the_snippet_for_duckdb(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = run_snippet(monkeypatch, demo, DUCKDB)["rows"]
     assert dict(rows) == pytest.approx(july_of(gulf), rel=1e-6)
+
+
+def test_the_snippet_that_writes_parquet_with_duckdb(
+    demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run_snippet(monkeypatch, demo, TO_PARQUET)
+    rows = pyarrow.parquet.read_table(tmp_path / "july.parquet").to_pylist()
+    assert len(rows) == 4 * 744
+    doha = {row["time"]: row["temperature_2m"] for row in rows if row["location_id"] == 664766}
+    assert {time.timestamp(): value for time, value in doha.items()} == pytest.approx(
+        {time.timestamp(): value for time, value in july_of(gulf).items()}, rel=1e-6
+    )
+    assert dict(found["units"])["temperature_2m"] == "degC"
+    assert "degC" in dict(found["comments"])["temperature_2m"]
+    connection = found["connection"]
+    # What the page says is sent to the server, and that it cannot be written.
+    mean = "SELECT avg(temperature_2m) FROM era5.weather WHERE location_id = 664766"
+    ((_, plan),) = connection.execute(f"EXPLAIN {mean}").fetchall()
+    assert "location_id=664766" in plan
+    assert plan.index("AGGREGATE") < plan.index("POSTGRES_SCAN")
+    with pytest.raises(Exception, match="read-only"):
+        connection.execute("DELETE FROM era5.weather")
 
 
 def test_the_command_of_psql(demo: Warehouse, gulf: Field, tmp_path: Path) -> None:
