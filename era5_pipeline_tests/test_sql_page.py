@@ -376,6 +376,44 @@ def test_july_by_rpostgresql(shared: tuple[str, str], gulf: Field, tmp_path: Pat
     assert float(mean) == pytest.approx(sum(july_of(gulf).values()) / 744, rel=1e-6)
 
 
+# ODBC
+
+
+def test_a_query_by_odbc(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> None:
+    isql, address = shutil.which("isql"), conninfo_to_dict(shared[0])
+    if isql is None:
+        pytest.skip("not installed: isql (unixODBC)")
+    drivers = subprocess.run(["odbcinst", "-q", "-d"], capture_output=True, text=True, check=False).stdout
+    if "[PostgreSQL Unicode]" not in drivers:
+        pytest.skip("not installed: psqlodbc")
+    (settings,) = re.findall(r"```ini\n(.*?)```", CLIENTS, re.DOTALL)
+    values = {
+        "Servername = 127.0.0.1": f"Servername = {address['host']}",
+        "Port = 5432": f"Port = {address['port']}",
+        "Database = era5": f"Database = {address['dbname']}",
+        "Username = my_reader": f"Username = {shared[1]}",
+        "Password = secret": f"Password = {SECRET}",
+    }
+    (tmp_path / "odbc.ini").write_text(substituted(settings, values), encoding="utf-8")
+    query = f"SELECT time, temperature_2m FROM weather WHERE location_id = {DOHA_ID} ORDER BY time"
+
+    def run(statement: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [isql, "-b", "-d,", "-v", "era5"],
+            input=statement,
+            env=os.environ | {"ODBCINI": str(tmp_path / "odbc.ini")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    rows = dict(line.split(",") for line in run(query).stdout.splitlines() if line.startswith("2023-"))
+    expected = {f"{time:%Y-%m-%d %H:%M:%S}": value for time, value in july_of(gulf).items()}
+    assert {time: float(value) for time, value in rows.items()} == pytest.approx(expected, rel=1e-5)
+    assert "ERROR" in "".join((refused := run("DELETE FROM weather")).stdout + refused.stderr)
+
+
 # QGIS
 
 _BEFORE = """
@@ -389,6 +427,10 @@ from qgis.core import QgsMapRendererSequentialJob, QgsMapSettings
 from qgis.PyQt.QtCore import QSize
 assert layer.isValid()
 print(layer.featureCount(), layer.crs().authid(), layer.extent().toString(3), len(renderer.ranges()))
+uri.setDataSource("", "(DAY_MAP)", "geom", "", "location_id")
+day = QgsVectorLayer(uri.uri(False), "15 July 2023", "postgres")
+assert day.isValid()
+print(day.featureCount(), day.extent().toString(3), [field.name() for field in day.fields()])
 settings = QgsMapSettings()
 settings.setLayers([layer])
 settings.setExtent(layer.extent())
@@ -428,7 +470,7 @@ def test_a_month_in_qgis(shared: tuple[str, str], tmp_path: Path) -> None:
     connect = f'"{address["host"]}", "{address["port"]}", "{address["dbname"]}", "{shared[1]}", "{SECRET}"'
     code = substituted(QGIS, {'"127.0.0.1", "5433", "era5", "my_reader", "secret"': connect})
     made = subprocess.run(
-        [python, "-c", _BEFORE + code + _AFTER],
+        [python, "-c", _BEFORE + code + _AFTER.replace("DAY_MAP", DAY_MAP.replace("\n", " "))],
         cwd=tmp_path,
         env=plain_environment() | {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
         capture_output=True,
@@ -438,7 +480,9 @@ def test_a_month_in_qgis(shared: tuple[str, str], tmp_path: Path) -> None:
     )
     assert made.returncode == 0, made.stderr
     # 63 cells around Qatar, each of 0.25 degrees.
-    assert made.stdout.split("\n")[0] == "63 EPSG:4326 50.375,24.375 : 52.125,26.625 8"
+    month, day = made.stdout.splitlines()
+    assert month == "63 EPSG:4326 50.375,24.375 : 52.125,26.625 8"
+    assert day == "63 50.500,24.500 : 52.000,26.500 ['location_id', 'temperature_2m_mean']"
     with Image.open(tmp_path / "july.png") as picture:
         colours = picture.convert("RGB").getcolors(1 << 20)
     assert colours is not None

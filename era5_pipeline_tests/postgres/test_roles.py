@@ -20,6 +20,7 @@ from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask
+from era5_pipeline_tests.warehouse.views.test_ensure_views import has_postgis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,6 +193,8 @@ def test_a_warehouse_of_an_earlier_version_gets_summaries_from_its_loaders(
 def test_views_that_an_earlier_version_lacked_are_the_readers_too(roled: RoledWarehouse) -> None:
     month = ("load", "--from", "2023-01", *SMALL)
     roled.era5("alice", *month)
+    # Installed later; the loader may not change era5.location, which is the owner's.
+    maps = ("weather_monthly_map",) if has_postgis(roled.url) else ()
     names = "era5.table_column, era5.variable, era5.missing_hours, era5.preliminary_hours, weather_daily"
     for made_by in ("a loader", "era5 db init --roles"):
         run(roled.url, f"DROP VIEW {names} CASCADE", "DROP TABLE era5.catalogue")
@@ -199,7 +202,7 @@ def test_views_that_an_earlier_version_lacked_are_the_readers_too(roled: RoledWa
             roled.era5("bob", *month, "--force")
         else:
             roled.init()
-        for name in names.split(", "):
+        for name in (*names.split(", "), *maps):
             assert ask(roled.as_user("ann"), f"SELECT count(*) >= 0 FROM {name}") is True, (made_by, name)
         assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather_daily('2023-01-05', '2023-01-05')") == 9
     # Whoever made them: the next loader adds a variable to them.
