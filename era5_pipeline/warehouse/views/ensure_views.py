@@ -26,6 +26,7 @@ _LOCK_MS = 1000
 _MAY_FAIL = (
     *(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable),
     pg.InvalidFunctionDefinition,  # a function weather_daily that is somebody else's
+    pg.InvalidTableDefinition,  # somebody renamed a column of the table: the view stays as it is until it is dropped
 )
 
 

@@ -217,6 +217,19 @@ def test_variables_that_a_load_adds_are_there_with_comments(warehouse: Warehouse
     assert all(comments.values())
 
 
+def test_a_column_that_somebody_renamed_does_not_stop_loads(warehouse: Warehouse, tmp_path: Path) -> None:
+    load_sample(warehouse, tmp_path, "2023-07", "default,d2m")
+    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE weather RENAME COLUMN dewpoint_2m TO mine")
+    load_sample(warehouse, tmp_path, "2023-08", "default,msl")
+    assert len(ask(warehouse.url, "SELECT temperature_2m_mean FROM weather_daily")) == 62
+    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+        connection.execute("DROP VIEW weather_daily CASCADE")
+    load_sample(warehouse, tmp_path, "2023-09", "default,msl")
+    ((days),) = ask(warehouse.url, "SELECT count(mean_sea_level_pressure_mean) AS days FROM weather_daily")
+    assert days == {"days": 61}
+
+
 def test_a_view_of_that_name_that_is_somebody_elses_is_left_alone(
     warehouse: Warehouse, flat_months: FlatMonths
 ) -> None:
