@@ -80,7 +80,7 @@ def map_(
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option("--title", metavar="TEXT", help="Title of the map.", show_default="the variable's name"),
+        typer.Option("--title", metavar="TEXT", help="Title of the map.", show_default="what is drawn"),
     ] = None,
     projection: ProjectionOption = "auto",
     centre_longitude: CentreOption = None,
