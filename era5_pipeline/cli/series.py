@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from era5_pipeline.cli.hours_options import ColumnsOption, FirstTimeOption, LastTimeOption
 from era5_pipeline.cli.picture_options import require_limits, require_picture, warn_of_gaps
 from era5_pipeline.cli.place_options import (
     CellOption,
@@ -51,28 +52,9 @@ def series(
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,
     cell: CellOption = "nearest",
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="TIME",
-            help="Last time; a year, month or day is included completely.",
-            show_default="same as --from: its year, month, day or hour",
-        ),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="NAME",
-            help="A column; can be given several times.",
-            show_default="all columns with values",
-        ),
-    ] = None,
+    from_: FirstTimeOption = None,
+    to: LastTimeOption = None,
+    column: ColumnsOption = None,
     format_: Annotated[
         Format | None,
         typer.Option("--format", help="How to print the rows.", show_default="table; none with --plot"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psycopg import sql
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.hours import SECONDS_PER_HOUR, time_of
 from era5_pipeline.query.fetch import table_required
 from era5_pipeline.query.packed_hours import packed
@@ -15,7 +14,6 @@ from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     import numpy.typing as npt
     import psycopg
@@ -74,16 +72,7 @@ def _fill(
     connection: psycopg.Connection[Any], hours: range, part: GridWindow, window: GridWindow, values: Values
 ) -> None:
     """Write the values of a part of the window into `values`."""
-    first_id, last_id = part.ids
-    parameters: dict[str, int | datetime] = {
-        "start": time_of(hours.start),
-        "end": time_of(hours.stop),
-        "first_id": first_id,
-        "last_id": last_id,
-        "columns": grid.N_LONGITUDES,
-        "west_index": part.west_index,
-        "width": part.columns,
-    }
+    parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **part.parameters}
     query = sql.SQL(read_sql("export_rows")).format(columns=sql.SQL(", ").join(map(packed, values)))
     with table_required(), connection.cursor(binary=True) as cursor:
         row = cursor.execute(query, parameters, prepare=False).fetchone()

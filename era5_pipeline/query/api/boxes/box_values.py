@@ -12,7 +12,6 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.hours import SECONDS_PER_HOUR, hour_of, time_of
 from era5_pipeline.postgres.server_errors import server_errors
@@ -122,16 +121,7 @@ def _fill(
     first_row: int,
 ) -> None:
     """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
-    first_id, last_id = window.ids
-    parameters: dict[str, int | datetime] = {
-        "start": time_of(hours.start),
-        "end": time_of(hours.stop),
-        "first_id": first_id,
-        "last_id": last_id,
-        "columns": grid.N_LONGITUDES,
-        "west_index": window.west_index,
-        "width": window.columns,
-    }
+    parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
     query = sql.SQL(read_sql("box")).format(column=sql.Identifier(column))
     with table_required(), connection.cursor(binary=True) as cursor:
         row = cursor.execute(query, parameters, prepare=False).fetchone()

@@ -57,6 +57,18 @@ class GridWindow:
             first, last = 0, grid.N_LONGITUDES - 1
         return int(grid.location_ids(south, first)), int(grid.location_ids(self.north_index, last))
 
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters of statements that read its rows: the range of its ids, and the columns of the grid within it."""
+        first_id, last_id = self.ids
+        return {
+            "first_id": first_id,
+            "last_id": last_id,
+            "columns": grid.N_LONGITUDES,
+            "west_index": self.west_index,
+            "width": self.columns,
+        }
+
     def positions(self, location_ids: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
         latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, grid.N_LONGITUDES)
