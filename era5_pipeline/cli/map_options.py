@@ -75,7 +75,7 @@ def asked_map(
     anomaly: bool,
     baseline: str | None,
 ) -> "MapQuestion":
-    """What the options ask for.
+    """The map that the options ask for.
 
     Raises:
         UsageError: if they do not go together, or one is not what it should be.

@@ -136,7 +136,7 @@ class LocationSet:
         return self.runs[-1][1] - 1
 
     def count_between(self, first_id: int, last_id: int) -> int:
-        """How many locations have a location_id from `first_id` to `last_id`."""
+        """The number of locations that have a location_id from `first_id` to `last_id`."""
         return int(np.count_nonzero(self._mask[first_id - 1 : last_id]))
 
     def ids(self) -> npt.NDArray[np.int64]:

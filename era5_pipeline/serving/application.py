@@ -32,7 +32,7 @@ _MORE_THREADS = 4
 
 @dataclass(frozen=True)
 class ServedApp:
-    """What a process of the server is made of; each process of several calls it to have an app of its own."""
+    """The parts of a process of the server; each process of several calls it to have an app of its own."""
 
     url: str = field(repr=False)
     limits: ServingLimits = field(default_factory=ServingLimits)

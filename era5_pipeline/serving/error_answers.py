@@ -81,7 +81,7 @@ def unexpected_error(request: str, error: BaseException) -> Response:
 
 
 def reason_of(error: Era5Error) -> str:
-    """What failed, and what to do, as one text."""
+    """One text of what failed and what to do."""
     message = error.message[:1].upper() + error.message[1:]
     if not error.remedy:
         return message

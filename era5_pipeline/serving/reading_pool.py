@@ -76,7 +76,7 @@ class ReadingPool:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """How many connections are open, and how many of them are in use."""
+        """The number of open connections, and of those in use."""
         stats = self._pool.get_stats()
         size = stats.get("pool_size", 0)
         return size, size - stats.get("pool_available", 0)

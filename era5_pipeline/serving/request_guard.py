@@ -77,7 +77,7 @@ class RequestGuard:
                 self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
 
     async def _received_of_process(self, receive: Receive) -> Message:
-        """What the server tells the app; its end is told when the answers that it gave up have been left, too."""
+        """Messages of the server to the app; its end is told when the answers that it gave up have been left, too."""
         message = await receive()
         if message["type"] == "lifespan.shutdown":
             # The process is gone as soon as the app has ended.
@@ -130,7 +130,7 @@ class RequestGuard:
 
 
 class _SentAnswer:
-    """What is sent of one answer; its turn ends when it begins, so that a slow client keeps nobody waiting."""
+    """One answer on its way to the client; its turn ends when it begins, so that a slow client keeps nobody waiting."""
 
     def __init__(self, is_head: bool, send: Send) -> None:
         self.is_head = is_head
@@ -158,7 +158,7 @@ class _SentAnswer:
 
 
 class _Received:
-    """What a route receives: no body, and then that the client left."""
+    """The messages that a route receives: no body, and then that the client left."""
 
     def __init__(self, gone: asyncio.Event) -> None:
         self._gone = gone

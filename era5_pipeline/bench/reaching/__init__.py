@@ -1,1 +1,1 @@
-"""How fast the data reaches those who work with it: tables of pandas, arrays of xarray, answers over HTTP."""
+"""The speed at which the data reaches those who work with it: tables of pandas, arrays of xarray, answers over HTTP."""

@@ -60,7 +60,7 @@ class HttpLoadResult:
 
     @property
     def answered(self) -> int:
-        """How many were answered as asked: 200, or 304."""
+        """The number that were answered as asked: 200, or 304."""
         return self.outcomes.get("200", 0) + self.outcomes.get("304", 0)
 
 

@@ -1,4 +1,4 @@
-"""How fast does the data reach those who work with it? Hours as a DataFrame, a box as a DataArray, years over HTTP."""
+"""Suite `reach`, the data on its way to users: hours as a DataFrame, a box as a DataArray, years over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROWS_A_REQUEST, _FEWEST, _MOST = 25, 40, 3000
 
 
 class _Reached:
-    """What the cells of one run share: the table, the box beside it, and the server."""
+    """The things that the cells of one run share: the table, the box beside it, and the server."""
 
     def __init__(self, context: BenchContext, count: int, stack: ExitStack) -> None:
         self.table = AskedTable(context.target, context.folder, context.rows, count)
@@ -95,7 +95,7 @@ def reach_figures(entries: Entries) -> dict[str, float | None]:
 
 
 def reach_ratios(entries: Entries) -> dict[str, float | None]:
-    """How many times the rate of one way is that of another."""
+    """The rate of one way as a multiple of that of another."""
     return {
         "frame_to_row_by_row": rate_ratio(entries, FRAME, ROW_BY_ROW),
         "gzip_to_plain": _rate_ratio(entries, GZIP, AT_MOST),

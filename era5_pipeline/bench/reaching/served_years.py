@@ -133,7 +133,7 @@ class ServedYears:
 
 
 def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
-    """What is kept of a load: rates and latencies, and processor milliseconds a request of server and clients."""
+    """Figures of a load: rates and latencies, and processor milliseconds a request of server and clients."""
     middle, most, longest = (float(1000 * value) for value in np.percentile(result.latencies, [50, 99, 100]))
     count = len(result.latencies)
     return {

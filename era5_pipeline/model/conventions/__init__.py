@@ -1,1 +1,1 @@
-"""What others call our variables and units: the CF conventions."""
+"""Names of variables and units by the CF conventions."""

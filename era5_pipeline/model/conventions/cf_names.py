@@ -58,5 +58,5 @@ def cf_unit(variable: Variable) -> str:
 
 
 def cell_method(variable: Variable) -> str:
-    """How a value covers its time: `point` of the instant; `sum`, `mean`, `maximum` or `minimum` of the hour before."""
+    """The cell method of a value: `point` of the instant; `sum`, `mean`, `maximum` or `minimum` of the hour before."""
     return _METHODS[variable.step_type]

@@ -137,7 +137,7 @@ def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
 
 
 def survey(values: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """How many places have a value at each hour, (k,), and values (n,) for the scale of colours."""
+    """The number of places with a value at each hour, (k,), and values (n,) for the scale of colours."""
     counts = np.zeros(len(values), dtype=np.int64)
     sample, extremes = [], []
     per_hour = max(_SAMPLED_VALUES // len(values), _FEWEST_SAMPLED)

@@ -33,7 +33,7 @@ _NO_DATA = ": no data"
 
 @dataclass(frozen=True)
 class MapLook:
-    """How an animated map is drawn: title, limits of the colours, projection, frames per second."""
+    """The look of an animated map: title, limits of the colours, projection, frames per second."""
 
     title: str | None = None
     limits: Limits = NO_LIMITS

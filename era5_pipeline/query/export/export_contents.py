@@ -1,4 +1,4 @@
-"""What an export is of: its box of the grid, hours and variables, and what the ledger says of them."""
+"""The contents of an export: its box of the grid, hours and variables, and what the ledger says of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PartVersion:
 
 @dataclass(frozen=True, eq=False)
 class ExportContents:
-    """What an export is of.
+    """The contents of an export.
 
     `hours` are since 1970. `held` are all locations that the table has. `missing_months` and `incomplete_months` are
     those of `BoxContents`, and `lines` say them in words; of a place, the hours say it better. Without a ledger, `held`
@@ -134,7 +134,7 @@ def read_contents(
     start: datetime | None,
     end: datetime | None,
 ) -> ExportContents:
-    """What the table holds of a place, an area or all, with `start <= time < end` (aware; None: unlimited).
+    """Read what the table holds of a place, an area or all, with `start <= time < end` (aware; None: unlimited).
 
     Raises:
         NoDataError: if it holds nothing of it; it says what there is. Or if it has no such column.

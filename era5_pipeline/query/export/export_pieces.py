@@ -1,4 +1,4 @@
-"""How an export is cut into pieces that are read and written one after another, and files into chunks.
+"""Cutting an export into pieces that are read and written one after another, and files into chunks.
 
 A piece is hours x latitudes x longitudes, of all columns, and at most some tens of megabytes as the server sends it.
 Rows of the table are location by location, so that a piece has as many hours of a location as it can: those of a month,
@@ -36,7 +36,7 @@ class ExportPiece:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many hours, latitudes and longitudes."""
+        """The number of hours, latitudes and longitudes."""
         return len(self.hours), len(self.rows), len(self.columns)
 
 

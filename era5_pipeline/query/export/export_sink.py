@@ -1,4 +1,4 @@
-"""What a file that is being exported offers, and what it says of itself."""
+"""The interface of a file that is being exported, and the attributes that describe it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ExportSink(Protocol):
 
 
 def file_attributes(contents: ExportContents) -> dict[str, str]:
-    """What a file says of itself: conventions, origin, history, versions, credit, place, what is missing."""
+    """Attributes that describe a file: conventions, origin, history, versions, credit, place, what is missing."""
     sources = sorted({part.source for part in contents.parts})
     is_real = any(not source_kind(source).is_generated for source in sources)
     found = {
@@ -71,7 +71,7 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
 
 
 def missing_attributes(lines: tuple[str, ...] | list[str]) -> dict[str, str]:
-    """What is missing, as an attribute of the file; none if nothing is."""
+    """An attribute that names what is missing; no attribute if nothing is."""
     return {"missing": "; ".join(lines)} if lines else {}
 
 

@@ -40,7 +40,7 @@ class HeldHours:
             self._bits[column].append(np.packbits(there))
 
     def lines(self) -> list[str]:
-        """What is missing in words: of a place by its hours, of a box by the ledger."""
+        """Lines that name what is missing: of a place by its hours, of a box by the ledger."""
         contents = self._contents
         if contents.place is None:
             return list(contents.lines)

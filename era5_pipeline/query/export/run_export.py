@@ -46,7 +46,7 @@ _DOING = "reading the table"
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: rows of a table, or hours x grid points of a box; bytes of the file or folder."""
+    """The size of what was written: rows of a table, or hours x grid points of a box; bytes of the file or folder."""
 
     contents: ExportContents
     rows: int

@@ -1,4 +1,4 @@
-"""What one map draws: values on a rectangle of the grid, with their unit, title and time in words."""
+"""The field that one map draws: values on a rectangle of the grid, with their unit, title and time in words."""
 
 from __future__ import annotations
 

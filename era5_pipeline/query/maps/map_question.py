@@ -1,4 +1,4 @@
-"""What a map is asked for: an hour, a day, a month or another part of a year, its anomaly, or a trend."""
+"""The question that a map answers: an hour, a day, a month or another part of a year, its anomaly, or a trend."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class MapReading:
 
     @property
     def lines(self) -> list[str]:
-        """What is missing, each in words."""
+        """Lines that name what is missing."""
         return [*self.absent, *self.remarks]
 
     @property
@@ -53,7 +53,7 @@ class MapReading:
 
     @property
     def counted(self) -> str:
-        """How many locations have a value, and the least and greatest, with their unit."""
+        """The number of locations with a value, and the least and greatest, with their unit."""
         values = self.field.values[np.isfinite(self.field.values)]
         low, high = float(values.min()), float(values.max())
         if self.field.is_difference:
@@ -85,7 +85,7 @@ def statistic_words(statistic: MapStatistic) -> str:
 
 
 def title_words(variable: Variable) -> str:
-    """What a picture calls a variable."""
+    """The name of a variable in pictures."""
     # The folder of plots imports matplotlib, which only a map that is drawn costs.
     from era5_pipeline.query.plots.variable_styles import variable_title  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What a map of several hours lacks, in words: locations, hours, months, years, summaries."""
+"""Lines that name what a map of several hours lacks: locations, hours, months, years, summaries."""
 
 from __future__ import annotations
 

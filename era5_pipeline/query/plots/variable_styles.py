@@ -1,4 +1,4 @@
-"""How each variable is drawn: title, unit, kind of colour scale, colours.
+"""The look of each variable: title, unit, kind of colour scale, colours.
 
 A few variables have a style of their own; that of any other of the catalogue follows from its unit, its step type and
 its bounds. Here: those styles. Not here: the range of a scale (`colour_scales`).
@@ -117,7 +117,7 @@ def difference_style(variable: Variable) -> VariableStyle:
 
 
 def variable_title(variable: Variable) -> str:
-    """What a picture calls a variable."""
+    """The name of a variable in pictures."""
     return style_of(variable).title
 
 

@@ -76,7 +76,7 @@ class Days:
 
     @property
     def hours(self) -> int:
-        """How many hours they have."""
+        """The number of their hours."""
         return 24 * len(self)
 
     def start(self, zone: AnswerZone) -> datetime:

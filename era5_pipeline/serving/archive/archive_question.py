@@ -1,4 +1,4 @@
-"""What a request to `/v1/archive` asks for: its parameters, read and checked by Open-Meteo's rules.
+"""The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules.
 
 Reasons of refusals are Open-Meteo's where it has one, word for word; a remedy follows where it helps. Parameters that
 are unknown there too are ignored, as there. Those that it has and this has not are refused by name.
@@ -76,7 +76,7 @@ class ArchivePoint:
 
 @dataclass(frozen=True)
 class ArchiveQuestion:
-    """What is asked for: points, variables by the names they were asked by, and how they are written."""
+    """A checked question: points, variables by the names they were asked by, and how they are written."""
 
     points: tuple[ArchivePoint, ...]
     hourly: dict[str, HourlyVariable]
@@ -94,7 +94,7 @@ class ArchiveQuestion:
 
     @property
     def values(self) -> int:
-        """How many values are read or written, whichever is more."""
+        """The number of values that are read or written, whichever is more."""
         most = max(len(self.columns), len(self.hourly))
         return most * sum(point.days.hours for point in self.points)
 

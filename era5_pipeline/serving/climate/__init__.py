@@ -1,1 +1,1 @@
-"""How the weather of a place has changed, over HTTP."""
+"""Climate answers of a place over HTTP."""

@@ -1,4 +1,4 @@
-"""What the server's pages have in common: the frame, the style of `era5 report`, and texts with code in them."""
+"""The common parts of the server's pages: the frame, the style of `era5 report`, and texts with code in them."""
 
 from __future__ import annotations
 

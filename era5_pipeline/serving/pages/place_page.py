@@ -111,7 +111,7 @@ def _unknown(name: str) -> UsageError:
 
 
 def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
-    """What a place's page says.
+    """The contents of a place's page.
 
     Raises:
         NoDataError: if the table has no whole day of it.

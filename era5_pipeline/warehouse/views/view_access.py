@@ -1,4 +1,4 @@
-"""Who owns a relation that the pipeline adds beside `weather`, and who may read it: as `weather` has it.
+"""Ownership and rights of a relation that the pipeline adds beside `weather`, those of `weather`.
 
 A relation is created by whoever runs the load that finds it missing, and is to be used by all.
 """

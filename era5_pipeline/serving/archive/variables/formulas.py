@@ -69,7 +69,7 @@ def relative_humidity(temperature: Floats, dew_point: Floats) -> Floats:
 
 
 def vapour_pressure_deficit(temperature: Floats, dew_point: Floats) -> Floats:
-    """What the air's vapour pressure is below saturation, in kPa, of temperature and dew point in degC."""
+    """The vapour pressure that the air lacks to saturation, in kPa, of temperature and dew point in degC."""
     deficit = _saturation_pressure(temperature) - _saturation_pressure(dew_point)
     found: Floats = np.maximum(deficit, np.float32(0))
     return found
@@ -96,7 +96,7 @@ def wet_bulb(temperature: Floats, dew_point: Floats) -> Floats:
 def apparent_temperature(
     temperature: Floats, dew_point: Floats, eastward: Floats, northward: Floats, radiation: Floats
 ) -> Floats:
-    """What the air feels like in degC, with humidity, wind and sunlight.
+    """The apparent temperature in degC, with humidity, wind and sunlight.
 
     Of temperature and dew point in degC, wind at 10 m in m/s, and sunlight of the hour in J/m2.
     """
