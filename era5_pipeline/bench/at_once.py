@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.bench.cells import CannotRunError, Numbers
 from era5_pipeline.bench.copy_methods import pipeline_copy
 from era5_pipeline.bench.target import Target, count_rows
+from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ def _run(
         work(*arguments)
     except Exception as problem:  # noqa: BLE001  # reported to the parent process
         error = " ".join(f"{type(problem).__name__}: {problem}".split())
-    queue.put(ProcessResult(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, error))
+    queue.put(ProcessResult(peak_rss_bytes(), error))
 
 
 def load_at_once(target: Target, layout: Layout, months: Sequence[FlatMonth]) -> tuple[int, Numbers]:

@@ -99,7 +99,7 @@ def run(
     """Measure, cell by cell, and go on where an earlier run with the same file ended.
 
     Suites: insert, multi-insert, copy, sustained, parallel, tools, settings, conversion, ladder, scale, others, ask,
-    limit, layouts, pipeline, orchestration; or all.
+    reach, limit, layouts, pipeline, orchestration; or all.
 
     A cell has a new table, or a new server, and is measured in turns with the others of its suite. What cannot be
     measured here is null, with the reason. After every measurement the file is complete.
@@ -112,6 +112,7 @@ def run(
       era5 bench run sustained --batches 744
       era5 bench run pipeline --dask-scheduler tcp://127.0.0.1:8786
       era5 bench run ask --json ask.json
+      era5 bench run reach --json reach.json
       era5 bench run orchestration --months 1020 --failing 2
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from pydantic import SecretStr

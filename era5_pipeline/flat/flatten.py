@@ -10,7 +10,6 @@ Memory does not grow with the month: only a tile (`tiles`) and a few row groups 
 
 from __future__ import annotations
 
-import resource
 import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 from era5_pipeline.runtime.prefetch import Prefetched
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def flatten_month(
         sha256=sha256_of(path),
         seconds=time.monotonic() - started,
         raw_seconds=raw_seconds,
-        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_rss_bytes=peak_rss_bytes(),
         summaries=None
         if summaries_path is None
         else SummaryFile(summaries_path, summaries_path.stat().st_size, sha256_of(summaries_path)),

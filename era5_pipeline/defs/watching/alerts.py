@@ -18,7 +18,7 @@ from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster 
 from era5_pipeline.defs.watching.failed_runs import read_failed_run, summary_of
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.runtime.webhook import post_json, require_webhook_url
+from era5_pipeline.runtime.http.webhook import post_json, require_webhook_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

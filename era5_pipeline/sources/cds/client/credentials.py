@@ -14,7 +14,7 @@ from cdsapi.api import get_url_key_verify
 from pydantic import SecretStr
 
 from era5_pipeline.model.errors import SourceError
-from era5_pipeline.runtime.http_urls import is_http_url, is_secure_url
+from era5_pipeline.runtime.http.http_urls import is_http_url, is_secure_url
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
 _GET_KEY = (

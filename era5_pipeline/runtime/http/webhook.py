@@ -10,7 +10,7 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.runtime.http_urls import is_http_url, is_secure_url
+from era5_pipeline.runtime.http.http_urls import is_http_url, is_secure_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,0 +1,1 @@
+"""HTTP addresses that settings give, and posts to a webhook."""
