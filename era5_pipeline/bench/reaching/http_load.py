@@ -45,7 +45,7 @@ class HttpLoad:
 
 @dataclass(frozen=True)
 class HttpLoadResult:
-    """Of each request, in order: its latency and its status, or words where it has no answer.
+    """The outcome of a load: latencies in seconds, and the number of requests by status, or by words if unanswered.
 
     `seconds`: from the first request to the last answer. `bytes`: of all bodies. `processor_seconds`: of the process
     that sent them. `sent_late`: the longest time that a request was sent after it was due.

@@ -102,7 +102,7 @@ def land_percent() -> npt.NDArray[np.uint8]:
 
 
 def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
-    """Of the cells allowed, (721, 1440), the one nearest to a point; None if there is none in `_FURTHEST_KM`."""
+    """The cell nearest to a point among those allowed, (721, 1440); None if none is within `_FURTHEST_KM`."""
     reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
     degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
     rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)

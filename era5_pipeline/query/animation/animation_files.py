@@ -45,7 +45,7 @@ class AnimationFile(Protocol):
 
 
 def is_animation(path: Path) -> bool:
-    """Whether the suffix is one of an animation."""
+    """Return True for a name that ends with the suffix of an animation, such as `.gif`."""
     return path.suffix.lower() in ANIMATION_SUFFIXES
 
 

@@ -46,7 +46,7 @@ class GifFile:
         self._file.flush()
 
     def stop(self) -> None:
-        """Nothing to stop: the file is removed by whoever made it."""
+        """Do nothing: no program runs, and the caller removes the unfinished file."""
 
     @property
     def bytes_written(self) -> int | None:

@@ -115,4 +115,4 @@ class ZarrExport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is open."""
+        """Do nothing: a Zarr store keeps no file open."""

@@ -73,5 +73,5 @@ def _require_place(path: Path, format_: ExportFormat) -> None:
 
 
 def is_zarr(folder: Path) -> bool:
-    """Whether the folder is a store of Zarr, or empty."""
+    """Return True for a folder that is empty or a Zarr store, which an export may replace."""
     return any((folder / name).is_file() for name in _ZARR_FILES) or not any(folder.iterdir())

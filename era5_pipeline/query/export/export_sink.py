@@ -76,7 +76,7 @@ def missing_attributes(lines: tuple[str, ...] | list[str]) -> dict[str, str]:
 
 
 def variable_attributes(contents: ExportContents, variable: Variable) -> dict[str, str]:
-    """Those of CF, and the months without any value."""
+    """The CF attributes of a variable, and `missing_months`, which names the months without any value."""
     attributes = cf_attributes(variable)
     if variable.column in contents.missing_months:
         attributes["missing_months"] = " ".join(map(str, contents.missing_months[variable.column]))

@@ -53,7 +53,7 @@ def trends_of_cells(cells: YearlyCells) -> CellTrends:
 
 
 def _trends(years: FloatArray, values: FloatArray) -> CellTrends:
-    """Of values (k, n) by consecutive years (k,), NaN for those that are incomplete."""
+    """Compute the trend of each place from values (k, n) of k consecutive years; an incomplete year is NaN."""
     from scipy import special  # noqa: PLC0415  # half a second, which other maps do without
 
     held = np.isfinite(values)
