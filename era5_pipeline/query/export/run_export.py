@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.errors import LocalDiskError, TransientError
 from era5_pipeline.model.months import spans
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.query.export.export_contents import nothing_in, read_contents, read_state
+from era5_pipeline.query.export.contents_reading import nothing_in, read_contents, read_state
 from era5_pipeline.query.export.export_pieces import PIECE_BYTES, Cut, cut
 from era5_pipeline.query.export.export_sink import missing_attributes
 from era5_pipeline.query.export.held_hours import HeldHours

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from era5_pipeline.model.hours import hour_of
-from era5_pipeline.query.export.export_contents import read_contents
+from era5_pipeline.query.export.contents_reading import read_contents
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.query.export.test_run_export import export_to

@@ -1,0 +1,224 @@
+"""Reading the contents of an export from the ledger and the table: its box, hours, variables, and what they lack."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.hours import hours_in
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, month_range
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.query.api.boxes.box_contents import read_box_contents
+from era5_pipeline.query.api.boxes.box_values import hour_range
+from era5_pipeline.query.api.boxes.grid_window import GridWindow
+from era5_pipeline.query.available import NO_LEDGER, lacking_column, months_held, places_held, require_columns
+from era5_pipeline.query.credit import read_credit
+from era5_pipeline.query.export.export_contents import ExportContents, PartVersion, first_and_last_month
+from era5_pipeline.query.series import no_series
+from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from era5_pipeline.model.places.place import AskedPlace
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.query.export.export_contents import State
+
+
+def _full_hours(start: datetime, end: datetime) -> range:
+    """The full hours with `start <= hour < end`.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    hours = hour_range(start, end)
+    if not hours:
+        raise UsageError(
+            f"there is no full hour from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
+            remedy="ERA5 is hourly: ask for a longer time.",
+        )
+    return hours
+
+
+def read_contents(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace | Area | None,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> ExportContents:
+    """Read what the table holds of a place, an area or all, with `start <= time < end` (aware; None: unlimited).
+
+    Raises:
+        NoDataError: if it holds nothing of it; it says what there is. Or if it has no such column.
+        UsageError: if the range is of a time before ERA5.
+    """
+    require_columns(connection, columns or ())
+    if not places_held(connection):
+        return _read(connection, asked, columns, start, end)
+    # The state is that of all else that is read here.
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return _read(connection, asked, columns, start, end)
+
+
+def _read(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace | Area | None,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> ExportContents:
+    if asked is None or isinstance(asked, Area):
+        return _of_box(connection, asked, columns, start, end)
+    return _of_place(connection, asked, columns, start, end)
+
+
+def _of_box(
+    connection: psycopg.Connection[Any],
+    area: Area | None,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> ExportContents:
+    held = places_held(connection)
+    box = read_box_contents(connection, area, columns, start, end)
+    hours = _full_hours(box.start, box.end)
+    # Of the state, those that the table lacks are a part, too: they may come.
+    wanted = LocationSet.of_area(box.area)
+    months = first_and_last_month(hours)
+    return ExportContents(
+        place=None,
+        window=box.window,
+        variables=box.variables,
+        hours=hours,
+        held=held,
+        missing_months=box.missing_months,
+        incomplete_months=box.incomplete_months,
+        lines=tuple(box.lines),
+        parts=_read_parts(connection, wanted, box.variables, *months),
+        credit=read_credit(connection, box.start, box.end),
+        state=read_state(connection, wanted, *months),
+    )
+
+
+def _of_place(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> ExportContents:
+    location = asked.cell.location
+    there = LocationSet(((location.location_id, location.location_id + 1),))
+    held = places_held(connection)
+    months = months_held(connection, there)
+    if held:
+        within = {month: names for month, names in months.items() if start is None or month.end > start}
+        within = {month: names for month, names in within.items() if end is None or month.start < end}
+        if not within:
+            raise no_series(connection, location, start, end)
+        first, after = min(months).start, max(months).end
+        names = {name for of_month in within.values() for name in of_month}
+    else:
+        within, names = {}, {variable.column for variable in variables_in_table(connection)}
+        first, after = _range_of_rows(connection, asked, start, end)
+    if end is not None:  # hours that have not come yet are not missing
+        end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), after))
+    start, end = start or first, end or after
+    hours = _full_hours(start, end)
+    spanned = first_and_last_month(hours)
+    variables = columns or in_table_order(names)
+    lacking = {
+        variable.column: tuple(
+            month for month in month_range(*spanned) if held and variable.column not in within.get(month, ())
+        )
+        for variable in variables
+    }
+    return ExportContents(
+        place=asked,
+        window=GridWindow(
+            int(latitude_indices([location.latitude])[0]), int(longitude_indices([location.longitude])[0]), 1, 1
+        ),
+        variables=variables,
+        hours=hours,
+        held=held or None,
+        missing_months={column: found for column, found in lacking.items() if found},
+        incomplete_months=(),
+        lines=(),
+        parts=_read_parts(connection, there, variables, *spanned),
+        credit=read_credit(connection, start, end),
+        state=read_state(connection, there, *spanned) if held else None,
+    )
+
+
+def _range_of_rows(
+    connection: psycopg.Connection[Any], asked: AskedPlace, start: datetime | None, end: datetime | None
+) -> tuple[datetime, datetime]:
+    """First hour and the one after the last that the table has of a place, for a table without a ledger."""
+    row = connection.execute(
+        "SELECT min(time), max(time) FROM weather WHERE location_id = %(id)s AND time >= coalesce("
+        "%(start)s::timestamptz, '-infinity') AND time < coalesce(%(end)s::timestamptz, 'infinity')",
+        {"id": asked.cell.location.location_id, "start": start, "end": end},
+    ).fetchone()
+    if row is None or row[0] is None:
+        raise no_series(connection, asked.cell.location, start, end)
+    first, last = (time.astimezone(UTC) for time in row)
+    return first, last + timedelta(hours=1)
+
+
+def _read_parts(
+    connection: psycopg.Connection[Any],
+    there: LocationSet,
+    variables: tuple[Variable, ...],
+    first: Month,
+    last: Month,
+) -> tuple[PartVersion, ...]:
+    """Source, version and preliminary hours of the parts that have any of these locations; none without a ledger."""
+    parameters = {"location_ids": multirange(there), "first": first.start.date(), "last": last.start.date()}
+    try:
+        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
+    except NO_LEDGER:
+        return ()
+    columns = {variable.column for variable in variables}
+    return tuple(
+        PartVersion(
+            Month(day.year, day.month),
+            source,
+            version,
+            hours_in(run for column, of_column in runs.items() if column in columns for run in of_column),
+        )
+        for day, source, version, runs in rows
+    )
+
+
+def read_state(connection: psycopg.Connection[Any], wanted: LocationSet, first: Month, last: Month) -> State | None:
+    """The state of the table in these months and locations; None without a ledger."""
+    parameters = {"location_ids": multirange(wanted), "first": first.start.date(), "last": last.start.date()}
+    try:
+        rows = connection.execute(read_sql("export_state"), parameters).fetchall()
+    except NO_LEDGER:
+        return None
+    return {(Month(day.year, day.month), part): (loaded_at, count) for day, part, loaded_at, count in rows}
+
+
+def nothing_in(connection: psycopg.Connection[Any], contents: ExportContents) -> NoDataError:
+    """The error for an export without any value: all are NULL."""
+    names = ", ".join(contents.columns)
+    where, nearest_to = "there", None
+    if contents.place is not None:
+        location = contents.place.cell.location
+        where, nearest_to = contents.place.description, (location.latitude, location.longitude)
+    held = months_held(connection, contents.locations)
+    within = {month: names for month, names in held.items() if contents.first_month <= month <= contents.last_month}
+    why = lacking_column(connection, contents.variables, within, nearest_to)
+    return NoDataError(
+        f"{where}: {names} {'is' if len(contents.columns) == 1 else 'are'} NULL in these {len(contents.hours):,} hours"
+        f"{why.instead}",
+        remedy=why.remedy,
+    )
