@@ -1,4 +1,4 @@
-"""The credit line to print below data, from the sources and months that the ledger records.
+"""The credit line to print below data, and the notice above generated data, from the sources that the ledger records.
 
 Copernicus's licence asks for "Contains modified Copernicus Climate Change Service information [Year]" and does not say
 which year. It is that of the data here, as in the credit of Copernicus's Sentinel data: it follows from the table, so
@@ -15,6 +15,7 @@ from era5_pipeline.query.available import NO_LEDGER
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import date, datetime
 
     import psycopg
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
 _COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
 UNKNOWN_CREDIT = "Source unknown"
+_NOTHING_REAL = "not ERA5: these numbers say nothing about the real weather"
+
+
+def sample_notice(sources: Iterable[str]) -> str | None:
+    """What must be said first where data of these sources are shown; None if none of them is generated.
+
+    An answer that has a notice draws no conclusion: neither "warmer" nor "significant".
+    """
+    is_generated = {source_kind(name).is_generated for name in sources}
+    if True not in is_generated:
+        return None
+    if False in is_generated:
+        return f"Partly generated sample data, {_NOTHING_REAL}."
+    return f"Generated sample data, {_NOTHING_REAL}."
 
 
 def era5_credit(first_year: int, last_year: int) -> str:

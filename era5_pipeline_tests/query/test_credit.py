@@ -1,4 +1,4 @@
-"""`query.credit`: the credit line below data."""
+"""`query.credit`: the credit line below data, and the notice above generated data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from psycopg import sql
 
-from era5_pipeline.query.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit
+from era5_pipeline.query.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit, sample_notice
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.servers import fresh_role
 
@@ -32,6 +32,22 @@ def test_copernicus_is_credited_only_for_months_from_era5(
     weather_table: Connection, start: datetime | None, end: datetime | None, credit: str
 ) -> None:
     assert read_credit(weather_table, start, end) == credit
+
+
+@pytest.mark.parametrize(
+    ("sources", "begins"),
+    [
+        (["sample"], "Generated sample data, not ERA5"),
+        (["sample", "cds"], "Partly generated sample data, not ERA5"),
+        (["cds", "files"], None),
+        (["an unknown one"], None),
+        ([], None),
+    ],
+)
+def test_generated_data_have_a_notice_that_says_so(sources: list[str], begins: str | None) -> None:
+    notice = sample_notice(sources)
+    assert (notice is None) == (begins is None)
+    assert begins is None or (notice or "").startswith(begins)
 
 
 def test_mixed_sources_credit_both(weather_table: Connection) -> None:
