@@ -77,6 +77,8 @@ SLOW_MODULES = frozenset(
     }
 )
 _TESTS = Path(__file__).parent
+# Homes of tests are not noted among the user's: nothing can be created there.
+os.environ["XDG_STATE_HOME"] = os.devnull
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

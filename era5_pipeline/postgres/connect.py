@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,6 +22,7 @@ from era5_pipeline.model.errors import (
     TransientError,
     UsageError,
 )
+from era5_pipeline.postgres.embedded.data_folder import known_homes
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.given_urls import given_dagster_url, given_warehouse_url
 from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
@@ -28,7 +31,6 @@ from era5_pipeline.postgres.urls import database_of, url_parameters, with_databa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.settings import Settings
@@ -44,6 +46,8 @@ _DEAD_CONNECTION_LIMITS = {
     "keepalives_count": 6,
     "tcp_user_timeout": 120_000,
 }
+# How many other homes with a database are named.
+_NAMED_HOMES = 3
 _NAME_ANOTHER = (
     "The first era5 load creates it. If yours is elsewhere, name it: set ERA5_HOME to its folder, or ERA5_DATABASE_URL "
     "to the URL of its server and database."
@@ -210,8 +214,11 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
 
 def no_database_in(home: Path) -> NoDatabaseError:
     """The error for a home without an embedded server, where no other server is named."""
+    others = [other for other in known_homes(Path.cwd()) if other != home.resolve()][:_NAMED_HOMES]
     return NoDatabaseError(
-        f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL names none", remedy=_NAME_ANOTHER
+        f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL names none",
+        remedy=_NAME_ANOTHER
+        + (f" There are: {', '.join(f'ERA5_HOME={quote(str(one))}' for one in others)}" if others else ""),
     )
 
 

@@ -1,16 +1,21 @@
-"""The data folder of the embedded server: created whole or not at all, and refused where the server must not run."""
+"""The data folder of the embedded server: created whole or not at all, and refused where the server must not run.
+
+Each home in which one was created is noted in a file of the user (`known_homes`), so that a command in another folder
+can name it.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION
-from era5_pipeline.runtime.files import sync_folder
+from era5_pipeline.runtime.files import read_json, sync_folder, write_json
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.server_account import Account
@@ -69,6 +74,7 @@ def initialize(folder: Path, account: Account, log: LogFile) -> bool:
             return False
         fresh.rename(folder)
         sync_folder(parent)
+        _note_home(parent)
         return True
     finally:
         # Once more: that initdb may have written on while its folder was removed, and has ended by now.
@@ -79,3 +85,40 @@ def _remove_unfinished(parent: Path) -> None:
     """Remove data folders that were never completed; the caller holds the lock under which they are created."""
     for folder in parent.glob(".postgres-new-*"):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def known_homes(near: Path) -> tuple[Path, ...]:
+    """The homes (ERA5_HOME) with a data folder that this user's commands created, or that are in or above a folder.
+
+    Those near by come first. For a hint to a person only: what cannot be read is left out.
+    """
+    found: dict[Path, None] = {}
+    with suppress(OSError):
+        around = [folder / ".era5" for folder in (near, *near.parents)]
+        candidates = [home for one in around for home in (one, *sorted(one.glob("*/")))]
+        for home in (*candidates, *_noted_homes()):
+            if (home / "postgres" / "PG_VERSION").is_file():
+                found.setdefault(home)
+    return tuple(found)
+
+
+def _note_home(home: Path) -> None:
+    # A hint, not data: where the user's folder cannot be written, there is none.
+    with suppress(OSError):
+        noted = [one for one in _noted_homes() if (one / "postgres" / "PG_VERSION").is_file()]
+        if home not in noted:
+            path = _homes_file()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, [str(one) for one in (*noted, home)])
+
+
+def _noted_homes() -> list[Path]:
+    try:
+        return [Path(one) for one in read_json(_homes_file())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _homes_file() -> Path:
+    """The user's file of homes, a JSON list, where the XDG rules put the state of programs."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "era5-pipeline" / "homes.json"
