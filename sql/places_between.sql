@@ -1,6 +1,6 @@
--- The locations that the table holds by the ledger in months from `first` to `last`, with values of any of the columns;
--- what is NULL does not restrict.
-SELECT range_agg(location_ids)
+-- The locations that the table holds by the ledger in months from `first` to `last`, with values of any of the columns:
+-- all, and those of parts with at least `fewest_hours`. What is NULL does not restrict.
+SELECT range_agg(location_ids), range_agg(location_ids) FILTER (WHERE hours >= %(fewest_hours)s)
 FROM era5.ledger
 WHERE dropped_at IS NULL
   AND month BETWEEN coalesce(%(first)s::date, month) AND coalesce(%(last)s::date, month)

@@ -100,7 +100,7 @@ def series(
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
     from era5_pipeline.query.gaps import gap_lines, read_gaps
-    from era5_pipeline.query.series import read_series, require_values
+    from era5_pipeline.query.series import read_series, require_values, without_single_hours
 
     require_limits(vmin, vmax)
     asked_place = require_asked_place(place, lat, lon, cell)
@@ -121,6 +121,7 @@ def series(
         warehouse.connect() as connection,
         server_errors("reading the series"),
     ):
+        start, end, left_out = without_single_hours(connection, location, start, end)
         rows = read_series(connection, location, asked, start, end)
         variables = require_values(connection, rows, asked, location, asked_place.description)
         gaps = read_gaps(connection, location, rows, variables, start, end)
@@ -145,6 +146,8 @@ def series(
     if plot is None or format_ is not None:
         with surviving_closed_pipe():
             _print(rows, variables, asked_place, gaps, format_ or "table")
+    if left_out:
+        typer.echo(f"note: {left_out}", err=True)
     warn_of_gaps(lines, strict=strict)
 
 

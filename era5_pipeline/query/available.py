@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
 # How many spans of months a message names.
 _SHOWN_SPANS = 6
+# A part of a month with fewer hours is single hours, such as one of the whole globe: it does not decide which places
+# and which time an answer is about where the question leaves that open.
+FEWEST_HOURS = 24
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,49 @@ def months_held(
     return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
 
 
-def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> tuple[Month, Month] | None:
-    """The first and the last of `months_held`, read without the rest; None: there are none, or no ledger."""
+@dataclass(frozen=True)
+class Span:
+    """The months from `first` to `last`, and those outside that hold single hours only."""
+
+    first: Month
+    last: Month
+    apart: tuple[Month, ...] = ()
+
+    def apart_between(self, start: datetime | None, end: datetime | None) -> str | None:
+        """The months left out at an open side (None) of the range of aware times, in words; None: there are none."""
+        begins_open = start is None and (end is None or end > self.first.start)
+        ends_open = end is None and (start is None or start < self.last.end)
+        left_out = [month for month in self.apart if (begins_open if month < self.first else ends_open)]
+        if not left_out:
+            return None
+        return f"left out: single hours of {describe_months(left_out)}, far from the rest (name the time to have them)"
+
+
+def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Span | None:
+    """The span of the months held at any of these locations; None: there are none, or no ledger.
+
+    Months at its ends that hold less than a day of hours, with an absent month between them and the others, are
+    `apart`: one hour of the whole globe must not lengthen the series of a place by years of gaps.
+    """
     try:
-        row = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchone()
+        rows = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchall()
     except NO_LEDGER:
         return None
-    return (Month(row[0].year, row[0].month), Month(row[1].year, row[1].month)) if row and row[0] else None
+    runs: list[list[Month]] = []
+    full = set()
+    for day, hours in rows:
+        month = Month(day.year, day.month)
+        if hours >= FEWEST_HOURS:
+            full.add(month)
+        if runs and month.number == runs[-1][-1].number + 1:
+            runs[-1].append(month)
+        else:
+            runs.append([month])
+    if not runs:
+        return None
+    kept = [index for index, run in enumerate(runs) if not full.isdisjoint(run)] or [0, len(runs) - 1]
+    outside = (*runs[: kept[0]], *runs[kept[-1] + 1 :])
+    return Span(runs[kept[0]][0], runs[kept[-1]][-1], tuple(month for run in outside for month in run))
 
 
 def places_held(

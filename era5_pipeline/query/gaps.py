@@ -108,7 +108,9 @@ def read_gaps(
     if start is None or end is None:
         held = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
         if held:
-            start, end = start or held[0].start, end or held[1].end
+            # Rows outside the span are single hours that the range asked for.
+            first, last = (Month.of(time.astype("datetime64[s]").item()) for time in series.times[[0, -1]])
+            start, end = start or min(held.first, first).start, end or max(held.last, last).end
     return find_gaps(series, variables, start, end)
 
 

@@ -22,6 +22,7 @@ from era5_pipeline.query.available import (
     point_name,
     require_columns,
     some_row,
+    span_held,
 )
 from era5_pipeline.query.packed_hours import read_hours
 from era5_pipeline.query.snapshots import EVERYWHERE, locations_at
@@ -71,6 +72,20 @@ def read_series(
     if not times.size:
         raise no_series(connection, location, start, end)
     return Series(times, values)
+
+
+def without_single_hours(
+    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
+) -> tuple[datetime | None, datetime | None, str | None]:
+    """Narrow the range (aware; None: open) where single hours are far from the location's other months, and name these.
+
+    A side that is given stays, and so does an open one if nothing is left out.
+    """
+    span = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    left_out = span.apart_between(start, end) if span else None
+    if span is None or left_out is None:
+        return start, end, None
+    return start or span.first.start, end or span.last.end, left_out
 
 
 def require_values(

@@ -14,7 +14,7 @@ from era5_pipeline.query.api.cf_attributes import cf_attributes
 from era5_pipeline.query.api.missing_data import warn_of_missing
 from era5_pipeline.query.credit import read_credit
 from era5_pipeline.query.gaps import gap_lines, gaps_as_json, read_gaps
-from era5_pipeline.query.series import read_series, require_values
+from era5_pipeline.query.series import read_series, require_values, without_single_hours
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -44,6 +44,7 @@ def read_series_frame(
     import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
 
     location = asked.cell.location
+    start, end, left_out = without_single_hours(connection, location, start, end)
     rows = read_series(connection, location, columns, start, end)
     variables = require_values(connection, rows, columns, location, asked.description)
     gaps = read_gaps(connection, location, rows, variables, start, end)
@@ -60,7 +61,7 @@ def read_series_frame(
     frame.attrs = {**_attributes(asked, variables, gaps), "credit": credit}
     if local_time:
         frame = _local(frame, asked.time_zone)
-    warn_of_missing(asked.description, gap_lines(gaps))
+    warn_of_missing(asked.description, [*gap_lines(gaps), *([left_out] if left_out else [])])
     return frame
 
 

@@ -14,12 +14,14 @@ import xarray as xr
 
 import era5_pipeline as era5
 from era5_pipeline.model.hours import hour_of, hours_in
+from era5_pipeline.query.api.open_database import open_database
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.query.api.conftest import NetcdfFile
 
 DOHA: dict[str, Any] = {"latitude": 25.25, "longitude": 51.5}
@@ -213,3 +215,30 @@ def test_hours_that_a_month_lacks_are_nan_and_said(warehouse: Warehouse, flat_mo
         runs = frame.attrs["missing_hours"][column]
         assert hours_in(runs) == {hour_of(time) for time in lacking}
         assert 0.1 < len(lacking) / 744 < 0.3
+
+
+def test_a_stray_hour_of_a_large_area_decides_neither_the_area_nor_the_time(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    for flat in (flat_months("2022-01", points=(30, 40), hours=1), flat_months("2023-07"), flat_months("2023-08")):
+        load_month(warehouse, flat)
+    with open_database(warehouse.url) as db:
+        with pytest.warns(era5.MissingDataWarning, match=r"left out: 1,194 places .* single hours of 2022-01"):
+            ds = db.dataset()
+        assert dict(ds.sizes) == {"time": 24 * 62, "latitude": 2, "longitude": 3}
+        assert str(ds["time"].values[0]) == "2023-07-01T00:00:00.000000000"
+        with pytest.warns(era5.MissingDataWarning, match="left out: single hours of 2022-01"):
+            frame = db.series(latitude=10.5, longitude=20.0)
+        assert len(frame) == 24 * 62
+        assert not frame.isna().any(axis=None)
+
+        # What is asked for by its time or its area is there.
+        with pytest.warns(era5.MissingDataWarning, match="hours or values are missing"):
+            assert db.dataset(start="2022-01", end="2022-01").sizes["longitude"] == 40
+        with pytest.warns(era5.MissingDataWarning):
+            assert len(db.series(latitude=10.5, longitude=20.0, end="2022-01").dropna()) == 1
+        # A place of which nothing else is held.
+        with pytest.warns(era5.MissingDataWarning):
+            assert len(db.series(latitude=10.0, longitude=29.75).dropna()) == 1
+        with pytest.warns(era5.MissingDataWarning):
+            assert db.dataset(area=(10.0, 29.75, 10.0, 29.75)).sizes["time"] == 744

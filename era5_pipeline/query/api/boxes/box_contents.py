@@ -12,6 +12,7 @@ from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.api.boxes.grid_window import GridWindow
 from era5_pipeline.query.available import (
+    FEWEST_HOURS,
     absence_of,
     lacking_column,
     months_held,
@@ -19,6 +20,7 @@ from era5_pipeline.query.available import (
     places_held,
     point_name,
     some_row,
+    span_held,
 )
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.ledger import multirange
@@ -38,7 +40,8 @@ class BoxContents:
 
     `start` and `end` are those asked for, or those of the months that are held. `missing_months` are those in which no
     place of the box has the column, by column, for columns that lack some; `incomplete_months` lack hours or values
-    somewhere in the box. Of the grid points of the box the table holds `points_held`.
+    somewhere in the box. Of the grid points of the box the table holds `points_held`. `left_out` names single hours
+    that decided neither the area nor the time, where these were left open.
     """
 
     window: GridWindow
@@ -49,6 +52,7 @@ class BoxContents:
     missing_months: dict[str, tuple[Month, ...]]
     incomplete_months: tuple[Month, ...]
     points_held: int
+    left_out: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -65,7 +69,7 @@ class BoxContents:
         there = self.window.rows * self.window.columns
         if self.points_held < there:
             lines.append(f"no data at {there - self.points_held:,} of {there:,} grid points of {self.area}")
-        return lines
+        return [*lines, *self.left_out]
 
 
 def read_box_contents(
@@ -77,7 +81,8 @@ def read_box_contents(
 ) -> BoxContents:
     """What the table holds of an area with `start <= time < end` (aware; None: unlimited).
 
-    Without an area, it is the smallest that holds all places with any of the columns in that time.
+    Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months of
+    which the table has single hours only do not lengthen an area or a time that is left open, if it has others.
 
     Raises:
         NoDataError: if it holds nothing of it; it says what there is.
@@ -90,7 +95,14 @@ def read_box_contents(
             remedy="Ask for one place or one hour, or let the owner run: era5 db init --roles.",
         )
     first_month, last_month = Month.of(start) if start else None, _last_month(end) if end else None
-    held_anywhere = _places_between(connection, first_month, last_month, columns) or held_anywhere
+    between, with_days = _places_between(connection, first_month, last_month, columns)
+    left_out = []
+    if area is None and with_days and with_days != between:
+        left_out.append(
+            f"left out: {len(between - with_days):,} places with single hours only (name an area to have them)"
+        )
+        between = with_days
+    held_anywhere = between or held_anywhere
     asked = LocationSet.of_area(area) if area else held_anywhere
     there = asked & held_anywhere
     if area and not there:
@@ -102,6 +114,11 @@ def read_box_contents(
             remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
         )
     months = months_held(connection, there)
+    span = span_held(connection, there)
+    if span and (apart := span.apart_between(start, end)):
+        left_out.append(apart)
+        start, end = start or span.first.start, end or span.last.end
+        first_month, last_month = Month.of(start), _last_month(end)
     within = {month: held for month, held in months.items() if (start is None or month.end > start)}
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
     variables = columns or in_table_order({column for held in within.values() for column in held})
@@ -135,6 +152,7 @@ def read_box_contents(
         missing_months={column: found for column, found in lacking.items() if found},
         incomplete_months=tuple(Month(day.year, day.month) for (day,) in incomplete),
         points_held=len(there),
+        left_out=tuple(left_out),
     )
 
 
@@ -145,11 +163,14 @@ def _last_month(end: datetime) -> Month:
 
 def _places_between(
     connection: psycopg.Connection[Any], first: Month | None, last: Month | None, columns: tuple[Variable, ...] | None
-) -> LocationSet:
+) -> tuple[LocationSet, LocationSet]:
+    """The places held in these months with any of the columns: all, and those with more than single hours."""
     parameters = {
         "first": first.start.date() if first else None,
         "last": last.start.date() if last else None,
         "columns": [variable.column for variable in columns] if columns else None,
+        "fewest_hours": FEWEST_HOURS,
     }
-    row = connection.execute(read_sql("places_between"), parameters).fetchone()
-    return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
+    found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()
+    of_all, with_days = (LocationSet(tuple((run.lower, run.upper) for run in runs or ())) for runs in found)
+    return of_all, with_days
