@@ -82,6 +82,13 @@ def load(
         bool,
         typer.Option("--allow-incomplete", help="Load months although hours, variables or values are missing."),
     ] = False,
+    sparse_hours: Annotated[
+        bool,
+        typer.Option(
+            "--sparse-hours",
+            help="Source files: one value a day or a month, always at the same hour, is an hour, not a mean.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Load months again although nothing changed.")] = False,
     replace: Annotated[
         bool,
@@ -127,6 +134,7 @@ def load(
         "area": area,
         "format": format_,
         "allow_incomplete": allow_incomplete or None,
+        "sparse_hours": sparse_hours or None,
         "force": force or None,
         "replace": replace or None,
         "refetch": refetch or None,

@@ -25,6 +25,9 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     allow_incomplete: bool | None = Field(
         default=None, description="Load a month that lacks hours, variables or values"
     )
+    sparse_hours: bool | None = Field(
+        default=None, description="Source files: one value a day or a month, always at the same hour, is an hour"
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
         default=None, description="Let the month take the place of more hours, more variables, or a better version"

@@ -22,7 +22,10 @@ MONTHS = "era5/months"
 # What was set in the environment and decides what is loaded: `era5 load --failed` takes it where its own is silent.
 # The web UI does not show tags with this prefix.
 SETTINGS = ".dagster/era5_settings"
-_REPEATED = ("source", "files_dir", "variables", "area", "point", "format", "allow_incomplete", "sample_hours")
+_REPEATED = (
+    *("source", "files_dir", "variables", "area", "point", "format", "allow_incomplete", "sparse_hours"),
+    "sample_hours",
+)
 # A process id says nothing on another machine.
 HOST = "era5/host"
 HERE = {HOST: socket.gethostname()}

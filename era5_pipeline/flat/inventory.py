@@ -20,6 +20,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
+from era5_pipeline.netcdf.recognise import special_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,11 +192,13 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
 
 def _require_unchanged(file: RawFile) -> None:
     try:
-        size = file.path.stat().st_size
+        size, special = file.path.stat().st_size, special_kind(file.path)
     except OSError as error:
         raise BadFileError(
             file.path, f"cannot be opened ({error.strerror})", remedy="Put it back, or materialize era5/raw again."
         ) from error
+    if special is not None:
+        raise BadFileError(file.path, special, remedy="Put it back, or materialize era5/raw again.")
     if size != file.bytes:
         raise BadFileError(
             file.path, "has changed since the raw stage", remedy="Materialize era5/raw of the month again."

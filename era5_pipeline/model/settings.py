@@ -106,6 +106,10 @@ class Settings(BaseSettings):
     )
     format: FlatFormat = Field(default="parquet", description="File format of flat months")
     allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
+    sparse_hours: bool = Field(
+        default=False,
+        description="Source files: one value a day or a month, always at the same hour, is an hour, not a mean",
+    )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(
         default=False, description="Let a load take the place of more hours, more variables, or a better version"

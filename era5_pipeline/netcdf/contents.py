@@ -14,6 +14,7 @@ import xarray as xr
 
 from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
 from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, Variable, why_unsupported
+from era5_pipeline.netcdf.aggregates import STEP_TYPE, aggregates_stated_by, require_hourly_values
 from era5_pipeline.netcdf.axes import (
     AGAIN,
     FIRST_HOUR,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.netcdf.aggregates import Aggregate
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.axes import ProblemKind
 
@@ -73,7 +75,8 @@ class Field:
     where the file does not say; `latitude_index`, `longitude_index` are grid indices in file order; `expver_position`
     is the position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not
     packed; `chunks` are the file's own along (time, latitude, longitude), 0 where contiguous; `dimensions` are the
-    names of these three, None where the file has a single value without a dimension.
+    names of these three, None where the file has a single value without a dimension; `states_step_type`: the file
+    says by the step type that its values are of hours.
     """
 
     column: str
@@ -86,6 +89,7 @@ class Field:
     chunks: tuple[int, int, int]
     dimensions: tuple[str | None, str | None, str | None]
     expver_position: int | None = None
+    states_step_type: bool = False
 
     @property
     def months(self) -> tuple[str, ...]:
@@ -145,9 +149,10 @@ def _require_complete(path: Path) -> None:
 def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
     fields: list[Field] = []
     problems: list[Problem] = []
+    stated = aggregates_stated_by(dataset.attrs)
     for name, variable in _our_variables(dataset):
         try:
-            fields += _fields_of(dataset[name], variable)
+            fields += _fields_of(dataset[name], variable, stated)
         except ProblemError as error:
             problems.append(
                 Problem(
@@ -195,15 +200,17 @@ def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
             yield name, BY_NAME_IN_FILE[name]
 
 
-def _fields_of(array: xr.DataArray, variable: Variable) -> tuple[Field, ...]:
+def _fields_of(array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...]) -> tuple[Field, ...]:
     """The fields of one variable: one, or one for each version of an expver dimension.
 
     Raises:
         ProblemError: if the variable cannot be used.
     """
     _require_units(array, variable)
-    hours = hours_along(array)
     latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
+    # Before the times: those of means may be off the hour, which alone would not say what is wrong.
+    require_hourly_values(array, variable, stated, latitude, longitude)
+    hours = hours_along(array)
     dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
     _require_single_level(array, {*time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
     field = Field(
@@ -213,9 +220,10 @@ def _fields_of(array: xr.DataArray, variable: Variable) -> tuple[Field, ...]:
         expver=np.full(hours.shape, UNKNOWN_EXPVER),
         latitude_index=indices_along(latitude, "latitude"),
         longitude_index=indices_along(longitude, "longitude"),
-        half_step=0.5 * abs(float(array.encoding.get("scale_factor", 0.0)) * variable.scale),
+        half_step=0.5 * abs(_scale_factor(array) * variable.scale),
         chunks=_chunks(array, dimensions),
         dimensions=dimensions,
+        states_step_type=STEP_TYPE in array.attrs,
     )
     if _EXPVER not in array.dims:
         return (replace(field, expver=_expver_of_hours(array, hours.size)),)
@@ -244,6 +252,20 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
         f"(parameter {variable.param_id}, in {' or '.join(variable.file_units)})",
         f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder.",
     )
+
+
+def _scale_factor(array: xr.DataArray) -> float:
+    """The factor of packed values, 0 if they are not packed.
+
+    Raises:
+        ProblemError: if it, or the offset, is no number that values can be packed with.
+    """
+    packing = {name: array.encoding.get(name) for name in ("scale_factor", "add_offset")}
+    numbers = {name: float(np.asarray(value).item()) for name, value in packing.items() if value is not None}
+    for name, number in numbers.items():
+        if not np.isfinite(number) or (name == "scale_factor" and number == 0.0):
+            raise ProblemError("packing", f"{array.name} has {name} {number:g}: its values cannot be unpacked", AGAIN)
+    return numbers.get("scale_factor", 0.0)
 
 
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:

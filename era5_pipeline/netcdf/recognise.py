@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import stat
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -31,6 +32,19 @@ def kind_of(path: Path) -> Kind:
     """
     with path.open("rb") as file:
         return kind_of_bytes(file.read(HEAD_BYTES))
+
+
+def special_kind(path: Path) -> str | None:
+    """What the path is if it is neither a file nor a folder: such things may never end, or wait for ever to be opened.
+
+    Raises:
+        OSError: if it cannot be looked up.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    named = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return f"is {named.get(stat.S_IFMT(mode), 'a device')}, not a file"
 
 
 def kind_of_bytes(head: bytes) -> Kind:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import BadFileError, NoDataError, UsageError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline_tests.commands import InProcess
 from era5_pipeline_tests.pipelines import dagster_dropped
@@ -86,6 +86,9 @@ def test_files_with_other_variables_say_what_they_hold(on_server: InProcess, era
     assert "has data of the default variables" in error
     remedy = ("--variables", "u100,v100")
     assert " ".join(remedy) in error
-    on_server.run("load", "--files-dir", folder, "--from", "2020-02", *remedy, "--allow-incomplete")
+    # One value a month, of a file that does not say what it is: it looks like monthly means.
+    load = ("load", "--files-dir", folder, "--from", "2020-02", *remedy, "--allow-incomplete")
+    assert "--sparse-hours" in on_server.run(*load, code=BadFileError.exit_code).err
+    on_server.run(*load, "--sparse-hours")
     (month,) = on_server.run("status", "--json").json()
     assert month["variables"] == ["zonal_wind_100m", "meridional_wind_100m"]

@@ -239,7 +239,8 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
         # It has none of the default variables.
         others = variable_names(source._columns_besides())
         assert f"--variables {others}" in source.no_months().remedy
-        source = FilesSource((path,), tmp_path, Request(find_variables(others)))
+        # One of them has one value a month, and does not say of what.
+        source = FilesSource((path,), tmp_path, Request(find_variables(others)), sparse_hours=True)
         known = OTHER_VARIABLES
     assert source.months() or source.problems()
     assert all(problem.remedy for problem in source.problems())

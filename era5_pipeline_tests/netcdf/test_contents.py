@@ -514,3 +514,21 @@ def test_hours_of_gives_every_hour_of_the_month() -> None:
     hours = hours_of(Month(2024, 2))
     assert (hours[0], hours[-1], hours.size) == (hour("2024-02-01T00"), hour("2024-02-29T23"), 696)
     assert months_of(hours) == ("2024-02",)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"scale_factor": 0.0, "add_offset": 270.0}, "t2m has scale_factor 0"),
+        ({"scale_factor": np.nan}, "has scale_factor nan"),
+        ({"scale_factor": np.inf, "add_offset": 1.0}, "has scale_factor inf"),
+        ({"scale_factor": 1.0, "add_offset": np.nan}, "has add_offset nan"),
+        ({"scale_factor": "two"}, "t2m cannot be read"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_packing_that_loses_the_values_is_refused(tmp_path: Path, attributes: dict[str, Any], said: str) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS), LEGACY)
+    problem = only_problem(changed(path, lambda dataset: dataset["t2m"].setncatts(attributes)))
+    assert said in problem.text
+    assert problem.columns == ("temperature_2m",)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem, inspect
-from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
+from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of, special_kind
 from era5_pipeline.runtime.files import digest_of, read_json, sha256_of, write_json
 from era5_pipeline.runtime.store.depot import LOCAL
 from era5_pipeline.sources.files.bucket_files import download
@@ -23,21 +25,27 @@ from era5_pipeline.sources.files.bucket_files import download
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from era5_pipeline.netcdf.contents import Field
     from era5_pipeline.runtime.store.depot import Depot
     from era5_pipeline.sources.files.bucket_files import BucketFile
 
 # Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
 # the table of variables invalidates entries too.
-_FORM = [4, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [5, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
+_MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
 # Of a problem, those that may name the file.
 _TEXTS = ("file", "text", "remedy")
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """What one file holds: its columns per month, and its problems. `sha256` is None until it is needed."""
+    """What one file holds: its columns per month, and its problems. `sha256` is None until it is needed.
+
+    `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, of
+    which the file does not say that they are of hours.
+    """
 
     path: str
     bytes: int
@@ -45,6 +53,7 @@ class CatalogueEntry:
     columns: dict[str, tuple[str, ...]]
     problems: tuple[Problem, ...]
     sha256: str | None = None
+    sparse: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def months(self) -> frozenset[str]:
@@ -68,6 +77,7 @@ class CatalogueEntry:
                 for problem in value["problems"]
             ),
             sha256=value["sha256"],
+            sparse={column: tuple(hours) for column, hours in value["sparse"].items()},
         )
 
 
@@ -94,12 +104,15 @@ class Catalogue:
         """
         kept = self._kept(os.fsencode(path))
         stat = path.stat()
+        if special := special_kind(path):
+            if not claims_to_be_data(path):
+                return None
+            return CatalogueEntry(str(path), 0, 0, {}, (Problem(str(path), "unreadable", special, _MOVE_AWAY),))
         entry = _entry_of(read_json(kept))
         if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
             if kind_of(path) == "other" and not claims_to_be_data(path):
                 return None
-            columns, problems = self._inspect(path)
-            entry = CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, columns, problems)
+            entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
             write_json(kept, entry.to_json())
         if with_digest and entry.sha256 is None:
             entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
@@ -126,35 +139,55 @@ class Catalogue:
             # In a folder of its own, because that of the scratch is locked.
             copy = scratch / "object" / found.address.rpartition("/")[2]
             digest = download(found.address, copy, found.bytes)
-            is_data = kind_of(copy) != "other" or claims_to_be_data(copy)
-            columns, problems = self._inspect(copy) if is_data else ({}, ())
+            entry = CatalogueEntry(found.address, found.bytes, found.modified_ns, {}, (), digest)
+            if kind_of(copy) != "other" or claims_to_be_data(copy):
+                entry = self._inspected(entry, copy)
         named = tuple(
             replace(problem, **{name: getattr(problem, name).replace(str(copy), found.address) for name in _TEXTS})
-            for problem in problems
+            for problem in entry.problems
         )
-        entry = CatalogueEntry(found.address, found.bytes, found.modified_ns, columns, named, digest)
+        entry = replace(entry, problems=named)
         self._depot.write_record(self._kept(found.address.encode()), entry.to_json())
         return entry
 
     def _kept(self, name: bytes) -> Path:
         return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
-    def _inspect(self, path: Path) -> tuple[dict[str, tuple[str, ...]], tuple[Problem, ...]]:
+    def _inspected(self, entry: CatalogueEntry, path: Path) -> CatalogueEntry:
+        """The entry with what the file at `path` holds."""
         if kind_of(path) == "other":
             text, remedy = describe_other(path)
-            return {}, (Problem(str(path), "unreadable", text, remedy),)
+            return replace(entry, problems=(Problem(str(path), "unreadable", text, remedy),))
         columns: dict[str, set[str]] = {}
         problems: list[Problem] = []
+        fields: list[Field] = []
         with scratch_folder(self._home) as scratch:
             try:
                 for file in netcdf_files([path], scratch):
                     contents = inspect(file)
                     problems += contents.problems
-                    for field in contents.fields:
-                        for month in field.months:
-                            columns.setdefault(month, set()).add(field.column)
+                    fields += contents.fields
                     if file.is_scratch:
                         file.path.unlink()
             except BadFileError as error:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
-        return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}, tuple(problems)
+        for held in fields:
+            for month in held.months:
+                columns.setdefault(month, set()).add(held.column)
+        return replace(
+            entry,
+            columns={month: tuple(sorted(held)) for month, held in sorted(columns.items())},
+            problems=tuple(problems),
+            sparse=_sparse(fields),
+        )
+
+
+def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:
+    """The hours of each column whose fields have at most one value a day, at one hour, and do not say what it is."""
+    found = {}
+    for column in {held.column for held in fields}:
+        own = [held for held in fields if held.column == column]
+        hours = np.unique(np.concatenate([held.hours for held in own]))
+        if not any(held.states_step_type for held in own) and np.unique(hours % 24).size == 1:
+            found[column] = tuple(hours.tolist())
+    return dict(sorted(found.items()))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order, named_columns, variable_names
-from era5_pipeline.netcdf.contents import Problem
+from era5_pipeline.netcdf.contents import Problem, months_of
+from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.store.address import is_s3
 from era5_pipeline.runtime.store.depot import LOCAL, Depot
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 # Of a bucket, whose answers take longer than reading them.
 _READ_AT_ONCE = 16
+# Fewer values may be single hours that somebody chose; so many days or months, always at the same hour, may be means.
+_SPARSE_VALUES = 3
 # A point series has at least so many months, each of fewer bytes (as CSV, of 23 variables).
 _SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
 
@@ -37,6 +42,8 @@ class FilesSource:
     Of objects below `buckets` (addresses of S3), those of a month are copied while it is loaded. The catalogue of the
     files is kept in `home`, and that of objects in the store of `depot` too, if there is one. The folders are listed
     once, on first use: a source object serves one command.
+
+    `sparse_hours`: one value a day or a month, always at the same hour, is an hour, though the files do not say so.
     """
 
     folders: tuple[Path, ...]
@@ -44,6 +51,7 @@ class FilesSource:
     request: Request = field(default_factory=Request)
     buckets: tuple[str, ...] = ()
     depot: Depot = LOCAL
+    sparse_hours: bool = False
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -55,6 +63,8 @@ class FilesSource:
         for folder in self.folders:
             if not folder.exists():
                 raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
+            if special := special_kind(folder):
+                raise UsageError(f"{folder} {special}", remedy="Give --files-dir the folder of your ERA5 files.")
 
     def fetch(self, month: Month) -> RawMonth:
         """Find the month's files; objects are copied to local disk.
@@ -189,7 +199,8 @@ class FilesSource:
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
         """The entries of all files, listed once: a thousand months do not list a thousand files each."""
-        return tuple(self._list_entries())
+        entries = tuple(self._list_entries())
+        return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
 
     def _list_entries(self) -> Iterator[CatalogueEntry]:
         for path in self._paths():
@@ -222,7 +233,7 @@ class FilesSource:
             found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
             for path in found:
                 hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-                if path.is_file() and not hidden and path not in seen:
+                if not hidden and path not in seen and path.exists() and not path.is_dir():
                     seen.add(path)
                     yield path
 
@@ -247,6 +258,45 @@ class FilesSource:
         return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
 
 
+def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:
+    """The entries, with a problem where their values are one a day or a month, and may be means.
+
+    Looks at all files together: means may come one in a file.
+    """
+    days: dict[tuple[str, int], set[int]] = {}
+    for entry in entries:
+        for column, hours in entry.sparse.items():
+            days.setdefault((column, hours[0] % 24), set()).update(hour // 24 for hour in hours)
+    many = {of for of, found in days.items() if len(found) >= _SPARSE_VALUES}
+    for entry in entries:
+        suspect = {column: hours for column, hours in entry.sparse.items() if (column, hours[0] % 24) in many}
+        if suspect:
+            yield replace(entry, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
+        else:
+            yield entry
+
+
+def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
+    hours = next(iter(suspect.values()))
+    text = (
+        f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
+        f"({', '.join(suspect)}): they may be means of days or months"
+    )
+    remedy = (
+        "If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset "
+        "reanalysis-era5-single-levels of the Climate Data Store, product type reanalysis."
+    )
+    months = sorted({month for own in suspect.values() for month in months_of(np.array(own))})
+    return Problem(path, "aggregate", text, remedy, tuple(months), tuple(suspect))
+
+
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
     """Open the source as the settings describe it."""
-    return FilesSource(settings.files_dirs, settings.home, request, settings.files_buckets, Depot.of(settings))
+    return FilesSource(
+        settings.files_dirs,
+        settings.home,
+        request,
+        settings.files_buckets,
+        Depot.of(settings),
+        sparse_hours=settings.sparse_hours,
+    )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from era5_pipeline.flat.flatten import flatten_month
@@ -22,9 +23,12 @@ from era5_pipeline_tests.commands import as_nobody
 from era5_pipeline_tests.era5_files import (
     CURRENT,
     LEGACY,
+    Layout,
+    Weather,
     assert_same_rows,
     expected_rows,
     flat_rows,
+    hour,
     hours_from,
     into_zip,
     left_behind,
@@ -375,3 +379,102 @@ def test_point_series_are_told_from_files_of_large_months(tmp_path: Path) -> Non
     norway = DATA / "era5" / "norway-2018-10-packed"
     assert not FilesSource((norway,), tmp_path).are_series()
     assert not FilesSource((mekong, norway), tmp_path).are_series()
+
+
+# ---- one value a day or a month, of files that do not say what it is
+
+
+def at(*times: str) -> Weather:
+    return weather(np.array([hour(time) for time in times], dtype=np.int64))
+
+
+UNPACKED = replace(LEGACY, packed="no")
+NOONS = at("2023-07-01T12", "2023-07-02T12", "2023-07-04T12")
+MONTHS = at("2023-05-01T00", "2023-06-01T00", "2023-07-01T00", "2023-08-01T00")
+
+
+@pytest.mark.parametrize(
+    "layout", [UNPACKED, replace(UNPACKED, one_hour_per_file=True)], ids=["one file", "a file each"]
+)
+@pytest.mark.parametrize(("of", "said"), [(NOONS, "always at 12:00 UTC"), (MONTHS, "always at 00:00 UTC")])
+def test_one_value_a_day_or_a_month_is_refused_unless_these_are_hours(
+    tmp_path: Path, of: Weather, said: str, layout: Layout
+) -> None:
+    write(tmp_path / "era5", of, layout)
+    source = source_of(tmp_path / "era5")
+    with pytest.raises(BadFileError) as refused:
+        source.fetch(JULY)
+    assert said in refused.value.problem
+    assert "temperature_2m" in refused.value.problem
+    assert "--sparse-hours (ERA5_SPARSE_HOURS=true)" in refused.value.remedy
+    assert {problem.kind for problem in source.problems()} == {"aggregate"}
+    # Known by the catalogue now, which serves both.
+    hours = replace(source_of(tmp_path / "era5"), sparse_hours=True)
+    assert hours.problems() == ()
+    assert_same_rows(flat_rows(flat_of(hours, JULY).path), expected_rows(of, str(JULY)))
+
+
+@pytest.mark.parametrize(
+    ("of", "attributes"),
+    [
+        (at("2023-07-01T12"), {}),
+        (at("2023-07-01T12", "2023-07-02T12"), {}),
+        (at("2023-07-01T00", "2023-07-01T12", "2023-07-02T12", "2023-07-03T12"), {}),
+        (NOONS, {"GRIB_stepType": "instant"}),
+    ],
+    ids=["one hour", "two hours", "two hours of a day", "hours by their step type"],
+)
+def test_hours_that_cannot_be_taken_for_means_need_no_option(
+    tmp_path: Path, of: Weather, attributes: dict[str, object]
+) -> None:
+    write(tmp_path / "era5", of, replace(LEGACY, attributes=attributes))
+    assert source_of(tmp_path / "era5").problems() == ()
+
+
+def test_months_without_such_values_are_loaded(tmp_path: Path) -> None:
+    write_netcdf(tmp_path / "era5.nc", weather(OF_JUNE), LEGACY)
+    write_netcdf(tmp_path / "noons.nc", NOONS, LEGACY)
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert names(source, JUNE) == ["era5.nc"]
+    with pytest.raises(BadFileError, match=r"noons\.nc"):
+        source.fetch(JULY)
+
+
+def test_means_are_refused_although_incomplete_months_are_allowed(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "era5.nc", MONTHS, replace(CURRENT, attributes={"GRIB_stepType": "avgua"}))
+    source = FilesSource((path,), tmp_path / "home", sparse_hours=True)
+    with pytest.raises(BadFileError, match="monthly means"):
+        source.fetch(JULY)
+    assert source.months() == ()
+    assert "monthly means" in str(source.no_months())
+
+
+# ---- special files
+
+
+def test_special_files_are_refused_and_never_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.nc")
+    (tmp_path / "zero.nc").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "notes")
+    write_netcdf(tmp_path / "july.nc", weather(OF_JULY))
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert [file.path.name for file in source.fetch(JULY).files] == ["july.nc"]
+    assert [str(problem) for problem in source.problems()] == [
+        f"{tmp_path}/pipe.nc: is a named pipe, not a file",
+        f"{tmp_path}/zero.nc: is a device, not a file",
+    ]
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.nc"])
+def test_a_special_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="is a named pipe, not a file"):
+        FilesSource((tmp_path / name,), tmp_path / "home")
+
+
+def test_a_file_that_became_a_pipe_is_refused(folder: Path) -> None:
+    raw = source_of(folder).fetch(JULY)
+    (folder / "tp" / "july.nc").unlink()
+    os.mkfifo(folder / "tp" / "july.nc")
+    with pytest.raises(BadFileError, match="is a named pipe, not a file"):
+        flatten_month(raw, folder, home=folder.parent / "home", flat_format="parquet")
