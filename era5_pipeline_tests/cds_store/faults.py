@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -70,6 +71,12 @@ class Faults:
     href: str | None = None
     # Downloads with one byte changed in transit, each time another one.
     garble_downloads: int = 0
+    # Answers that are cut off in the store itself, for whoever asks; silently: the server announces the whole length,
+    # and closes the connection.
+    truncate_answers: int = 0
+    truncated_silently: bool = False
+    # By how much the server's clock is ahead.
+    clock_ahead: timedelta = timedelta(0)
     # A message for the users of the dataset, with each poll of a job.
     news: str | None = None
     # The contents of the file.

@@ -79,6 +79,7 @@ class CdsServer:
             self.submissions: list[dict[str, Any]] = []
             self.requests: list[tuple[str, str, dict[str, str]]] = []
             self._produced = 0
+            self.truncated: set[bytes] = set()
             self._cache: dict[str | None, tuple[str, bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -98,6 +99,11 @@ class CdsServer:
     def url(self) -> str:
         """The value for CDSAPI_URL."""
         return f"http://127.0.0.1:{self._http.server_port}/api"
+
+    @property
+    def now(self) -> datetime:
+        """The time by the server's clock, in its answers and their `Date`."""
+        return datetime.now(tz=UTC) + self.faults.clock_ahead
 
     @property
     def newest(self) -> datetime:
@@ -125,7 +131,7 @@ class CdsServer:
         """Make a job."""
         with self._lock:
             self.submissions.append(inputs)
-            job = Job(str(uuid.uuid4()), inputs, datetime.now(tz=UTC), dataset=dataset)
+            job = Job(str(uuid.uuid4()), inputs, self.now, dataset=dataset)
             if self.faults.use("reject_jobs"):
                 job.status, job.error = "rejected", self.faults.rejection
             elif self.faults.use("fail_jobs"):
@@ -153,7 +159,7 @@ class CdsServer:
 
     def _finish(self, job: Job) -> None:
         job.name, job.content = self._answer(job.dataset, job.inputs)
-        job.status, job.finished = "successful", datetime.now(tz=UTC)
+        job.status, job.finished = "successful", self.now
 
     def _answer(self, dataset: str, inputs: dict[str, Any]) -> tuple[str, bytes]:
         faults = self.faults
@@ -176,13 +182,18 @@ class CdsServer:
         path = data.produce(request.lists, availability, self._folder, self._produced, says_expver=not faults.no_expver)
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
+        self._truncate_if_due(content)
         if key is not None:
             self._cache[key] = (path.name, content)
         return path.name, content
 
+    def _truncate_if_due(self, content: bytes) -> None:
+        if self.faults.use("truncate_answers"):
+            self.truncated.add(content)
+
     def _series(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
-        faults, key = self.faults, json.dumps(inputs)
-        if key in self._cache:
+        faults, key = self.faults, timeseries.cache_key(inputs, self.newest)
+        if key in self._cache and not faults.corrupt_zip:
             return self._cache[key]
         self._produced += 1
         request = timeseries.validated_series(inputs, self.newest)
@@ -196,6 +207,7 @@ class CdsServer:
         if faults.use("corrupt_zip"):
             content = content[: len(content) // 3] + b"damaged" + content[len(content) // 3 + 7 :]
         name = f"{uuid.uuid4().hex}.zip"
+        self._truncate_if_due(content)
         self._cache[key] = name, content
         return name, content
 
@@ -235,6 +247,9 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
         if self.service.log:
             super().log_message(format, *args)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(self.service.now.timestamp() if timestamp is None else timestamp)
 
     def do_GET(self) -> None:
         self._serve()
@@ -411,6 +426,9 @@ class _Handler(BaseHTTPRequestHandler):
         assert "private-token" not in {name.lower() for name in self.headers}
         self._fail_if_due("download")
         faults, content = self.service.faults, self.service.jobs[job_id].content
+        announced = len(content)
+        if content in self.service.truncated:
+            content = content[: announced // 2]
         start, headers = 0, {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
         if faults.ranges:
             headers["Accept-Ranges"] = "bytes"
@@ -420,7 +438,8 @@ class _Handler(BaseHTTPRequestHandler):
                     raise _RefusalError(416, "range not satisfiable", {"Content-Range": f"bytes */{len(content)}"})
                 headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         self.send_response(206 if start else 200)
-        for name, value in {**headers, "Content-Length": str(len(content) - start)}.items():
+        length = announced if faults.truncated_silently else len(content)
+        for name, value in {**headers, "Content-Length": str(length - start)}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
@@ -437,6 +456,8 @@ class _Handler(BaseHTTPRequestHandler):
             if faults.slow_download:
                 self.wfile.flush()
                 time.sleep(faults.slow_download)
+        if length != len(content):
+            self.close_connection = True
 
     def _redirected(self, path: str) -> bool:
         """Redirect the request, if that fault is due."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import zipfile
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -87,6 +88,18 @@ def validated_series(inputs: dict[str, Any], newest: datetime) -> SeriesRequest:
         raise InvalidRequestError("None of the data you have requested is available yet")
     variables = tuple(_BY_CDS_NAME[name] for name in sorted(inputs["variable"]) if name in _BY_CDS_NAME)
     return SeriesRequest(*snapped(location["latitude"], location["longitude"]), variables, range(start, end))
+
+
+def cache_key(inputs: dict[str, Any], newest: datetime) -> str:
+    """The key of an answer in the cache, as of the service's own code.
+
+    Source: `ArcoDataLakeCdsAdaptor.normalise_request` of cads-adaptors: variables are sorted, the location is made
+    floats, the two dates are sorted, and a last one after the newest day is replaced by that.
+    """
+    first, last = sorted(inputs["date"][0].split("/"))
+    location = {name: float(degrees) for name, degrees in sorted(inputs["location"].items())}
+    dates = [first, min(last, newest.date().isoformat())]
+    return json.dumps([DATASET, sorted(inputs["variable"]), location, dates, inputs["data_format"]])
 
 
 def _hour(day: date) -> int:

@@ -30,6 +30,11 @@ _TIMEOUT_SECONDS = (30.0, 120.0)
 # Bytes of an incomplete block are lost when a connection is cut, so blocks are small.
 _BLOCK_BYTES = 1 << 16
 _GONE = (400, 401, 403, 404, 410)
+# A file that is not the announced one: downloaded twice, then twice from a new request (`service_request`).
+MAX_MISMATCHES = 4
+# Downloads in a row that end where they began, although the server answers: the file may be cut off in its store, or
+# the server be overloaded. With waits that double, an hour passes before half of them, half a day before all.
+MAX_STALLS = 16
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
 
@@ -46,7 +51,7 @@ class WrongChecksumError(RetryableError):
 
     def __init__(self, sha256: str) -> None:
         super().__init__(
-            "the downloaded file has another checksum than announced", kind="checksum", max_in_a_row=MAX_FAILURES
+            "the downloaded file has another checksum than announced", kind="checksum", max_in_a_row=MAX_MISMATCHES
         )
         self.sha256 = sha256
 
@@ -79,7 +84,7 @@ def download(
         # The server sent the file to its end: the announced size is wrong, or this is another file.
         part.unlink()
         raise RetryableError(
-            f"{size:,} bytes were received, {asset.bytes:,} were announced", kind="size", max_in_a_row=MAX_FAILURES
+            f"{size:,} bytes were received, {asset.bytes:,} were announced", kind="size", max_in_a_row=MAX_MISMATCHES
         )
     return _verified(asset, part, came_before)
 
@@ -96,9 +101,10 @@ def _require_room(subject: Month | str, needed: int, part: Path) -> None:
 def _receive(subject: Month | str, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
     # Sent without the user's key, which is for the service, not for its file server.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
+    before, begun_at = held, None
     try:
         with requests.get(asset.url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS, verify=verify) as response:
-            held = _begin(response, part, held)
+            held = begun_at = _begin(response, part, held)
             with disk_errors(f"{subject}: downloading", part), part.open("ab") as file:
                 for chunk in _chunks(response):
                     file.write(chunk)
@@ -114,6 +120,9 @@ def _receive(subject: Month | str, asset: Asset, part: Path, held: int, *, verif
         raise RetryableError(reason, kind="address", needs_new_request=True, max_in_a_row=MAX_FAILURES) from None
     except requests.exceptions.RequestException as error:
         reason = f"the download was cut off ({describe_connection_error(error)})"
+        if begun_at is not None and held == max(before, begun_at):
+            stopped = f"{reason}, again after {held:,} of {asset.bytes:,} bytes"
+            raise RetryableError(stopped, kind="stall", max_in_a_row=MAX_STALLS) from None
         raise RetryableError(reason, kind="connection") from None
 
 
@@ -134,7 +143,7 @@ def _begin(response: requests.Response, part: Path, held: int) -> int:
         return 0
     if status in (_PARTIAL, _NOT_SATISFIABLE):
         raise RetryableError(
-            "the download could not be resumed", kind="range", after_seconds=0.0, max_in_a_row=MAX_FAILURES
+            "the download could not be resumed", kind="range", after_seconds=0.0, max_in_a_row=MAX_MISMATCHES
         )
     if status in _GONE:
         reason = f"the file of the results is gone (status {status})"

@@ -55,9 +55,10 @@ class Fetched:
 class Note:
     """The state of a request.
 
-    `sending_at`: when a request was about to be sent, which may have arrived. `job`: id of a request that did arrive,
-    and whose answer has not been received. `variant`: that of its inputs, where it asked for a fresh retrieval (see
-    `Inquiry`). `given_up`: id of the last request that came to nothing. `fetched`: the newest file.
+    `sending_at`: when a request was about to be sent, which may have arrived; by the clock of the service. `job`: id of
+    a request that did arrive, and whose answer has not been received. `variant`: that of its inputs, where it asked for
+    a fresh retrieval (see `Inquiry`); the next request asks for one too. `given_up`: id of the last request that came
+    to nothing. `fetched`: the newest file.
     """
 
     sending_at: str | None = None
@@ -101,6 +102,10 @@ class Note:
     def dropped(self) -> Self:
         """The request has come to nothing: as before `sending`, but with its job noted as given up."""
         return replace(self, sending_at=None, job=None, given_up=self.job or self.given_up)
+
+    def distrusted(self, variant: tuple[str, ...]) -> Self:
+        """Its answer is unusable, and the service's cache would give it again: as `dropped`, and fresh from now on."""
+        return replace(self.dropped(), variant=variant)
 
     def received(self, fetched: Fetched) -> Self:
         """The answer is on disk: now `FETCHED`."""

@@ -14,7 +14,8 @@ it. An inquiry has one request at a time: one is sent only in the states `nothin
     queued         file received and valid                                          fetched
                    waiting, or an error of the moment (status, connection,          queued; retry
                    not ready, results cut off)
-                   wrong size or checksum                                           queued; download again
+                   wrong size or checksum, cut off at the same byte                 queued; download again
+                   that again, `_DISTRUSTED_AFTER` times in a row                   nothing asked; new fresh request
                    request rejected, failed, ended, dismissed                       nothing asked; new request
                    results expired or gone, their address invalid                   nothing asked; new request
                    file damaged                                                     nothing asked; new fresh request
@@ -33,7 +34,9 @@ wrong key), the note of the earlier run is restored: a run with another key may 
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -43,7 +46,7 @@ from era5_pipeline.sources.cds.checksums import announced_number
 from era5_pipeline.sources.cds.client.credentials import read_credentials
 from era5_pipeline.sources.cds.client.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
 from era5_pipeline.sources.cds.client.service import CdsService, Job, translated_errors, was_refused
-from era5_pipeline.sources.cds.download import WrongChecksumError, download
+from era5_pipeline.sources.cds.download import MAX_MISMATCHES, MAX_STALLS, WrongChecksumError, download
 from era5_pipeline.sources.cds.note import Fetched, State
 
 if TYPE_CHECKING:
@@ -56,10 +59,16 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.note import Note
     from era5_pipeline.sources.cds.request_files import RequestFiles
 
-# The service's clock and ours may differ by this much.
+# The clocks of the service's machines may differ by this much.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 # A request that was just sent may be unknown for a moment; one that stays unknown is gone.
 _MAX_UNKNOWN = 5
+# A result that stays damaged is so in the service's store, and its cache would give it again.
+_DISTRUSTED_AFTER = {
+    "damaged": 1,
+    **dict.fromkeys(("size of results", "checksum of results", "range of results"), MAX_MISMATCHES // 2),
+    "stall of results": MAX_STALLS // 2,
+}
 # A fresh retrieval that was answered longer ago is older than the user who asks for one expects.
 _STALE_AFTER = timedelta(days=1)
 
@@ -90,8 +99,9 @@ class ServiceRequest:
         self._begun: set[str] = set()
         self._refused: set[str] = set()
         self._unknown_in_a_row = 0
+        self._mismatches: Counter[str] = Counter()
         may_be_old = self._inquiry.must_be_fresh(datetime.now(tz=UTC))
-        self._must_be_fresh = refetch or may_be_old or note.fetched is not None
+        self._must_be_fresh = refetch or may_be_old or note.is_fresh or note.fetched is not None
 
     def send(self) -> None:
         """Send the request, or take up the one under way; see `CdsSource.ask`."""
@@ -141,11 +151,17 @@ class ServiceRequest:
             self._refused.add(error.sha256)
         if error.kind == "unknown job":
             self._unknown_in_a_row += 1
-        if error.needs_new_request or self._unknown_in_a_row >= _MAX_UNKNOWN:
-            self._unknown_in_a_row = 0
+        self._mismatches[error.kind] += 1
+        if self._mismatches[error.kind] >= _DISTRUSTED_AFTER.get(error.kind, math.inf):
+            error.needs_new_request = True
+            # Noted, so that the next run does not take the same answer either, should this one end here.
+            self._must_be_fresh = True
+            self._keep(self._note.distrusted(self._inquiry.new_variant(self._note.variant)))
+        elif error.needs_new_request or self._unknown_in_a_row >= _MAX_UNKNOWN:
             self._drop()
-            # The service's cache would give the damaged file again.
-            self._must_be_fresh = self._must_be_fresh or error.kind == "damaged"
+        if self._note.job is None:
+            self._unknown_in_a_row = 0
+            self._mismatches.clear()
 
     def _job(self) -> Job:
         """Return the request under way, or send one."""
@@ -161,7 +177,8 @@ class ServiceRequest:
         return self._send(self._inquiry.new_variant(self._note.variant) if self._must_be_fresh else None)
 
     def _send(self, variant: tuple[str, ...] | None) -> Job:
-        self._keep(self._note.sending(_now(), variant=variant))
+        self._service.prepare()
+        self._keep(self._note.sending(_shown(self._service.now()), variant=variant))
         try:
             job = self._service.submit(self._inquiry.inputs(variant))
         except Exception as error:
@@ -191,7 +208,7 @@ class ServiceRequest:
         if job.id != self._job_of_earlier_run or not self._note.is_fresh:
             return False
         answered_at = job.answered_at()
-        return answered_at is not None and datetime.now(tz=UTC) - answered_at > _STALE_AFTER
+        return answered_at is not None and self._service.now() - answered_at > _STALE_AFTER
 
     def _is_ready(self, job: Job) -> bool:
         is_ready = job.is_ready()
@@ -215,7 +232,7 @@ class ServiceRequest:
             bytes=asset.bytes,
             checksum=asset.checksum if received.has_checksum else None,
             job=job.id,
-            fetched_at=_now(),
+            fetched_at=_shown(datetime.now(tz=UTC)),
             seconds=0.0,
         )
 
@@ -235,7 +252,8 @@ class ServiceRequest:
             # reset only by bytes received.
             error.kind = f"{error.kind} of results"
             if _size(part) > held:
-                self._retry_policy.reset(error.kind)
+                self._retry_policy.reset(error.kind, "stall of results")
+                self._mismatches.pop("stall of results", None)
             raise
 
     def _drop(self) -> None:
@@ -250,5 +268,5 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _now() -> str:
-    return datetime.now(tz=UTC).isoformat(timespec="seconds")
+def _shown(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.errors import BadFileError, NotYetAvailableError
+from era5_pipeline.model.errors import BadFileError, NotYetAvailableError, SourceError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.hours import time_of
 from era5_pipeline.model.months import Month
@@ -46,7 +46,8 @@ class PointSource:
     """Months of the points of the request, in `home`.
 
     The user's key is needed only when there is something to ask. `refetch`: ask for each point again, once for all
-    months of this object. `say` is told of every wait. The store of `depot`, if there is one, has the series too.
+    months of this object. A point whose series could not be had is not asked for again by this object. `say` is told of
+    every wait. The store of `depot`, if there is one, has the series too.
     """
 
     home: Path
@@ -57,6 +58,7 @@ class PointSource:
     depot: Depot = LOCAL
     name: str = "point"
     _asked: set[Location] = field(default_factory=set)
+    _failed: dict[Location, SourceError] = field(default_factory=dict)
 
     def fetch(self, month: Month) -> RawMonth:
         """See `Source`: cut the month out of the series that are kept, and ask for one that does not reach it.
@@ -101,10 +103,16 @@ class PointSource:
         return fetched, series
 
     def _ask(self, files: RequestFiles, place: Location) -> tuple[Fetched, PointSeries]:
+        if (failed := self._failed.get(place)) is not None:
+            raise type(failed)(failed.message, remedy=failed.remedy)
         again = self.refetch and place not in self._asked
-        fetched = ServiceRequest(
-            files, files.read_note(), refetch=again, retry_settings=self.retry_settings, say=self.say
-        ).run()
+        try:
+            fetched = ServiceRequest(
+                files, files.read_note(), refetch=again, retry_settings=self.retry_settings, say=self.say
+            ).run()
+        except SourceError as error:
+            self._failed[place] = error
+            raise
         self._asked.add(place)
         return fetched, self._inquiry(place).read(self.folder / fetched.name)
 

@@ -59,6 +59,8 @@ OFFERED = frozenset(
 )
 # The data lag by about five days: whichever of these is the last day that is asked for, all that there is comes.
 _LAG_DAYS = 5
+# How far a variant's location is moved at most, in degrees, by steps of `_STEP`: the grid point stays the nearest.
+_FARTHEST, _STEP = 0.05, 0.0001
 # A series that ends earlier than this is not all that there is.
 _LONGEST_LAG = timedelta(days=45)
 
@@ -85,7 +87,7 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
 class SeriesInquiry:
     """All hours of these variables at a grid point, from 1940 to `last_day`.
 
-    A variant is another last day, and another order of the variables. `home` has room to unpack an answer.
+    A variant has another last day, and a location a little beside the grid point. `home` has room to unpack an answer.
     """
 
     place: Location
@@ -111,27 +113,36 @@ class SeriesInquiry:
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
         """See `Inquiry`."""
-        last_day, *names = variant or (self.last_day.isoformat(),)
-        longitude = self.place.longitude
+        last_day, *moved = variant or (self.last_day.isoformat(),)
+        latitude, longitude = self._location
+        # In notes of earlier versions, names of variables follow the day.
+        if moved and (numbers := moved[0].partition("/"))[1]:
+            latitude, longitude = float(numbers[0]), float(numbers[2])
         return {
-            "variable": names or [variable.cds_name for variable in self.variables],
-            "location": {
-                "latitude": self.place.latitude,
-                "longitude": -180.0 if longitude == 180.0 else longitude,  # 180 would be answered with 179.75
-            },
+            "variable": [variable.cds_name for variable in self.variables],
+            "location": {"latitude": latitude, "longitude": longitude},
             "date": [f"{FIRST_DAY}/{last_day}"],
             "data_format": "netcdf",
         }
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Inquiry`: the service's cache knows an answer by its last day, and by the order of its variables."""
-        names = [variable.cds_name for variable in self.variables]
+        """See `Inquiry`: the service's cache knows an answer by its location, with all digits, and by its last day.
+
+        Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and moves a
+        last day after the newest there is to that one; it keeps the location as sent, and selects the nearest point.
+        """
+        latitude, longitude = self._location
         while True:
-            days = timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # no secret
-            random.shuffle(names)
-            variant = ((self.last_day - days).isoformat(), *names)
+            day = self.last_day - timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # no secret
+            variant = (day.isoformat(), f"{_moved(latitude):.4f}/{_moved(longitude):.4f}")
             if variant != previous:
                 return variant
+
+    @property
+    def _location(self) -> tuple[float, float]:
+        """The grid point in the service's numbers: 180 would be answered with 179.75."""
+        longitude = self.place.longitude
+        return self.place.latitude, -180.0 if longitude == 180.0 else longitude
 
     def must_be_fresh(self, now: datetime) -> bool:
         """See `Inquiry`: always, because the newest months are preliminary."""
@@ -175,6 +186,12 @@ class SeriesInquiry:
                 f"the series has {series.hours:,} of {end - first:,} hours: it ends at {_shown(series.end_hour - 1)}, "
                 f"and {self.last_day} was asked for"
             )
+
+
+def _moved(degrees: float) -> float:
+    """Degrees moved a little towards zero, so that poles and the date line are not crossed."""
+    moved = random.randint(1, round(_FARTHEST / _STEP)) * _STEP  # noqa: S311  # no secret
+    return degrees - moved if degrees > 0 else degrees + moved
 
 
 def _shown(hour: int) -> str:

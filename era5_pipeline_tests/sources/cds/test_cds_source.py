@@ -372,10 +372,35 @@ def test_a_wrong_size_is_never_kept(cds: SourceUnderTest) -> None:
     assert cds.fetch().files[0].path.is_file()
 
 
+@pytest.mark.parametrize("silently", [False, True])
+@pytest.mark.parametrize("ranges", [False, True])
+def test_a_result_cut_off_in_the_store_is_asked_for_afresh(
+    cds: SourceUnderTest, *, silently: bool, ranges: bool
+) -> None:
+    """Asked for with the same inputs, the service's cache would answer with the same file for ever."""
+    faults = cds.server.faults
+    faults.truncate_answers, faults.truncated_silently, faults.ranges = 1, silently, ranges
+    assert cds.fetch().files[0].path.is_file()
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
+    assert cds.server.retrievals == 2
+    assert any("sending a new request" in text for text in cds.said)
+
+
+def test_the_next_run_does_not_take_the_result_that_was_cut_off(cds: SourceUnderTest) -> None:
+    cds.server.faults.truncate_answers = 10
+    with pytest.raises(MonthFailedError, match="were announced") as caught:
+        cds.fetch()
+    assert "a new request will be sent" in caught.value.remedy
+    cds.server.faults.truncate_answers = 0
+    cds.fetch()
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True, True]
+    assert cds.server.retrievals == 3
+
+
 def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> None:
     right = cds.fetch().files[0].sha256
     shutil.rmtree(cds.folder)
-    cds.server.faults.garble_downloads = 2
+    cds.server.faults.garble_downloads = 1
     seen = len(cds.server.submissions)
     assert cds.fetch().files[0].sha256 == right
     assert any("another checksum" in text for text in cds.said)

@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import netCDF4
@@ -19,14 +20,13 @@ from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, S
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.months import Month, month_range
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
-from era5_pipeline.sources.point.series_inquiry import DATASET
-from era5_pipeline_tests.cds_store.timeseries import DATA
+from era5_pipeline.sources.point.series_inquiry import DATASET, SeriesInquiry
+from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
 from era5_pipeline_tests.sources.point.conftest import MEKONG, TODAY, PointUnderTest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
     from era5_pipeline.flat.inventory import Inventory
@@ -53,11 +53,20 @@ def real_values(month: Month, name: str) -> list[np.float32]:
         return [np.float32(row[name]) for row in rows if row["valid_time"].startswith(str(month))]
 
 
+def require_near(location: dict[str, float], latitude: float, longitude: float) -> None:
+    """Check that the location is beside the grid point, within the globe, and nearer to it than to any other."""
+    assert 0 < abs(location["latitude"] - latitude) <= 0.0501
+    assert 0 < abs(location["longitude"] - longitude) <= 0.0501
+    assert abs(location["latitude"]) < 90
+    assert abs(location["longitude"]) < 180
+
+
 def test_many_months_are_one_request(point: PointUnderTest) -> None:
     source = point.source(names=None)
     months = [Month(1940, 1), Month(1983, 2), *month_range(Month(2020, 1), Month(2020, 12)), Month(2026, 9)]
     raws = [source.fetch(month) for month in months]
     (inputs,) = point.server.submissions
+    require_near(inputs.pop("location"), 10.75, 106.25)
     assert sorted(inputs.pop("variable")) == [
         *("10m_u_component_of_wind", "10m_v_component_of_wind", "2m_temperature"),
         *("total_cloud_cover", "total_precipitation"),
@@ -65,7 +74,6 @@ def test_many_months_are_one_request(point: PointUnderTest) -> None:
     period = inputs["date"][0]
     assert period in {f"1940-01-01/2026-11-{day}" for day in range(16, 21)}  # the newest hour is of the 15th
     assert inputs == {
-        "location": {"latitude": 10.75, "longitude": 106.25},
         "date": [period],
         "data_format": "netcdf",
     }
@@ -100,14 +108,15 @@ def test_the_point_at_180_is_asked_for_as_minus_180(point: PointUnderTest) -> No
         assert raw.points == "12/180"
         assert inventory(raw, point.home).coverage.nonzero()[1].tolist() == [1439]
     (inputs,) = point.server.submissions
-    assert inputs["location"] == {"latitude": 12.0, "longitude": -180.0}
+    require_near(inputs["location"], 12.0, -180.0)
 
 
 def test_several_points_are_a_request_each_and_one_month(point: PointUnderTest) -> None:
     paris = nearest_location(48.86, 2.35)
     raw = point.source(MEKONG, paris).fetch(MARCH)
     assert len(raw.files) == 2
-    assert [one["location"]["latitude"] for one in point.server.submissions] == [10.75, 48.75]
+    for inputs, latitude, longitude in zip(point.server.submissions, (10.75, 48.75), (106.25, 2.25), strict=True):
+        require_near(inputs["location"], latitude, longitude)
     assert int(inventory(raw, point.home).coverage.sum()) == 2
 
 
@@ -251,6 +260,46 @@ def test_a_series_damaged_in_the_service_is_asked_for_once_more(point: PointUnde
     point.server.faults.corrupt_zip = 10
     with pytest.raises(MonthFailedError, match="damaged"):
         point.source(nearest_location(0, 0)).fetch(MARCH)
+
+
+def test_a_series_cut_off_in_the_store_is_asked_for_with_another_key(point: PointUnderTest) -> None:
+    point.server.faults.truncate_answers = 1
+    assert point.source(names=None).fetch(MARCH).files
+    assert len(point.server.submissions) == 2
+    assert point.server.retrievals == 2
+
+
+@pytest.mark.parametrize("place", [(90, -180), (-90, 179.75), (0, 0), (0.25, -0.25)])
+def test_two_variants_have_two_entries_in_the_cache(place: tuple[float, float]) -> None:
+    inquiry = SeriesInquiry(nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path())
+    variants = [inquiry.new_variant(None) for _ in range(50)]
+    for variant in variants:
+        location = inquiry.inputs(variant)["location"]
+        require_near(location, *inquiry.inputs(None)["location"].values())
+        assert snapped(**location) == snapped(**inquiry.inputs(None)["location"])
+    keys = {cache_key(inquiry.inputs(variant), TODAY - timedelta(days=5)) for variant in variants}
+    assert len(keys) > 45
+
+
+def test_a_variant_in_a_note_of_an_earlier_version_is_read() -> None:
+    inquiry = SeriesInquiry(MEKONG, in_table_order(("temperature_2m",)), TODAY.date(), Path())
+    inputs = inquiry.inputs(("2026-11-18", "2m_temperature"))
+    assert inputs["location"] == {"latitude": 10.75, "longitude": 106.25}
+    assert inputs["date"] == ["1940-01-01/2026-11-18"]
+
+
+def test_a_series_that_fails_is_asked_for_once_for_all_months(point: PointUnderTest) -> None:
+    point.server.faults.fail_jobs = 10_000
+    source = point.source()
+    messages = []
+    for month in month_range(Month(2021, 1), Month(2021, 4)):
+        with pytest.raises(MonthFailedError, match=r"point 10.75/106.25: gave up") as caught:
+            source.fetch(month)
+        messages.append(str(caught.value))
+    assert len(set(messages)) == 1
+    assert len(point.server.submissions) == 3  # those of one month
+    point.server.faults.fail_jobs = 0
+    assert point.source().fetch(MARCH).files  # by the next command
 
 
 def test_a_licence_that_is_not_accepted_names_the_page_of_the_dataset(point: PointUnderTest) -> None:

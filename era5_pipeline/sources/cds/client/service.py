@@ -24,7 +24,7 @@ from era5_pipeline.sources.cds.request import DATASET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ecmwf.datastores import Remote
+    from ecmwf.datastores import Process, Remote
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.sources.cds.client.credentials import Credentials
@@ -56,9 +56,24 @@ class CdsService:
         self._say = say
         self._dataset = dataset
         self._credentials = credentials
+        self._session = OneOriginSession(credentials.url)
         self._opened_client: Client | None = None
+        self._process: Process | None = None
         self._messages_said: set[object] = set()
         self.verify = credentials.verify
+
+    def prepare(self) -> None:
+        """Make the call that comes before sending a request, so that the service's clock is known: see `now`.
+
+        Raises:
+            RetryableError, SourceError: see `answers`.
+        """
+        with translated_errors(self._subject, self._dataset):
+            self._process = self._client.get_process(self._dataset)
+
+    def now(self) -> datetime:
+        """The time by the service's clock, as its latest answer gave it; by this machine's before the first answer."""
+        return datetime.now(tz=UTC) + self._session.clock_ahead
 
     def submit(self, inputs: dict[str, Any]) -> Job:
         """Send a request.
@@ -67,7 +82,9 @@ class CdsService:
             RetryableError, SourceError, NotYetAvailableError: see `answers`.
         """
         with translated_errors(self._subject, self._dataset):
-            return Job(self._client.submit(self._dataset, inputs), self._subject, self._dataset)
+            process = self._process or self._client.get_process(self._dataset)
+            self._process = None
+            return Job(process.submit(inputs), self._subject, self._dataset)
 
     def take_up(self, job_id: str) -> Job:
         """Look up a request that was sent before.
@@ -83,8 +100,8 @@ class CdsService:
     ) -> str | None:
         """Find the id of a job with exactly these inputs that was sent at `sent_at` and may still be answered.
 
-        The service's clock and ours may differ by `clock_difference`; `finished` are ids of jobs that are finished or
-        abandoned.
+        `sent_at` is by the service's clock (`now`), whose machines may differ by `clock_difference`; `finished` are ids
+        of jobs that are finished or abandoned.
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -122,7 +139,7 @@ class CdsService:
                     cleanup=False,
                     retry_after=0,
                     maximum_tries=1,
-                    session=OneOriginSession(self._credentials.url),
+                    session=self._session,
                     log_callback=self._pass_on,
                 )
         return self._opened_client

@@ -1,4 +1,4 @@
-"""An HTTP session that sends the user's key to the service only.
+"""An HTTP session that sends the user's key to the service only, and reads the service's clock from its answers.
 
 The client sends the key in a header of its own (`PRIVATE-TOKEN`) and follows URLs in answers; on a redirect to another
 host requests strips only `Authorization`: the key would be sent along.
@@ -6,6 +6,8 @@ host requests strips only `Authorization`: the key would be sent along.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,6 +32,9 @@ class OtherHostError(Exception):
 class OneOriginSession(requests.Session):
     """A session that sends requests to the origin (scheme, host and port) of `url` only.
 
+    `clock_ahead` is by how much the service's clock is ahead of this machine's, to a second: times of its answers are
+    compared with its own clock, since this machine's may be hours off.
+
     Raises:
         OtherHostError: for a request to any other origin; nothing is sent.
     """
@@ -37,11 +42,14 @@ class OneOriginSession(requests.Session):
     def __init__(self, url: str) -> None:
         super().__init__()
         self._origin = _origin(url)
+        self.clock_ahead = timedelta(0)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:  # noqa: ANN401  # as the base class
         """Send a request, if it goes to the origin."""
         self._require_origin(request, is_permanent=True)
-        return super().send(request, **kwargs)
+        response = super().send(request, **kwargs)
+        self.clock_ahead = _clock_ahead(response.headers.get("Date"), self.clock_ahead)
+        return response
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Check the origin before a redirect is followed; requests calls this then."""
@@ -52,6 +60,16 @@ class OneOriginSession(requests.Session):
         if _origin(request.url or "") != self._origin:
             host = urlsplit(request.url or "").hostname or "a URL without a host"
             raise OtherHostError(host, is_permanent=is_permanent)
+
+
+def _clock_ahead(date: str | None, before: timedelta) -> timedelta:
+    try:
+        time = parsedate_to_datetime(date or "")
+    except ValueError:
+        return before
+    if time.tzinfo is None:  # "-0000": UTC, of unknown local time
+        time = time.replace(tzinfo=UTC)
+    return time - datetime.now(tz=UTC)
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

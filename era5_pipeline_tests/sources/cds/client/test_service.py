@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import traceback
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,25 @@ def test_a_request_whose_answer_was_lost_is_found_among_others(cds: SourceUnderT
     cds.fetch()
     assert len(cds.server.submissions) == 1
     assert len([path for path in calls(cds) if "/jobs?" in path]) == 1
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), -timedelta(hours=2)])
+def test_a_lost_answer_is_found_though_this_machines_clock_is_off(cds: SourceUnderTest, ahead: timedelta) -> None:
+    cds.server.faults.clock_ahead = ahead
+    cds.server.faults.drop_submit_reply = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+
+
+def test_a_job_of_hours_ago_is_not_taken_for_the_lost_one(cds: SourceUnderTest) -> None:
+    cds.server.faults.clock_ahead = timedelta(hours=2)
+    cds.fetch()
+    (job,) = cds.server.jobs.values()
+    job.created -= timedelta(hours=2)  # the time by this machine's clock
+    shutil.rmtree(cds.folder)
+    cds.server.faults.fail("submit", status=503, times=1)
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
 
 
 def test_after_a_refusal_the_jobs_are_not_searched(cds: SourceUnderTest) -> None:
