@@ -12,7 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.serving.archive.archive_route import archive_routes
+from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, archive_routes
+from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.climate.climate_route import climate_routes
 from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
 from era5_pipeline.serving.limits import ServingLimits
@@ -71,7 +72,8 @@ def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_ori
     for routes in (archive_routes, climate_routes, page_routes, health_routes, metrics_routes):
         app.include_router(routes)
     if cors_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD"])
+        app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD", "POST"])
     app.add_middleware(RequestGuard, limits=limits, metrics=metrics)
+    app.add_middleware(ClientRequests, path=ARCHIVE_PATH, seconds=limits.wait_seconds)
     describe_errors(app)
     return app

@@ -5,15 +5,16 @@ With several points every line begins with the point's number. A missing value i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from era5_pipeline.serving.archive.answer_times import days_as_text, hours_as_text
+from era5_pipeline.serving.archive.answer_times import days_as_text, hours_as_text, moments_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from era5_pipeline.serving.archive.answer_times import TimeFormat
+    from era5_pipeline.serving.archive.answer_times import AnswerZone, TimeFormat
     from era5_pipeline.serving.archive.archive_answer import AnswerColumn, AnswerSection, PointAnswer
     from era5_pipeline.serving.archive.archive_question import LocationInformation
 
@@ -34,7 +35,7 @@ def answer_as_csv(
         sections = [(answer, section) for answer in answers for section in answer.sections if section.kind == kind]
         if sections:
             parts.append("\n" if parts else "")
-            parts.append(_numbered("location_id", _header(sections[0][1]), several=several))
+            parts.append(_numbered("location_id", _header(sections[0][1], time_format), several=several))
         for answer, section in sections:
             parts += _blocks(answer, section, time_format, several=several)
     return b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
@@ -56,8 +57,8 @@ def _point(answer: PointAnswer) -> str:
     return f"{where.latitude},{where.longitude},NaN,{zone.offset_seconds},{zone.name},{zone.abbreviation}"
 
 
-def _header(section: AnswerSection) -> str:
-    return ",".join(["time", *(f"{column.name} ({column.unit.name})" for column in section.columns)])
+def _header(section: AnswerSection, time_format: TimeFormat) -> str:
+    return ",".join(["time", *(f"{column.name} ({column.unit_in(time_format).name})" for column in section.columns)])
 
 
 def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat, *, several: bool) -> Iterator[bytes]:
@@ -65,12 +66,16 @@ def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat
     write = hours_as_text if section.kind == "hourly" else days_as_text
     times = write(answer.point.days, answer.point.zone, time_format)
     before = f"{answer.point.number}," if several else ""
+    columns = [column if column.is_time else replace(column, values=column.rounded) for column in section.columns]
     for first in range(0, len(times), _LINES_AT_ONCE):
         block = slice(first, first + _LINES_AT_ONCE)
-        rows = zip(times[block], *(_texts(column, block) for column in section.columns), strict=True)
+        texts = [_texts(column, block, answer.point.zone, time_format) for column in columns]
+        rows = zip(times[block], *texts, strict=True)
         yield "".join(f"{before}{','.join(row)}\n" for row in rows).encode()
 
 
-def _texts(column: AnswerColumn, block: slice) -> list[str]:
+def _texts(column: AnswerColumn, block: slice, zone: AnswerZone, time_format: TimeFormat) -> list[str]:
+    if column.is_time:
+        return moments_as_text(column.values[block], zone, time_format)
     form = f"%.{column.unit.decimals}f"
     return [form % value if isfinite(value) else "NaN" for value in column.values[block].tolist()]

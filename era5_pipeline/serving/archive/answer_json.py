@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from era5_pipeline.serving.archive.answer_times import days_as_json, hours_as_json
+from era5_pipeline.serving.archive.answer_times import days_as_json, hours_as_json, moments_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from era5_pipeline.serving.archive.answer_times import TimeFormat
+    from era5_pipeline.serving.archive.answer_times import AnswerZone, TimeFormat
     from era5_pipeline.serving.archive.archive_answer import AnswerColumn, AnswerSection, PointAnswer
 
 
@@ -37,11 +37,11 @@ def _object(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) -
     if point.number:
         found["location_id"] = point.number
     for section in answer.sections:
-        units = {column.name: column.unit.name for column in section.columns}
+        units = {column.name: column.unit_in(time_format).name for column in section.columns}
         found[f"{section.kind}_units"] = {"time": time_format, **units}
         found[section.kind] = {
             "time": _times(answer, section, time_format),
-            **{column.name: _values(column) for column in section.columns},
+            **{column.name: _values(column, point.zone, time_format) for column in section.columns},
         }
     if answer.missing_months:
         found["missing_months"] = answer.missing_months
@@ -55,11 +55,16 @@ def _times(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat)
     return orjson.Fragment(write(answer.point.days, answer.point.zone, time_format))
 
 
-def _values(column: AnswerColumn) -> npt.NDArray[Any] | list[int | None]:
+def _values(
+    column: AnswerColumn, zone: AnswerZone, time_format: TimeFormat
+) -> npt.NDArray[Any] | list[int | None] | orjson.Fragment:
     """The values, for orjson: NaN is null; what has no decimals has no point, for readers of integers."""
+    if column.is_time:
+        return orjson.Fragment(moments_as_json(column.values, zone, time_format))
+    values = column.rounded
     if column.unit.decimals:
-        return column.values
-    there = np.isfinite(column.values)
+        return values
+    there = np.isfinite(values)
     if there.all():
-        return column.values.astype(np.int32)
-    return [int(value) if known else None for value, known in zip(column.values.tolist(), there.tolist(), strict=True)]
+        return values.astype(np.int32)
+    return [int(value) if known else None for value, known in zip(values.tolist(), there.tolist(), strict=True)]

@@ -18,10 +18,13 @@ from era5_pipeline.model.places.time_zones import standard_offset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
 TimeFormat = Literal["iso8601", "unixtime"]
 
-_HOUR_SECONDS = 3600
-_DAY_SECONDS = 24 * _HOUR_SECONDS
+# The time from one value of a section to the next.
+SECONDS = {"hourly": 3600, "daily": 86_400}
+_HOUR_SECONDS, _DAY_SECONDS = SECONDS.values()
 # Bytes of `"2022-01-01T00:00",` and `"2022-01-01",`.
 _HOUR_BYTES, _DAY_BYTES = 19, 13
 
@@ -83,18 +86,22 @@ class Days:
         """The first full hour of UTC that is read for them."""
         return datetime.combine(self.first, time(), UTC) - timedelta(seconds=zone.whole_hours_seconds)
 
+    def first_second(self, zone: AnswerZone) -> int:
+        """The midnight that they begin with, in the zone, as seconds since 1970 in UTC."""
+        return int(datetime.combine(self.first, time(), UTC).timestamp()) - zone.offset_seconds
+
 
 def hours_as_json(days: Days, zone: AnswerZone, form: TimeFormat) -> bytes:
     """The hours as a JSON list: local times without a zone, or seconds since 1970 in UTC."""
     if form == "unixtime":
-        return _unix_list(days.first, days.hours, zone.offset_seconds, _HOUR_SECONDS)
+        return _unix_list(days.first_second(zone), days.hours, _HOUR_SECONDS)
     return _list_of(days, _hours_of_year, 24 * _HOUR_BYTES)
 
 
 def days_as_json(days: Days, zone: AnswerZone, form: TimeFormat) -> bytes:
     """The days as a JSON list: dates, or seconds since 1970 of their local midnights."""
     if form == "unixtime":
-        return _unix_list(days.first, len(days), zone.offset_seconds, _DAY_SECONDS)
+        return _unix_list(days.first_second(zone), len(days), _DAY_SECONDS)
     return _list_of(days, _days_of_year, _DAY_BYTES)
 
 
@@ -106,6 +113,19 @@ def hours_as_text(days: Days, zone: AnswerZone, form: TimeFormat) -> list[str]:
 def days_as_text(days: Days, zone: AnswerZone, form: TimeFormat) -> list[str]:
     """The days, as `days_as_json` writes them."""
     return days_as_json(days, zone, form)[1:-1].decode().replace('"', "").split(",")
+
+
+def moments_as_json(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> bytes:
+    """Moments (n,), seconds since 1970 in UTC, as a JSON list: local minutes without a zone, or the seconds."""
+    if form == "unixtime":
+        return b"[" + ",".join(map(str, seconds.tolist())).encode() + b"]"
+    local = (seconds + zone.offset_seconds).astype("datetime64[s]")
+    return b"[" + ",".join(f'"{time}"' for time in np.datetime_as_string(local, unit="m").tolist()).encode() + b"]"
+
+
+def moments_as_text(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> list[str]:
+    """The moments, as `moments_as_json` writes them."""
+    return moments_as_json(seconds, zone, form)[1:-1].decode().replace('"', "").split(",")
 
 
 def _list_of(days: Days, of_year: Callable[[int], bytes], day_bytes: int) -> bytes:
@@ -130,6 +150,5 @@ def _days_of_year(year: int) -> bytes:
     return "".join(f'"{day}",' for day in np.datetime_as_string(days).tolist()).encode()
 
 
-def _unix_list(first: date, count: int, offset_seconds: int, step: int) -> bytes:
-    start = int(datetime.combine(first, time(), UTC).timestamp()) - offset_seconds
+def _unix_list(start: int, count: int, step: int) -> bytes:
     return b"[" + ",".join(map(str, range(start, start + count * step, step))).encode() + b"]"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from era5_pipeline.serving.archive.archive_hours import PointHours, read_point_hours
-from era5_pipeline.serving.archive.variables.answer_units import rounded
+from era5_pipeline.serving.archive.variables.answer_units import Unit, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,19 +15,36 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
+    from era5_pipeline.serving.archive.answer_times import TimeFormat
     from era5_pipeline.serving.archive.archive_question import ArchivePoint, ArchiveQuestion
-    from era5_pipeline.serving.archive.variables.answer_units import Unit
     from era5_pipeline.serving.archive.variables.daily_variables import DailyVariable
     from era5_pipeline.serving.archive.variables.hourly_variables import HourlyVariable
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerColumn:
-    """A variable of an answer, by the name it was asked for: its unit, and its values (n,), rounded to its decimals."""
+    """A variable of an answer, by the name it was asked for: its unit, and its values (n,) before rounding.
+
+    Values of int64 are moments: seconds since 1970 in UTC.
+    """
 
     name: str
     unit: Unit
-    values: npt.NDArray[np.float64]
+    values: npt.NDArray[Any]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the values are moments."""
+        return self.values.dtype.kind == "i"
+
+    @property
+    def rounded(self) -> npt.NDArray[np.float64]:
+        """The values to the decimals of their unit."""
+        return rounded(self.values, self.unit.decimals)
+
+    def unit_in(self, time_format: TimeFormat) -> Unit:
+        """The unit; of moments, how times are written."""
+        return Unit(time_format, 0) if self.is_time else self.unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,5 +94,5 @@ def _columns(
     for name, variable in variables.items():
         computed = variable.formula(*(hours.values[column] for column in variable.columns))
         values, unit = question.units.convert(computed, variable.unit)
-        found.append(AnswerColumn(name, unit, rounded(values, unit.decimals)))
+        found.append(AnswerColumn(name, unit, values))
     return tuple(found)

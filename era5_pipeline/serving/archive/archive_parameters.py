@@ -57,7 +57,7 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
     _parameter("wind_speed_unit", "Of wind speeds.", _one_of("kmh", "ms", "mph", "kn")),
     _parameter("precipitation_unit", "Of precipitation, snow and heights.", _one_of("mm", "inch")),
     _parameter("timeformat", "How times are written.", _one_of("iso8601", "unixtime")),
-    _parameter("format", "The form of the answer.", _one_of("json", "csv")),
+    _parameter("format", "The form of the answer.", _one_of("json", "csv", "flatbuffers")),
     _parameter("location_information", "Whether CSV begins with the places.", _one_of("section", "omit")),
     _parameter(
         "cell_selection",
@@ -103,10 +103,11 @@ _PLACE = {
 
 ARCHIVE_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "One object for one place, a list for several; or CSV",
+        "description": "One object for one place, a list for several; or CSV, or FlatBuffers",
         "content": {
             "application/json": {"schema": {"oneOf": [_PLACE, {"type": "array", "items": _PLACE}]}},
             "text/csv": {"schema": {"type": "string"}},
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }

@@ -1,7 +1,8 @@
 """The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules.
 
 Reasons of refusals are Open-Meteo's where it has one, word for word; a remedy follows where it helps. Parameters that
-are unknown there too are ignored, as there. Those that it has and this has not are refused by name.
+are unknown there too are ignored, as there, unless they are a misspelling of known ones. Those that it has and this has
+not are refused by name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.places.grid_cells import Cell, cell_of, sea_cell_of
 from era5_pipeline.model.places.time_zones import zone_of
 from era5_pipeline.serving.archive.answer_times import GMT, AnswerZone, Days, TimeFormat, answer_zone
+from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS
 from era5_pipeline.serving.archive.asked_parameters import AskedParameters
 from era5_pipeline.serving.archive.variables.answer_units import (
     PrecipitationUnit,
@@ -22,6 +24,7 @@ from era5_pipeline.serving.archive.variables.answer_units import (
     UnitChoice,
     WindSpeedUnit,
 )
+from era5_pipeline.serving.archive.variables.flatbuffers_schema import variable_fields
 from era5_pipeline.serving.archive.variables.variable_names import find_daily, find_hourly
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.variables.daily_variables import DailyVariable
     from era5_pipeline.serving.archive.variables.hourly_variables import HourlyVariable
 
-AnswerFormat = Literal["json", "csv"]
+AnswerFormat = Literal["json", "csv", "flatbuffers"]
 CellSelection = Literal["nearest", "land", "sea"]
 LocationInformation = Literal["section", "omit"]
 
@@ -62,6 +65,12 @@ _REFUSED = {
 }
 _ALLOWED = {"temporal_resolution": {"native", "hourly", "hourly_1"}}
 _NOTHING = {"", "0", "false"}
+# Of Open-Meteo, too: earlier names of parameters, and those that change no answer here.
+_EARLIER = ("windspeed_unit", "length_unit", "elevation")
+_IGNORED = ("apikey", "tilt", "azimuth")
+_KNOWN = frozenset({*(str(one["name"]) for one in ARCHIVE_PARAMETERS), *_EARLIER, *_REFUSED})
+# As many as fit into a URL; the body of a POST could hold more.
+_MOST_PLACES = 4_000
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,7 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
         UsageError: if one is wrong, missing, or of what is not here.
     """
     asked = AskedParameters(given)
+    asked.require_known(_KNOWN, _IGNORED)
     units = UnitChoice(
         asked.choice("temperature_unit", "TemperatureUnit", "celsius", TemperatureUnit),
         asked.choice(
@@ -127,6 +137,11 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     _refuse_what_is_not_here(asked)
     hourly = {name: find_hourly(name) for name in asked.all("hourly")}
     daily = {name: find_daily(name) for name in asked.all("daily")}
+    if answer_format == "flatbuffers":
+        # Before anything is read: a variable that has no number there is refused.
+        for kind, names in (("hourly", hourly), ("daily", daily)):
+            for name in names:
+                variable_fields(name, kind)
     points = _points(asked, _ranges(asked), today)
     return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
 
@@ -221,6 +236,11 @@ def _at(of: Sequence[object], index: int) -> int:
 
 def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
     latitudes, longitudes = asked.numbers("latitude"), asked.numbers("longitude")
+    if len(latitudes) > _MOST_PLACES:
+        raise UsageError(
+            f"{len(latitudes):,} places are asked for, and the limit is {_MOST_PLACES:,}",
+            remedy="Ask for fewer at once, or use era5 export.",
+        )
     if not latitudes and not longitudes:
         raise UsageError("Parameter 'latitude' and 'longitude' must not be empty", remedy="")
     if len(latitudes) != len(longitudes):

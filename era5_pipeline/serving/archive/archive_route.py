@@ -12,19 +12,23 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.serving.answer_versions import read_version
 from era5_pipeline.serving.archive.answer_csv import answer_as_csv, csv_name
+from era5_pipeline.serving.archive.answer_flatbuffers import answer_as_flatbuffers
 from era5_pipeline.serving.archive.answer_json import answer_as_json
 from era5_pipeline.serving.archive.archive_answer import PointAnswer, read_answer
 from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
 from era5_pipeline.serving.archive.archive_question import ArchiveQuestion, read_question
+from era5_pipeline.serving.archive.client_requests import posted_form
 from era5_pipeline.serving.encoded_answers import JSON_TYPE, encoded_answer
 from era5_pipeline.serving.pages.route_page import EXAMPLES
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
 
 archive_routes = APIRouter(tags=["weather"])
 
+ARCHIVE_PATH = "/v1/archive"
 # Months without data, for clients that read CSV or do not look at further keys of JSON.
 MISSING_HEADER = "X-Era5-Missing-Months"
 _CSV_TYPE = "text/csv; charset=utf-8"
+_FLATBUFFERS_TYPE = "application/octet-stream"
 _SHOWN_SPANS = 20
 
 
@@ -32,7 +36,7 @@ _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-
 
 
 @archive_routes.get(
-    "/v1/archive",
+    ARCHIVE_PATH,
     responses=ARCHIVE_RESPONSE,
     response_class=Response,
     openapi_extra={
@@ -44,15 +48,18 @@ _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-
     },
 )
 def archive(request: Request, reader: Reader) -> Response:
-    """Answer with the hours and days of one place or several, as JSON or CSV, in Open-Meteo's conventions.
+    """Answer with the hours and days of one place or several, as JSON, CSV or FlatBuffers, by Open-Meteo's conventions.
 
-    Months that the table lacks are null in JSON, NaN in CSV, and named: `missing_months`, and a header.
+    Months that the table lacks are null in JSON, NaN in the others, and named: `missing_months`, and a header. The
+    parameters may be those of a POST, too.
     """
     started = time.perf_counter()
-    question = read_question(request.query_params.multi_items(), datetime.now(UTC).date())
+    form = posted_form(request.scope)
+    question = read_question([*request.query_params.multi_items(), *(form or ())], datetime.now(UTC).date())
     reader.limits.require_values(question.values)
     with reader.connected("reading the hours") as connection:
-        version = read_version(connection, request, *_read_from(question))
+        # An ETag is of a URL: what a POST asks for is not in it.
+        version = None if form is not None else read_version(connection, request, *_read_from(question))
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
         answers = [read_answer(connection, question, point) for point in question.points]
@@ -61,7 +68,11 @@ def archive(request: Request, reader: Reader) -> Response:
         content = answer_as_csv(answers, question.time_format, question.location_information)
         headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers)}"'
         return encoded_answer(request, content, _CSV_TYPE, version=version, headers=headers)
-    content = answer_as_json(answers, question.time_format, (time.perf_counter() - started) * 1000)
+    milliseconds = (time.perf_counter() - started) * 1000
+    if question.answer_format == "flatbuffers":
+        content = answer_as_flatbuffers(answers, question.time_format, milliseconds)
+        return encoded_answer(request, content, _FLATBUFFERS_TYPE, version=version, headers=headers)
+    content = answer_as_json(answers, question.time_format, milliseconds)
     return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
 
 

@@ -26,7 +26,7 @@ def answered(**more: str) -> dict[str, tuple[str, list[float]]]:
     answer = make_answer_of(question, question.points[0], PointHours(tamar_hours.HOURS, (Month(2022, 2),), 0))
     assert answer.missing_months == ("2022-02",)
     return {
-        column.name: (column.unit.name, column.values[:3].tolist())
+        column.name: (column.unit.name, column.rounded[:3].tolist())
         for section in answer.sections
         for column in section.columns
     }

@@ -48,6 +48,8 @@ MEGAJOULES_PER_SQUARE_METRE = Unit("MJ/m²", 2)
 CUBIC_METRES_PER_CUBIC_METRE = Unit("m³/m³", 3)
 KILOGRAMS_PER_SQUARE_METRE = Unit("kg/m²", 2)
 HOURS = Unit("h", 1)
+SECONDS = Unit("s", 2)
+NUMBER = Unit("", 0)
 WEATHER_CODE = Unit("wmo code", 0)
 GROWING_DEGREE_DAYS = Unit("GGDc", 2)
 

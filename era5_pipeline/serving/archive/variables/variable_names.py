@@ -65,10 +65,15 @@ def find_daily(name: str) -> DailyVariable:
     return _find(name, DAILY, HOURLY, "daily")
 
 
-def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
-    today = name
+def name_of_today(name: str) -> str:
+    """The name that Open-Meteo gives a variable today."""
     for earlier, later in _EARLIER:
-        today = today.replace(earlier, later)
+        name = name.replace(earlier, later)
+    return name
+
+
+def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
+    today = name_of_today(name)
     if today in known:
         return known[today]
     raise UsageError(
