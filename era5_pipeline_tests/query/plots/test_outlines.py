@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path as FilePath
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +12,9 @@ from hypothesis import strategies as st
 from matplotlib.path import Path
 
 from era5_pipeline.query.plots.coastlines import land
-from era5_pipeline.query.plots.outlines import resolution_for
+from era5_pipeline.query.plots.outlines import WIDEST, Resolution, Window, read_shores, resolution_for
 
+PROJECT = FilePath(__file__).parents[3]
 FRACTION_OF_TURN = 1e-4  # float32 holds longitudes past 360 to 3e-5 degrees
 
 
@@ -70,5 +74,46 @@ def test_polygons_end_at_the_window(west: float, width: float, south: float, hei
 
 
 def test_a_smaller_window_has_a_finer_resolution() -> None:
-    assert [resolution_for((0.0, width, 0.0, 1.0)) for width in (2.0, 50.0, 120.0, 360.0)] == ["i", "i", "l", "c"]
+    widths = (2.0, 4.0, 4.5, 8.0, 8.5, 50.0, 120.0, 360.0)
+    assert [resolution_for((0.0, width, 0.0, 1.0)) for width in widths] == ["f", "f", "h", "h", "i", "i", "l", "c"]
     assert resolution_for((0.0, 1.0, -90.0, 90.0)) == "l"
+    # As long as 4 degrees of latitude.
+    assert resolution_for((5.0, 12.9, 59.0, 61.0)) == "f"
+
+
+def km_between_vertices(resolution: Resolution) -> float:
+    """The median distance (km) of the successive vertices of all shorelines."""
+    outlines = read_shores(resolution).outlines
+    middle = np.deg2rad((outlines.vertices[1:, 1] + outlines.vertices[:-1, 1]) / 2)
+    east, north = np.diff(outlines.vertices, axis=0).T
+    km = 111.2 * np.hypot(east * np.cos(middle), north)
+    is_shore = outlines.is_drawn[:-1].copy()
+    is_shore[outlines.first[1:-1] - 1] = False  # from one polygon to the next
+    return float(np.median(km[is_shore]))
+
+
+NAMES: dict[str, Resolution] = {"full": "f", "high": "h", "intermediate": "i", "low": "l", "crude": "c"}
+
+
+def test_vertices_are_as_close_as_the_documentation_says() -> None:
+    text = (PROJECT / "docs/maps.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:up to (\d+) degrees|wider) \| (\w+) \| ([\d.]+) km \|$", text, flags=re.MULTILINE)
+    assert [name for _, name, _ in rows] == list(NAMES)
+    for widest, name, km in rows:
+        assert WIDEST[NAMES[name]] == float(widest or 360.0)
+        assert km_between_vertices(NAMES[name]) == pytest.approx(float(km), rel=0.03)
+    # The shares of land are computed at intermediate resolution.
+    (km,) = re.findall(r"a vertex every ([\d.]+) km", (PROJECT / "docs/places.md").read_text(encoding="utf-8"))
+    assert km_between_vertices("i") == pytest.approx(float(km), rel=0.03)
+
+
+def test_a_close_map_has_islands_of_200_m() -> None:
+    def islands(window: Window) -> list[tuple[float, float]]:
+        """The extents, from west to east and from south to north (km), of the land in the skerries off Norway."""
+        rings = [ring for is_land, ring in land(*window) if is_land]
+        inside = [ring for ring in rings if 5.0 <= ring[:, 0].min() <= 5.5 and 61.0 <= ring[:, 1].min() <= 61.5]
+        return [tuple(np.ptp(ring, axis=0) * 111.2 * (np.cos(np.deg2rad(61.25)), 1.0)) for ring in inside]
+
+    close, far = islands((4.5, 6.5, 60.5, 61.5)), islands((-15.0, 25.0, 50.0, 72.0))
+    assert len(close) > 5 * len(far) > 0
+    assert min(max(island) for island in close) < 0.4
