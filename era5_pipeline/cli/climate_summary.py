@@ -95,13 +95,15 @@ def _new_table(*columns: str) -> "Table":
 def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
     """A row for each quantity: both spans, and the tests beside the headline."""
     from era5_pipeline.query.climate.climate_answer import Trend
-    from era5_pipeline.query.climate.climate_words import p_text
+    from era5_pipeline.query.climate.climate_words import decimals_of, p_text
 
     table = _new_table("", "unit", "whole record", "since 1979", "Theil-Sen", "Kendall p")
     for trends in answer.trends:
         whole = trends.whole
         since = "" if trends.since_1979 == whole else _trend_text(trends.since_1979)
-        beside = (f"{whole.theil_sen:+.2f}", p_text(whole.kendall_p)) if isinstance(whole, Trend) else ("", "")
+        beside = ("", "")
+        if isinstance(whole, Trend):
+            beside = (f"{whole.theil_sen:+z.{decimals_of(whole)}f}", p_text(whole.kendall_p))
         table.add_row(trends.quantity.label, trends.quantity.unit, _trend_text(whole), since, *beside)
     return table
 

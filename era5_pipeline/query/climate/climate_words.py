@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from era5_pipeline.query.climate.climate_answer import Baseline, ClimatePlace, DayRule, QuantityTrends
     from era5_pipeline.query.climate.quantities import Element
 
+_MOST_DECIMALS = 6
 WHAT_ERA5_IS = (
     "ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a cell of "
     "about 28 km (0.25 degrees), not the reading of a station: a city's heat, a valley or a shore smaller than the "
@@ -33,7 +34,7 @@ def sentence_of(place: ClimatePlace, trends: Sequence[QuantityTrends], elements:
     if isinstance(whole, NoTrend):
         few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
         return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
-    low, high = _bounds(whole)
+    low, high = (f"{value:+z.{decimals_of(whole)}f}" for value in (whole.low, whole.high))
     sentence = f"{_change(place.title, whole)} (95 % interval {low} to {high}); {_verdict(whole)}."
     if isinstance(since, Trend) and since.years.first > whole.years.first:
         sentence += f" Since {since.years.first}: {interval_text(since)} degC per decade."
@@ -41,24 +42,39 @@ def sentence_of(place: ClimatePlace, trends: Sequence[QuantityTrends], elements:
 
 
 def _change(title: str, trend: Trend) -> str:
-    size = abs(trend.slope)
+    size, decimals = abs(trend.slope), decimals_of(trend)
     years = f"over {trend.years}"
     if not trend.is_significant:
-        return f"{title} shows no significant trend {years}: {trend.slope:+.2f} degC per decade"
+        return f"{title} shows no significant trend {years}: {trend.slope:+z.{decimals}f} degC per decade"
     in_all = size * (len(trend.years) - 1) / 10
     word = "warmer" if trend.slope > 0 else "colder"
-    return f"{title} is {size:.2f} degC per decade {word} {years}, {in_all:.1f} degC in all"
+    return f"{title} is {size:.{decimals}f} degC per decade {word} {years}, {in_all_text(in_all, decimals)} degC in all"
+
+
+def decimals_of(trend: Trend, fewest: int = 2) -> int:
+    """The decimals with which a trend is written: slope and ends of its interval differ, and no end looks like zero.
+
+    What differs in the seventh decimal only is the same.
+    """
+    exact = (trend.low, trend.slope, trend.high)
+    for decimals in range(fewest, _MOST_DECIMALS):
+        low, slope, high = (round(value, decimals) for value in exact)
+        do_differ = len({low, slope, high}) == len(set(exact))
+        if do_differ and bool(low) == bool(trend.low) and bool(high) == bool(trend.high):
+            return decimals
+    return max(fewest, _MOST_DECIMALS)
 
 
 def interval_text(trend: Trend) -> str:
-    """Write slope and interval: `+0.20 (+0.004 to +0.39)`; a bound near zero keeps the digits that tell its sign."""
-    low, high = _bounds(trend)
-    return f"{trend.slope:+.2f} ({low} to {high})"
+    """Write slope and interval: `+0.196 (+0.004 to +0.388)`."""
+    decimals = decimals_of(trend)
+    slope, low, high = (f"{value:+z.{decimals}f}" for value in (trend.slope, trend.low, trend.high))
+    return f"{slope} ({low} to {high})"
 
 
-def _bounds(trend: Trend) -> tuple[str, str]:
-    low, high = (f"{value:+.{2 if abs(value) >= 0.005 else 3}f}" for value in (trend.low, trend.high))
-    return low, high
+def in_all_text(change: float, decimals: int) -> str:
+    """Write the change over the whole period of a trend that is written with so many decimals."""
+    return f"{change:.{max(decimals - 2, 1)}f}"
 
 
 def _verdict(trend: Trend) -> str:

@@ -1,10 +1,11 @@
-"""Yearly mean temperatures as bars above and below a reference, with the trends and the interval of the longest."""
+"""Yearly mean temperatures as bars above and below a reference, with trends and the band of the longest."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from era5_pipeline.query.climate.climate_answer import Trend
+from era5_pipeline.query.climate.climate_words import decimals_of
 from era5_pipeline.query.climate_plots.climate_axes import (
     COLD,
     WARM,
@@ -47,20 +48,21 @@ def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None
     draw_bars(axes, pairs, [WARM if difference >= 0.0 else COLD for _, difference in pairs])
     axes.axhline(0.0, color=FAINT, linewidth=0.8, zorder=2.5)
     for number, trend in enumerate(trends_drawn(answer)):
-        years, line, low, high = trend_line(means, trend)
+        drawn = trend_line(means, trend)
+        slope = signed(trend.slope, decimals_of(trend))
         if number == 0:
-            edges = (low - reference, high - reference)
-            axes.fill_between(years, *edges, color=FAINT, alpha=0.2, linewidth=0.0, zorder=1)
+            edges = (drawn.low - reference, drawn.high - reference)
+            axes.fill_between(drawn.years, *edges, color=FAINT, alpha=0.2, linewidth=0.0, zorder=1)
             for edge in edges:
-                axes.plot(years, edge, color=FAINT, linewidth=0.7, zorder=3)
+                axes.plot(drawn.years, edge, color=FAINT, linewidth=0.7, zorder=3)
         axes.plot(
-            years,
-            line - reference,
+            drawn.years,
+            drawn.line - reference,
             color=INK,
             linewidth=1.6,
             linestyle="-" if number == 0 else "--",
             zorder=4,
-            label=f"{trend.years.first}\u2013{trend.years.last}: {signed(trend.slope)} °C per decade",
+            label=f"{trend.years.first}\u2013{trend.years.last}: {slope} °C per decade",
         )
     year_axis(axes, int(means.years[0]), int(means.years[-1]))
     name_unit(axes, "°C")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.query.climate.climate_answer import Trend
+from era5_pipeline.query.climate.climate_words import decimals_of
 from era5_pipeline.query.climate_plots.anomaly_figure import draw_anomalies, trends_drawn
 from era5_pipeline.query.climate_plots.climate_axes import print_legend, style_panel
-from era5_pipeline.query.climate_plots.drawn_years import complete_years, reference_of, signed
+from era5_pipeline.query.climate_plots.drawn_years import BAND_WORDS, complete_years, reference_of, signed
 from era5_pipeline.query.climate_plots.stripes_figure import draw_stripes
 from era5_pipeline.query.plots.figures import (
     add_axes,
@@ -85,9 +86,10 @@ def _notes(answer: ClimateAnswer) -> list[str]:
     """What the picture must say: the interval of the trend, or why there is none; and what is missing."""
     trend = answer.trend_of("mean_temperature")
     if isinstance(trend, Trend):
+        slope, low, high = (signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high))
         said = (
-            f"Trend {trend.years.first}\u2013{trend.years.last}: {signed(trend.slope, 3)} °C per decade, 95 % interval "
-            f"{signed(trend.low, 3)} to {signed(trend.high, 3)} (grey)"
+            f"Trend {trend.years.first}\u2013{trend.years.last}: {slope} °C per decade, 95 % interval {low} to {high}; "
+            f"grey: {BAND_WORDS}"
         )
     else:
         said = f"No trend: {trend.reason}"

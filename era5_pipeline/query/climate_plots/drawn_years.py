@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
+# What `TrendLine` has between its edges.
+BAND_WORDS = "95 % confidence band of the fitted mean"
+
 
 @dataclass(frozen=True, eq=False)
 class DrawnYears:
@@ -58,6 +61,16 @@ class Reference:
     words: str
 
 
+@dataclass(frozen=True, eq=False)
+class TrendLine:
+    """A trend as it is drawn: every year from its first to its last, (k,), the line, and the edges of its band."""
+
+    years: FloatArray
+    line: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
 def complete_years(answer: ClimateAnswer, quantity: str) -> DrawnYears | None:
     """The values of a yearly quantity in complete years; None if there is no complete year, or no such quantity."""
     if quantity not in answer.yearly.columns:
@@ -83,14 +96,20 @@ def reference_of(answer: ClimateAnswer, means: DrawnYears) -> Reference:
     return Reference(means.mean, f"the complete years {years}")
 
 
-def trend_line(means: DrawnYears, trend: Trend) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """First and last year of a trend, (2,), and there the values of its line, and of its lowest and highest slope."""
+def trend_line(means: DrawnYears, trend: Trend) -> TrendLine:
+    """The line of a trend, and the 95 % confidence band of the mean that it gives for each year.
+
+    The band rests on the same variance of the residuals, the same quantile and the same effective number of years as
+    the interval of the slope, so that its distance from the line is, x years from the middle of n effective years,
+    that of the slope's interval times sqrt(sum of squares / n + x^2).
+    """
     within = means.within(trend.years.first, trend.years.last)
-    years = within.years[np.isfinite(within.values)].astype(np.float64)
-    ends = years[[0, -1]]
-    from_middle = (ends - years.mean()) / 10.0
-    line, low, high = (within.mean + slope * from_middle for slope in (trend.slope, trend.low, trend.high))
-    return ends, line, np.minimum(low, high), np.maximum(low, high)
+    complete = within.years[np.isfinite(within.values)].astype(np.float64)
+    from_middle = (within.years - complete.mean()) / 10.0
+    squares = float((((complete - complete.mean()) / 10.0) ** 2).sum())
+    line = within.mean + trend.slope * from_middle
+    half = (trend.high - trend.slope) * np.sqrt(squares / trend.effective_count + from_middle**2)
+    return TrendLine(within.years.astype(np.float64), line, line - half, line + half)
 
 
 def signed(value: float, decimals: int = 2) -> str:

@@ -31,8 +31,8 @@ _USUAL = (10.0, 90.0)  # percentiles
 class NormalBand:
     """Daily mean temperatures (degC) by day of the year, (365,), without 29 February; NaN where there is none.
 
-    `values` are those of `year`. `low` to `high` are the 10th to 90th percentile of the days within a week of it in
-    `years`, `middle` is their median; `lowest` and `highest` are the extremes of the day itself.
+    `values` are those of `year`. The others are of all days within a week of that day in `years`: `low` to `high` the
+    10th to 90th percentile, `middle` the median, `lowest` and `highest` the extremes.
     """
 
     year: int
@@ -79,8 +79,7 @@ def normal_band(answer: ClimateAnswer) -> NormalBand | None:
     held = np.stack([table[one] for one in others])
     around = np.concatenate([held[:, -_AROUND:], held, held[:, :_AROUND]], axis=1)
     near = np.stack([around[:, shift : shift + DAYS] for shift in range(2 * _AROUND + 1)]).reshape(-1, DAYS)
-    low, middle, high = _percentiles(near, (_USUAL[0], 50.0, _USUAL[1]))
-    lowest, highest = _percentiles(held, (0.0, 100.0))
+    lowest, low, middle, high, highest = _percentiles(near, (0.0, _USUAL[0], 50.0, _USUAL[1], 100.0))
     return NormalBand(year, table[year], others, is_baseline, low, middle, high, lowest, highest)
 
 

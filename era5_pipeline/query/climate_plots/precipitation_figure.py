@@ -33,8 +33,8 @@ def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=f"mean {drawn.mean:,.0f} mm")
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend) and trend.is_significant:
-        years, line, _, _ = trend_line(drawn, trend)
-        axes.plot(years, line, color=INK, linewidth=1.6, zorder=4, label="trend")
+        fitted = trend_line(drawn, trend)
+        axes.plot(fitted.years, fitted.line, color=INK, linewidth=1.6, zorder=4, label="trend")
     year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
     name_unit(axes, "mm")
     print_legend(axes, 2)

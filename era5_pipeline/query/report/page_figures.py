@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from era5_pipeline.query.climate.climate_answer import Trend
+from era5_pipeline.query.climate.climate_words import decimals_of
 from era5_pipeline.query.climate.quantities import BY_QUANTITY
 from era5_pipeline.query.climate_plots.anomaly_figure import anomaly_figure, trends_drawn
 from era5_pipeline.query.climate_plots.band_figure import band_figure
 from era5_pipeline.query.climate_plots.cell_figure import cell_bounds, cell_figure
 from era5_pipeline.query.climate_plots.climate_axes import NARROW, WIDE
 from era5_pipeline.query.climate_plots.day_count_figure import counted_days, day_count_figure
-from era5_pipeline.query.climate_plots.drawn_years import complete_years, reference_of, signed, unit_of
+from era5_pipeline.query.climate_plots.drawn_years import BAND_WORDS, complete_years, reference_of, signed, unit_of
 from era5_pipeline.query.climate_plots.inline_svg import inline_svg
 from era5_pipeline.query.climate_plots.normal_band import normal_band
 from era5_pipeline.query.climate_plots.precipitation_figure import precipitation_figure
@@ -60,10 +61,13 @@ def anomalies(answer: ClimateAnswer) -> ET.Element:
     )
     for number, trend in enumerate(trends_drawn(answer)):
         shown = "The line is the trend" if number == 0 else "The dashed line is the trend"
+        slope = signed(trend.slope, decimals_of(trend, 3))
         caption += (
-            f" {shown} {years_words(trend.years.first, trend.years.last)}: {signed(trend.slope, 3)} °C per decade"
-            f" (95 % interval {interval_words(trend, 3)}{'; grey' if number == 0 else ''})."
+            f" {shown} {years_words(trend.years.first, trend.years.last)}: {slope} °C per decade"
+            f" (95 % interval {interval_words(trend, 3)})."
         )
+        if number == 0:
+            caption += f" Grey is the {BAND_WORDS}."
     if not isinstance(answer.trend_of("mean_temperature"), Trend):
         caption += " There are too few years for a trend."
     return _figure(
@@ -81,8 +85,8 @@ def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
     years = years_words(band.years[0], band.years[-1])
     normal = f"the baseline {years}" if band.is_baseline else f"the {count_word(len(band.years))} years {years}"
     caption = (
-        f"The line is the mean temperature of each day of {band.year}; behind it are the middle 80 % of the days "
-        f"within a week of it in {normal}, and the lowest and highest of that day. Of {band.count} days "
+        f"The line is the mean temperature of each day of {band.year}; behind it are the middle 80 %, and the "
+        f"lowest and highest, of all days within a week of it in {normal}. Of {band.count} days "
         f"{band.above} were above the middle 80 % (red), {band.below} below (blue). 29 February is left out."
     )
     if not band.is_baseline:
@@ -130,8 +134,9 @@ def precipitation(answer: ClimateAnswer) -> ET.Element | None:
     caption = f"Rain and snow (as water) of each complete year; their mean is {drawn.mean:,.0f} {unit}."
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend):
+        slope = signed(trend.slope, decimals_of(trend, 1))
         caption += (
-            f" Trend: {signed(trend.slope, 1)} {unit} per decade (95 % interval {interval_words(trend, 1)}"
+            f" Trend: {slope} {unit} per decade (95 % interval {interval_words(trend, 1)}"
             f"{'' if trend.is_significant else '; it includes zero'})."
         )
     return _figure("rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from era5_pipeline.query.climate.climate_answer import Trend
-from era5_pipeline.query.climate.climate_words import p_text
+from era5_pipeline.query.climate.climate_words import decimals_of, p_text
 from era5_pipeline.query.climate_plots.drawn_years import signed
 from era5_pipeline.query.plots.variable_styles import unit_text
 from era5_pipeline.query.report.elements import element, table
 from era5_pipeline.query.report.page_words import (
-    decimals_of,
     interval_words,
     trend_cell,
     value_with_unit,

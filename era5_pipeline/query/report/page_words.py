@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.query.climate.climate_answer import NoTrend, Trend
+from era5_pipeline.query.climate.climate_words import decimals_of, in_all_text
 from era5_pipeline.query.climate.trends import FEWEST_YEARS
 from era5_pipeline.query.climate_plots.drawn_years import signed
 from era5_pipeline.query.plots.variable_styles import unit_text
@@ -49,8 +50,8 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
         sentence = answer.sentence.removeprefix(f"{answer.place.title}: ")
         return "No answer yet.", with_degrees(f"{sentence[:1].upper()}{sentence[1:]}")
     years = f"from {trend.years.first} to {trend.years.last}"
-    decimals = decimals_of(trend, 2)
-    interval = f"95 % interval {interval_words(trend, decimals)}"
+    decimals = decimals_of(trend)
+    interval = f"95 % interval {interval_words(trend)}"
     if not trend.is_significant:
         return (
             "Not clearly.",
@@ -62,7 +63,7 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
     return (
         short,
         f"{place_words(answer)} became {word} by {abs(trend.slope):.{decimals}f} °C per decade {years} ({interval}), "
-        f"{in_all:.1f} °C in all. The interval leaves out zero.",
+        f"{in_all_text(in_all, decimals)} °C in all. The interval leaves out zero.",
     )
 
 
@@ -102,17 +103,9 @@ def count_word(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number}"
 
 
-def decimals_of(trend: Trend, fewest: int) -> int:
-    """The decimals with which no end of the interval looks like zero."""
-    ends = [value for value in (trend.low, trend.high) if value]
-    decimals = fewest
-    while decimals < 4 and any(round(value, decimals) == 0 for value in ends):
-        decimals += 1
-    return decimals
-
-
-def interval_words(trend: Trend, decimals: int) -> str:
+def interval_words(trend: Trend, fewest: int = 2) -> str:
     """The interval of a trend: `+0.004 to +0.388`."""
+    decimals = decimals_of(trend, fewest)
     return f"{signed(trend.low, decimals)} to {signed(trend.high, decimals)}"
 
 
@@ -120,8 +113,9 @@ def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
     """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why there is none."""
     if isinstance(trend, NoTrend):
         return f"no trend: {trend.reason}"
-    decimals = decimals_of(trend, max(quantity.decimals, 1))
-    return f"{signed(trend.slope, decimals)} {unit_text(quantity.unit)} ({interval_words(trend, decimals)})"
+    fewest = max(quantity.decimals, 1)
+    slope = signed(trend.slope, decimals_of(trend, fewest))
+    return f"{slope} {unit_text(quantity.unit)} ({interval_words(trend, fewest)})"
 
 
 def value_with_unit(value: float, unit: str, decimals: int) -> str:

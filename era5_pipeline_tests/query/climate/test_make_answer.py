@@ -25,7 +25,7 @@ def test_thirty_real_years(tmp_path: Path) -> None:
     assert answer.yearly["temperature_complete"].all()
     assert answer.yearly["mean_temperature"].tolist() == pytest.approx(MEAN_TEMPERATURE.tolist(), abs=1e-6)
     assert answer.sentence == (
-        "Tamar is 0.20 degC per decade warmer over 1994-2023, 0.6 degC in all (95 % interval +0.004 to +0.39); "
+        "Tamar is 0.196 degC per decade warmer over 1994-2023, 0.6 degC in all (95 % interval +0.004 to +0.388); "
         "the interval leaves out zero: significant (Kendall's tau 0.26, p 0.041)."
     )
     assert answer.is_significant is True

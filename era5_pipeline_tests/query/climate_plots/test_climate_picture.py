@@ -51,7 +51,7 @@ def test_it_says_the_interval_of_a_trend() -> None:
     words = [text.get_text() for text in climate_picture(answer).texts]
     trend = answer.trend_of("mean_temperature")
     assert isinstance(trend, Trend)
-    interval = f"95 % interval +{trend.low:.3f} to +{trend.high:.3f} (grey)"
+    interval = f"95 % interval +{trend.low:.3f} to +{trend.high:.3f}; grey: 95 % confidence band of the fitted mean"
     assert f"Trend 1990\u20132023: +{trend.slope:.3f} °C per decade, {interval}" in words
 
 

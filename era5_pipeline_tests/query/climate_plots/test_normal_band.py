@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from dataclasses import replace
 
-from era5_pipeline.query.climate_plots.normal_band import normal_band
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.query.climate_plots.normal_band import by_day_of_year, normal_band
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, mekong_hours
 
 # Of a year of 365 days, counted from 0.
@@ -24,10 +29,37 @@ def test_the_band_is_the_percentiles_of_the_days_within_a_week(day: str) -> None
     days = sorted({name[5:] for name in by_name})
     around = [days[(days.index(day) + step) % 365] for step in range(-7, 8)]
     near = [by_name[f"{year}-{one}"] for year in range(2020, 2025) for one in around if f"{year}-{one}" in by_name]
-    own = [by_name[f"{year}-{day}"] for year in range(2020, 2025) if f"{year}-{day}" in by_name]
     found = (band.low, band.middle, band.high, band.lowest, band.highest)
-    expected = (*np.percentile(near, (10, 50, 90)), min(own), max(own))
+    expected = (*np.percentile(near, (10, 50, 90)), min(near), max(near))
     assert [values[_DAY_OF[day]] for values in found] == pytest.approx(expected, abs=1e-6)
+
+
+@given(
+    st.integers(3, 6),
+    st.integers(0, 2**32 - 1),
+    st.floats(0.0, 0.6),
+    st.sampled_from([0.0, 0.1, 8.0]),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_middle_is_within_the_extremes_on_every_day(years: int, seed: int, lacking: float, spread: float) -> None:
+    """Of few years, too, of which days lack, and with years that are far apart."""
+    dates = pd.date_range("2000-01-01", f"{2000 + years}-12-31", freq="D")
+    random = np.random.default_rng(seed)
+    level = spread * random.normal(size=years + 1)[dates.year - 2000]
+    values = 10.0 * np.sin(dates.day_of_year / 58.0) + level + random.normal(size=len(dates))
+    values = np.where(random.random(len(dates)) < lacking, np.nan, values)
+    band = normal_band(replace(mekong_answer(), daily=pd.DataFrame({"mean_temperature": values}, index=dates)))
+    assert band is not None
+    assert len(band.years) == years
+    edges = np.stack([band.lowest, band.low, band.middle, band.high, band.highest])
+    there = np.isfinite(edges).all(axis=0)
+    assert (np.isnan(edges).all(axis=0) | there).all()
+    assert (np.diff(edges[:, there], axis=0) >= 0).all()
+    # A day's own values are among those within a week of it.
+    table = by_day_of_year(pd.Series(values, index=dates))
+    own = np.stack([table[year] for year in band.years])
+    held = np.isfinite(own)
+    assert ((own >= band.lowest) & (own <= band.highest))[held].all()
 
 
 def test_a_year_that_has_begun_ends_with_its_last_day() -> None:

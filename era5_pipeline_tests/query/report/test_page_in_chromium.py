@@ -194,7 +194,7 @@ def test_thirty_real_years_in_pictures(browser: Browser, tmp_path: Path) -> None
         assert page.locator("svg.drawn:visible").count() == 7
         page.context.close()
     if PICTURE:
-        page, _ = opened(browser, path, (832, 900))
+        page, _ = opened(browser, path, (832, 930))
         page.screenshot(path=PICTURE)
         with Image.open(PICTURE) as shot:
             reduced = shot.convert("RGB").quantize(192, Image.Quantize.MEDIANCUT)
