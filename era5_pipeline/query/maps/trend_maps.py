@@ -79,7 +79,7 @@ def read_trend_map(
         values=placed.values,
         unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
         title=f"{title_words(variable)}, trend",
-        when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05)",
+        when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05), pale: not",
         is_difference=True,
         stippled=marks.values == 1.0,
     )

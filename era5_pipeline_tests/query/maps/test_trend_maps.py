@@ -66,7 +66,7 @@ def test_the_words_of_a_trend(connection: Connection, made: Any) -> None:
     assert len(made)
     found = read_trend_map(connection, TrendQuestion(season("JJA"), YEARS, "mean"), TEMPERATURE, None)
     assert found.field.title == "2 m temperature, trend"
-    assert found.field.when == "June to August 1991-2020, 30 complete years; dots: significant (p < 0.05)"
+    assert found.field.when == "June to August 1991-2020, 30 complete years; dots: significant (p < 0.05), pale: not"
     assert found.summary.startswith("trend of June to August 1991-2020 (30 complete years), significant at ")
     assert found.table_unit == "degC per decade"
     assert (found.start.year, found.end.year) == (1991, 2020)

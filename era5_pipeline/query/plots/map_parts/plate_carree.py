@@ -13,7 +13,7 @@ from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 from era5_pipeline.query.plots.borders import borders
 from era5_pipeline.query.plots.coastlines import coastlines, land
 from era5_pipeline.query.plots.figures import latitude_label, longitude_label
-from era5_pipeline.query.plots.map_parts.stipples import draw_stipples, spacing_of, stipple_points
+from era5_pipeline.query.plots.map_parts.stipples import draw_pale, draw_stipples, spacing_of, stipple_points
 from era5_pipeline.query.plots.variable_styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND
 
 if TYPE_CHECKING:
@@ -55,11 +55,12 @@ def draw_plate_carree(
     """Draw land, cells, coastlines and borders; `is_small` averages the cells within a pixel."""
     west, east, south, north = window
     half = STEP_DEGREES / 2
-    values = field.values
+    values, marked = field.values, field.stippled
     first, last = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
     if len(field.longitudes) == N_LONGITUDES:
         # The border of the window cuts one column of cells in half: one half is drawn on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
+        marked = None if marked is None else np.concatenate([marked[:, -1:], marked], axis=1)
         first -= STEP_DEGREES
     _draw_land(axes, window)
     # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
@@ -73,6 +74,8 @@ def draw_plate_carree(
         norm=colours[1],
         zorder=1.0,
     )
+    if marked is not None:
+        draw_pale(axes, image, marked)
     if not np.isfinite(field.values).any():
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
     inches = axes.get_window_extent().width / axes.figure.dpi

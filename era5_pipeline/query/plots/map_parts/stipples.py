@@ -1,4 +1,7 @@
-"""Marks of cells where a condition holds, such as a significant trend: dots on some of them, evenly over the map."""
+"""Marks of cells by a condition, such as a significant trend: dots where it holds, pale colours where it does not.
+
+The dots are on some of the cells, evenly over the map.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from era5_pipeline.query.plots.variable_styles import INK
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
     from era5_pipeline.query.maps.field_map import FieldMap
 
 _SPACING = 0.075  # inches
 _DOT = 1.3  # points, squared
+# How much of the colours of a cell is white where the condition does not hold.
+_PALE = 0.65
 
 
 def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
@@ -38,6 +44,25 @@ def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
         latitudes = np.full(columns.size, field.latitudes[row], dtype=np.float64)
         points.append(np.stack([field.longitudes[columns].astype(np.float64), latitudes], axis=1))
     return np.concatenate(points) if points else np.zeros((0, 2))
+
+
+def draw_pale(axes: Axes, image: AxesImage, marked: npt.NDArray[np.bool_]) -> None:
+    """Pale the cells of an image of a field in which the condition does not hold: `marked` is of the image's shape.
+
+    Cells without a value stay as they are, so that no grey of missing data is taken for a colour.
+    """
+    values = np.ma.asarray(image.get_array())
+    veil = np.ones((*marked.shape, 4), dtype=np.float32)
+    veil[..., 3] = np.where(~marked & ~np.ma.getmaskarray(values), _PALE, 0.0)
+    west, east, south, north = image.get_extent()
+    axes.imshow(
+        veil,
+        extent=(west, east, south, north),
+        origin=image.origin,
+        interpolation="nearest",
+        aspect="auto",
+        zorder=image.get_zorder() + 0.1,
+    )
 
 
 def spacing_of(degrees: float, inches: float) -> float:

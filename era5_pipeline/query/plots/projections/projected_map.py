@@ -14,7 +14,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from era5_pipeline.model.grid import EARTH_RADIUS_KM
-from era5_pipeline.query.plots.map_parts.stipples import draw_stipples, spacing_of, stipple_points
+from era5_pipeline.query.plots.map_parts.stipples import draw_pale, draw_stipples, spacing_of, stipple_points
 from era5_pipeline.query.plots.projections.graticule import Graticule
 from era5_pipeline.query.plots.projections.nearest_cells import NearestCells, pixel_centres
 from era5_pipeline.query.plots.projections.projected_shapes import (
@@ -75,6 +75,8 @@ def draw_projected(
         norm=colours[1],
         zorder=1.0,
     )
+    if field.stippled is not None:
+        draw_pale(axes, image, cells.pixels_of(field.stippled.astype(np.float32)) == 1.0)
     inches = box.width / axes.figure.dpi
     graticule = Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
     marks = stipple_points(field, spacing_of(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)), inches))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.query.plots.map_plots import DrawnMap
+    from era5_pipeline.query.plots.projections.projection_choice import ProjectionChoice
 
 TIME = datetime(2019, 1, 1, 12, tzinfo=UTC)
 WHITE, GREY_SEA, GREY_LAND = (255, 255, 255), (228, 228, 228), (203, 201, 196)
@@ -135,16 +136,42 @@ def test_the_pacific_is_not_cut() -> None:
         assert np.abs(expected - pixel_at(drawn, pixels, *forward(longitude, 20.4))).max() <= 3
 
 
-def test_significant_cells_have_dots_and_others_none() -> None:
-    field = field_of("global")
+@pytest.mark.parametrize(("name", "proj"), [("equal-earth", "eqearth"), ("robinson", "robin"), ("plate-carree", None)])
+def test_significant_cells_have_dots_and_their_colours_and_others_are_pale(
+    name: ProjectionChoice, proj: str | None
+) -> None:
+    field = field_of("global", "longitude")
     northern = np.repeat(field.latitudes[:, None] > 0.0, grid.N_LONGITUDES, axis=1)
-    for projection in ("equal-earth", "robinson", "plate-carree"):
-        marked = dataclasses.replace(field, stippled=northern)
-        with_dots, without = (pixels_of(draw_map(one, projection=projection)).astype(int) for one in (marked, field))
-        differs = np.abs(with_dots - without).max(axis=2) > 40
-        middle = differs.shape[0] * 0.42  # the equator, roughly: title above, colour bar below
-        assert differs[: int(middle) - 30].sum() > 3000
-        assert differs[int(middle) + 60 :].sum() == 0
+    marked = dataclasses.replace(field, stippled=northern)
+    drawn, plain = draw_map(marked, projection=name), draw_map(field, projection=name)
+    with_marks, without = pixels_of(drawn).astype(int), pixels_of(plain).astype(int)
+    differs = np.abs(with_marks - without).max(axis=2) > 40
+    forward = pyproj.Proj(f"+proj={proj} +R=6371000") if proj else None
+    equator = with_marks.shape[0] - drawn.axes.transData.transform((0.0, 0.0))[1]
+    north = differs[: int(equator) - 5]
+    assert 3000 < north.sum() < 0.1 * north.size
+    for longitude, latitude in (*SEA, *LAND):
+        if latitude > 0:
+            continue
+        at = forward(longitude, latitude) if forward else (longitude, latitude)
+        full = np.array(colour_of(plain, longitude / 3))
+        assert np.abs(pixel_at(plain, without, *at) - full).max() <= 3
+        # No dot, and more white than colour.
+        pale = np.array(pixel_at(drawn, with_marks, *at))
+        np.testing.assert_allclose(pale, 255 - 0.35 * (255 - full), atol=3)
+
+
+@pytest.mark.parametrize("name", ["equal-earth", "plate-carree"])
+def test_cells_without_a_value_are_no_paler_than_elsewhere(name: ProjectionChoice) -> None:
+    field = field_of("global")
+    field.values[:300] = np.nan
+    marked = dataclasses.replace(field, stippled=np.zeros(field.values.shape, dtype=bool))
+    drawn = draw_map(marked, projection=name)
+    forward = pyproj.Proj("+proj=eqearth +R=6371000") if name == "equal-earth" else None
+    pixels = pixels_of(drawn)
+    for (longitude, latitude), grey in ((SEA[0], GREY_SEA), (LAND[1], GREY_LAND)):
+        at = forward(longitude, latitude) if forward else (longitude, latitude)
+        assert pixel_at(drawn, pixels, *at) == grey
 
 
 @pytest.mark.parametrize(("suffix", "image"), [("pdf", b"/Subtype /Image"), ("svg", b"<image")])
