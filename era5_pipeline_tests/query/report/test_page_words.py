@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.query.climate.climate_answer import Trend, YearSpan
+from era5_pipeline.query.climate.climate_words import decimals_of
 from era5_pipeline.query.report.page_words import (
     cautions,
-    decimals_of,
     interval_words,
     question,
     trend_cell,

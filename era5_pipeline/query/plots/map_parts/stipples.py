@@ -51,7 +51,7 @@ def draw_pale(axes: Axes, image: AxesImage, marked: npt.NDArray[np.bool_]) -> No
 
     Cells without a value stay as they are, so that no grey of missing data is taken for a colour.
     """
-    values = np.ma.asarray(image.get_array())
+    values: npt.NDArray[np.floating] = np.ma.asarray(image.get_array())
     veil = np.ones((*marked.shape, 4), dtype=np.float32)
     veil[..., 3] = np.where(~marked & ~np.ma.getmaskarray(values), _PALE, 0.0)
     west, east, south, north = image.get_extent()
