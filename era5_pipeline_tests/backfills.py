@@ -84,7 +84,7 @@ class RunningUp:
         """Kill `era5 up` itself, and wait for its services, which then end by themselves."""
         self.process.kill()
         self.process.communicate()
-        names = ("dagster._daemon", "dagster_webserver", "code-server")
+        names = ("dagster._daemon", "running.web_server", "code-server")
         wait_until("the services end", lambda: not any(service_pids(self.home, name) for name in names))
 
     def stop(self) -> CommandResult:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
     from era5_pipeline.serving.limits import ServingLimits
 
 SECONDS = 120.0
@@ -30,10 +31,11 @@ def served(
     limits: ServingLimits | None = None,
     *,
     cors_origins: tuple[str, ...] = (),
+    hosts: AllowedHosts | None = None,
     routes: APIRouter | None = None,
 ) -> Iterator[httpx.Client]:
     """Serve the warehouse in this context, with routes of the test besides; yields a client of the server."""
-    app = make_app(warehouse, limits, cors_origins)
+    app = make_app(warehouse, limits, cors_origins, hosts)
     if routes is not None:
         app.include_router(routes)
     with bound_socket("127.0.0.1", 0) as bound:

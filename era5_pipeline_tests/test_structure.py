@@ -37,9 +37,9 @@ ONLY_IN = {
     "netCDF4": {"netcdf"},
     "psycopg": {"postgres", "warehouse", "query", "planning", "monitor", "serving", "bench", "cli"},
     "rich": {"cli", "planning"},  # planning: only to write numbers of bytes
-    "starlette": {"serving"},
+    "starlette": {"serving", "runtime"},  # runtime: its types, of the guard before a web server
     "typer": {"cli"},
-    "uvicorn": {"serving"},
+    "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster
     # query: answers as labelled arrays; bench: what a user would do without a warehouse
     "xarray": {"netcdf", "sources", "query", "bench"},
 }

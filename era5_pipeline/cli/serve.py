@@ -25,6 +25,16 @@ def serve(
             show_default="none",
         ),
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A name by which it is reached, besides localhost and addresses, such as that of a proxy before it; "
+            "can be given several times; '*': any. With those of ERA5_ALLOWED_HOSTS.",
+            show_default="none",
+        ),
+    ] = None,
     access_log: Annotated[bool, typer.Option("--access-log/--no-access-log", help="A line for each request.")] = True,
 ) -> None:
     """Answer questions about the table over HTTP, as JSON, CSV and pages, until Ctrl-C. It only reads.
@@ -33,12 +43,13 @@ def serve(
     Examples:
       era5 serve
       era5 serve --port 8080 --workers 2
-      era5 serve --host 0.0.0.0 --cors https://example.org
+      era5 serve --host 0.0.0.0 --allowed-host weather.example.org --cors https://example.org
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
     from era5_pipeline.postgres.roles import user_who_may_write
+    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
     from era5_pipeline.serving.application import ServedApp
     from era5_pipeline.serving.limits import ServingLimits
     from era5_pipeline.serving.server_process import address_of, bound_socket, is_loopback, run_server, tended
@@ -47,6 +58,7 @@ def serve(
         typer.echo(f"era5: {text}", err=True)
 
     settings = read_settings()
+    hosts = AllowedHosts.of((*(allowed_host or ()), *settings.allowed_host_names), listening_on=host)
     with bound_socket(host, port) as bound, open_warehouse(settings) as warehouse:
         with warehouse.connect() as connection:  # what is wrong is said here, and not by the first request
             writer = user_who_may_write(connection)
@@ -57,7 +69,7 @@ def serve(
             )
         if not is_loopback(bound):
             warn(f"everyone who reaches {host} can ask: there is no password. See docs/http.md#on-a-network")
-        app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()))
+        app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()), hosts)
         url = address_of(bound)
         typer.echo(f"era5 serve: {url}, its routes: {url}/docs")
         with tended(EmbeddedDatabaseWatch(settings, warn).look, warn):

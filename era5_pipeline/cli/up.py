@@ -27,10 +27,12 @@ def up(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
+    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
     from era5_pipeline.runtime.supervisor import supervise
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 
     settings = read_settings()
+    AllowedHosts.of(settings.allowed_host_names)  # a wrong one is said here, not by the web server in its log
     with socket.socket() as probe:
         # Two webservers on one port start without an error, and share its requests: check before starting.
         if probe.connect_ex((LOOPBACK, port)) == 0:

@@ -161,6 +161,10 @@ class Settings(BaseSettings):
         default=None, description="Where failed runs are reported, as JSON by POST; unset: nowhere"
     )
     ui_url: str | None = Field(default=None, description="Address of the web UI, for links to a failed run")
+    allowed_hosts: str | None = Field(
+        default=None,
+        description="era5 serve and the web UI: names by which they are reached besides localhost, separated by commas",
+    )
     serve_connections: int = Field(
         default=8, ge=1, le=100, description="era5 serve: connections, and so requests at once, of one process"
     )
@@ -194,6 +198,11 @@ class Settings(BaseSettings):
     @property
     def _files_places(self) -> tuple[str, ...]:
         return tuple(part for part in _SEPARATOR.split(self.files_dir or "") if part)
+
+    @property
+    def allowed_host_names(self) -> tuple[str, ...]:
+        """The names of `ERA5_ALLOWED_HOSTS`, as they are written."""
+        return tuple(name.strip() for name in (self.allowed_hosts or "").split(",") if name.strip())
 
     @property
     def store_address(self) -> str | None:

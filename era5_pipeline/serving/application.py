@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.http.browser_guard import AllowedHosts
 from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, archive_routes
 from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.climate.climate_route import climate_routes
@@ -38,13 +39,19 @@ class ServedApp:
     url: str = field(repr=False)
     limits: ServingLimits = field(default_factory=ServingLimits)
     cors_origins: tuple[str, ...] = ()
+    hosts: AllowedHosts = field(default_factory=AllowedHosts)
 
     def __call__(self) -> FastAPI:
         """The app."""
-        return make_app(Warehouse(self.url), self.limits, self.cors_origins)
+        return make_app(Warehouse(self.url), self.limits, self.cors_origins, self.hosts)
 
 
-def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_origins: tuple[str, ...] = ()) -> FastAPI:
+def make_app(
+    warehouse: Warehouse,
+    limits: ServingLimits | None = None,
+    cors_origins: tuple[str, ...] = (),
+    hosts: AllowedHosts | None = None,
+) -> FastAPI:
     """An app that answers from the warehouse; its connections are opened when it starts, and closed at its end."""
     limits = limits or ServingLimits()
 
@@ -73,7 +80,7 @@ def make_app(warehouse: Warehouse, limits: ServingLimits | None = None, cors_ori
         app.include_router(routes)
     if cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD", "POST"])
-    app.add_middleware(RequestGuard, limits=limits, metrics=metrics)
+    app.add_middleware(RequestGuard, limits=limits, metrics=metrics, hosts=hosts or AllowedHosts())
     app.add_middleware(ClientRequests, path=ARCHIVE_PATH, seconds=limits.wait_seconds)
     describe_errors(app)
     return app

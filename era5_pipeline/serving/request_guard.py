@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
     from era5_pipeline.serving.limits import ServingLimits
     from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics
 
@@ -36,8 +37,9 @@ _LEAVING_STEP_SECONDS = 0.02
 class RequestGuard:
     """ASGI middleware; as many requests are worked on at once as there are connections to the database."""
 
-    def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: ServingMetrics) -> None:
+    def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: ServingMetrics, hosts: AllowedHosts) -> None:
         self._app = app
+        self._hosts = hosts
         self._limits = limits
         self._metrics = metrics
         self._turns = asyncio.Semaphore(limits.connections)
@@ -88,7 +90,7 @@ class RequestGuard:
         return message
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _SentAnswer, work: RequestWork) -> None:
-        if refused := self._refusal_of_url(scope):
+        if refused := self._refusal_of_request(scope):
             await refused(scope, receive, answer.send)
             return
         gone = asyncio.Event()
@@ -107,7 +109,10 @@ class RequestGuard:
             with suppress(asyncio.CancelledError):
                 await watch
 
-    def _refusal_of_url(self, scope: Scope) -> Response | None:
+    def _refusal_of_request(self, scope: Scope) -> Response | None:
+        """The answer to a request that is refused by its headers or its length alone."""
+        if refusal := self._hosts.refusal(scope["headers"]):
+            return error_answer(refusal.status, refusal.reason)
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size <= self._limits.url_bytes:
             return None

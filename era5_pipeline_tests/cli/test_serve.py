@@ -264,3 +264,21 @@ def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database
     (answer,) = found
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["reason"].startswith("The server is being stopped.")
+
+
+def test_an_allowed_host_that_is_no_name_is_refused(here: InProcess) -> None:
+    for name in ("https://weather.example.org", "weather.example.org:443"):
+        printed = here.run("serve", "--allowed-host", name, code=2)
+        assert_explained(printed, f"allowed host '{name}': is no name of a host", "Give the name alone")
+    here.set(ERA5_ALLOWED_HOSTS="weather.example.org, a/b")
+    for command in ("serve", "up"):
+        assert_explained(here.run(command, code=2), "allowed host 'a/b': is no name of a host", "Give the name alone")
+
+
+def test_names_that_are_allowed_are_answered(home: Home) -> None:
+    with serving(home, "--allowed-host", "One.example", ERA5_ALLOWED_HOSTS="two.example,three.example") as server:
+        statuses = {
+            name: server.client.get("/healthz", headers={"Host": name}).status_code
+            for name in ("one.example", "two.example:8000", "three.example", "four.example")
+        }
+    assert statuses == {"one.example": 200, "two.example:8000": 200, "three.example": 200, "four.example": 421}

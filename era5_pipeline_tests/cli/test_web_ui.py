@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from era5_pipeline_tests.backfills import damaged, sample_files
-from era5_pipeline_tests.cli.test_up import everything_up, free_port
+from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up, free_port
 from era5_pipeline_tests.commands import Home, new_home
 
 if TYPE_CHECKING:
@@ -23,9 +28,28 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",
 )
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
 # Among the last 120 months, which is what Dagster plots, but not the last 90 days, which the dialog shows at first.
 RANGE = "[2024-01-01...2024-03-01]"
+LAUNCHED = {
+    "parameters": {
+        "selector": {
+            "repositoryLocationName": "era5_pipeline",
+            "repositoryName": "__repository__",
+            "jobName": "load_month",
+        },
+        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": "2024-01-01"}]},
+    }
+}
+# What an attack would leave behind: runs, and materializations that somebody reported.
+TRACES = """{
+  runsOrError { ... on Runs { results { runId } } }
+  assetsOrError { ... on AssetConnection { nodes { assetMaterializations(limit: 1) { timestamp } } } }
+}"""
+NO_TRACES = {"runs": 0, "materializations": 0}
+ATTACKS = Path(__file__).with_name("attacks.html")
 # A folder for screenshots; unset: none are made.
 SCREENSHOTS = os.environ.get("ERA5_SCREENSHOTS")
 # Where to write the README's picture of the graph; unset: it is not written.
@@ -38,6 +62,14 @@ def home() -> Iterator[Home]:
         yield home
 
 
+@pytest.fixture(scope="module")
+def web(home: Home) -> Iterator[WebUI]:
+    """What `era5 up` serves, with an empty folder for the source `files`."""
+    (home.path / "inbox").mkdir()
+    with everything_up(home, free_port(), ERA5_FILES_DIR=str(home.path / "inbox")) as web:
+        yield web
+
+
 @pytest.fixture
 def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
@@ -48,33 +80,100 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
-def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, page: Page) -> None:
+@pytest.mark.parametrize("site", ["evil.example", "localhost"])
+def test_a_page_of_another_site_cannot_start_a_run(web: WebUI, page: Page, site: str) -> None:
+    """Every request that a browser sends for such a page without asking the server first; a link still opens the UI."""
+    with another_site(web.url) as port:
+        page.goto(f"http://{site}:{port}/attack")
+        expect(page.locator("#done")).to_have_text("done", timeout=60_000)
+        assert traces(web) == NO_TRACES
+        assert json.loads(page.locator("#answers").inner_text()) == {"socket": "refused", "read": "refused"}
+        page.goto(f"http://{site}:{port}/link")
+        page.get_by_text("the web UI").click()
+        expect(page.get_by_text("Lineage", exact=True)).to_be_visible()
+    see(page, f"link-from-{site}")
+
+
+def test_a_name_that_was_led_to_this_machine_is_refused(web: WebUI, page: Page) -> None:
+    """DNS rebinding: the browser takes the web UI for the attacker's own server."""
+    port = urlsplit(web.url).port
+    answer = page.goto(f"http://evil.example:{port}/")
+    assert answer is not None
+    assert answer.status == 421
+    assert "does not answer to the name evil.example" in answer.text()
+    see(page, "name-of-another-site")
+    status = page.evaluate(
+        """async body => (await fetch("/graphql", {method: "POST", body: body,
+             headers: {"Content-Type": "application/json"}})).status""",
+        json.dumps({"query": LAUNCH, "variables": LAUNCHED}),
+    )
+    assert status == 421
+    assert traces(web) == NO_TRACES
+
+
+def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, web: WebUI, page: Page) -> None:
     """Three months of files, of which one is damaged: it fails alone, and is run again once it is mended."""
     expect.set_options(timeout=120_000)
     files = sample_files(home.path / "inbox", "2024-01", "2024-03")
-    with everything_up(home, free_port(), ERA5_FILES_DIR=str(home.path / "inbox")) as web:
-        with damaged(files[1]):
-            page.goto(web.url)
-            page.get_by_text("Lineage", exact=True).click()
-            assert_graph_is_open(page)
-            launch_backfill(page)
-            wait_for_months(page, web.url, "weather", materialized=2, failed=1)
-            assert list(home.months()) == ["2024-01", "2024-03"]
-            assert_reason_is_read(page, web.url, files[1].name)
-        run_failed_again(page, web.url)
-        wait_for_months(page, web.url, "weather", materialized=3, failed=0)
-        see(page, "all-loaded")
-        if PICTURE:
-            draw_graph(page, web.url, PICTURE)
-        assert_map_is_seen(page, f"{web.url}/assets/era5/weather?view=partitions&partition=2024-01-01")
-        assert_climate_is_plotted(page, f"{web.url}/assets/era5/weather")
+    with damaged(files[1]):
+        page.goto(web.url)
+        page.get_by_text("Lineage", exact=True).click()
+        assert_graph_is_open(page)
+        launch_backfill(page)
+        wait_for_months(page, web.url, "weather", materialized=2, failed=1)
+        assert list(home.months()) == ["2024-01", "2024-03"]
+        assert_reason_is_read(page, web.url, files[1].name)
+    run_failed_again(page, web.url)
+    wait_for_months(page, web.url, "weather", materialized=3, failed=0)
+    see(page, "all-loaded")
+    if PICTURE:
+        draw_graph(page, web.url, PICTURE)
+    assert_map_is_seen(page, f"{web.url}/assets/era5/weather?view=partitions&partition=2024-01-01")
+    assert_climate_is_plotted(page, f"{web.url}/assets/era5/weather")
     months = home.months()
     assert {month: entry["rows"] for month, entry in months.items()} == {
         "2024-01": 744 * 9,
         "2024-02": 696 * 9,
         "2024-03": 744 * 9,
     }
+
+
+@contextmanager
+def another_site(ui: str) -> Iterator[int]:
+    """A site on a port of its own, with a page that attacks the web UI and one that links to it; yields the port."""
+    question = urlencode({"query": LAUNCH, "variables": json.dumps(LAUNCHED)})
+    body = json.dumps({"query": LAUNCH, "variables": LAUNCHED})
+    attack = ATTACKS.read_text(encoding="utf-8")
+    for name, value in (("UI", ui), ("QUESTION", question), ("BODY", body)):
+        attack = attack.replace(f'"{name}"', json.dumps(value))
+    pages = {"/attack": attack, "/link": f'<a href="{ui}/runs">the web UI</a>'}
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = pages.get(self.path, "").encode()
+            self.send_response(200 if content else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def traces(web: WebUI) -> dict[str, int]:
+    found = web.ask(TRACES)
+    materialized = [len(node["assetMaterializations"]) for node in found["assetsOrError"]["nodes"]]
+    return {"runs": len(found["runsOrError"]["results"]), "materializations": sum(materialized)}
 
 
 def see(page: Page, name: str) -> None:

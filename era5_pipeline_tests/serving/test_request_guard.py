@@ -9,6 +9,7 @@ import pytest
 from fastapi import APIRouter, Response
 
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.http.browser_guard import AllowedHosts
 from era5_pipeline.serving.limits import ServingLimits
 from era5_pipeline_tests.served import served
 
@@ -34,7 +35,8 @@ def broken() -> None:
 @pytest.fixture(scope="module")
 def client(shared_database_url: str) -> Iterator[httpx.Client]:
     limits = ServingLimits(connections=1, wait_seconds=60.0, url_bytes=2_000)
-    with served(Warehouse(shared_database_url), limits, routes=routes) as client:
+    hosts = AllowedHosts.of(["weather.example.org"])
+    with served(Warehouse(shared_database_url), limits, hosts=hosts, routes=routes) as client:
         yield client
 
 
@@ -49,6 +51,37 @@ def test_a_url_that_is_too_long_is_414(client: httpx.Client) -> None:
     answer = client.get("/healthz", params={"live": "x" * 2_000})
     assert answer.status_code == 414
     assert answer.json() == {"error": True, "reason": "The URL has 2,013 bytes, and the limit is 2,000."}
+
+
+@pytest.mark.parametrize(
+    ("called", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST.:8000", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8000", 200),
+        ("Weather.example.org", 200),
+        ("evil.example", 421),
+        ("weather.example.org.evil.example:8000", 421),
+        ("", 400),
+        ("evil.example/localhost", 400),
+    ],
+)
+def test_a_host_that_is_not_this_server_is_refused_by_name(client: httpx.Client, called: str, status: int) -> None:
+    for path in ("/healthz?live=true", "/v1/archive", "/docs"):
+        answer = client.get(path, headers={"Host": called})
+        assert answer.status_code == (status if status != 200 or path != "/v1/archive" else 400), path
+        if status != 200:
+            assert answer.json()["error"] is True
+            assert ("ERA5_ALLOWED_HOSTS" if status == 421 else "one header Host") in answer.json()["reason"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("hosts", ["", "Host: localhost\r\nHost: evil.example\r\n"])
+def test_a_request_with_no_host_or_two_is_refused(client: httpx.Client, hosts: str) -> None:
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as connection:
+        connection.sendall(f"GET /healthz HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
 
 
 def test_a_body_is_not_kept_in_memory_and_not_asked_for(client: httpx.Client) -> None:
@@ -84,7 +117,7 @@ def test_a_client_that_reads_slowly_keeps_nobody_waiting(client: httpx.Client) -
     """There is one turn; the slow client has begun to get its answer, and the next is answered meanwhile."""
     with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.sendall(b"GET /large HTTP/1.1\r\nHost: here\r\n\r\n")
+        slow.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
         for _ in range(3):
             assert client.get("/large").headers["content-length"] == str(MEGABYTES << 20)

@@ -12,7 +12,7 @@ psutil: Any = _psutil  # it has no type annotations
 # Words of a command line, by kind; the first that fits. What fits none is `era5 up` itself.
 _KINDS = (
     ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
-    ("webserver", ("dagster_webserver",)),
+    ("webserver", ("running.web_server",)),
     ("daemon", ("dagster._daemon",)),
     ("code server", ("code-server", "code_server", "api grpc")),
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOCATION = "era5_pipeline"
+WEB_SERVER = "era5_pipeline.defs.running.web_server"
 # How often a service that was killed is started again within ten minutes.
 _RESTARTS = 5
 # The limit for the path of a Unix socket is 104 (macOS) or 108 bytes.
@@ -57,7 +58,7 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
         ),
         ManagedProcess(
             "webserver",
-            (*_module("dagster_webserver"), "--host", LOOPBACK, "--port", str(port), *with_workspace),
+            (*_module(WEB_SERVER), "--host", LOOPBACK, "--port", str(port), *with_workspace),
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
             restarts=_RESTARTS,
         ),
