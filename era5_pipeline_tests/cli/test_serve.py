@@ -275,10 +275,11 @@ def test_an_allowed_host_that_is_no_name_is_refused(here: InProcess) -> None:
         assert_explained(here.run(command, code=2), "allowed host 'a/b': is no name of a host", "Give the name alone")
 
 
-def test_names_that_are_allowed_are_answered(home: Home) -> None:
-    with serving(home, "--allowed-host", "One.example", ERA5_ALLOWED_HOSTS="two.example,three.example") as server:
+def test_names_that_are_allowed_are_answered(home: Home, database_url: str) -> None:
+    names = {"ERA5_ALLOWED_HOSTS": "two.example,three.example", "ERA5_DATABASE_URL": database_url}
+    with serving(home, "--allowed-host", "One.example", **names) as server:
         statuses = {
-            name: server.client.get("/healthz", headers={"Host": name}).status_code
+            name: server.client.get("/healthz?live=true", headers={"Host": name}).status_code
             for name in ("one.example", "two.example:8000", "three.example", "four.example")
         }
     assert statuses == {"one.example": 200, "two.example:8000": 200, "three.example": 200, "four.example": 421}
