@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import dagster as dg
 
 from era5_pipeline.defs.stage_results import current_results
-from era5_pipeline.model.errors import Era5Error, RefusedError, TransientError
+from era5_pipeline.model.errors import Era5Error, RefusedError, StoreUnreachableError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 def as_failures(attempt: int) -> Iterator[None]:
     """Turn an `Era5Error` into a `Failure`, which the UI shows as its message and remedy instead of a traceback.
 
-    A transient error requests a retry according to `RETRIES`; `attempt` counts from 0.
+    A transient error requests a retry according to `RETRIES`, unless it was waited for; `attempt` counts from 0.
 
     Raises:
         dagster.Failure: for a permanent error.
@@ -53,7 +53,8 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
             "remedy": error.remedy,
             "exit_code": error.exit_code,
         },
-        allow_retries=isinstance(error, TransientError),
+        # The store was waited for already.
+        allow_retries=isinstance(error, TransientError) and not isinstance(error, StoreUnreachableError),
     )
     if not failure.allow_retries:
         raise failure from error

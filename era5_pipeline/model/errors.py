@@ -20,6 +20,7 @@
 All of these are permanent: a retry would fail in the same way. There is one class of temporary errors:
 
     TransientError(Era5Error)            7   the caller may retry
+    `-- StoreUnreachableError                it was waited for as long as ERA5_STORE_PATIENCE_SECONDS says
 """
 
 from __future__ import annotations
@@ -148,6 +149,10 @@ class TransientError(Era5Error):
     """A temporary error that may be retried: the connection was lost, the server restarts."""
 
     exit_code = 7
+
+
+class StoreUnreachableError(TransientError):
+    """The store of files did not answer for as long as it is waited for: other months would meet the same."""
 
 
 # EFBIG: the file exceeds a limit of the file system or of the user.

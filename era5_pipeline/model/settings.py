@@ -78,6 +78,9 @@ class Settings(BaseSettings):
         default=None,
         description="Folder or s3://bucket/prefix of raw and flat files that every executor sees; unset: ERA5_HOME",
     )
+    store_patience_seconds: float = Field(
+        default=120.0, ge=0, description="How long a run waits for a store on S3 that does not answer"
+    )
     keep: Keep = Field(default="all", description="Files of a loaded month that are kept: all, flat (no raw) or none")
     database_url: SecretStr | None = Field(
         default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"

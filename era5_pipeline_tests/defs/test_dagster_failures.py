@@ -13,6 +13,7 @@ from era5_pipeline.model.errors import (
     MonthLockedError,
     RefusedError,
     ServerUnreachableError,
+    StoreUnreachableError,
     TransientError,
     UsageError,
     WarehouseError,
@@ -61,6 +62,13 @@ def test_transient_error_requests_a_retry(attempt: int, caplog: pytest.LogCaptur
     assert failure.__cause__ is error
     # No retry follows the last attempt, so none is announced.
     assert len(caplog.messages) == (attempt < 3)
+
+
+def test_a_store_that_was_waited_for_is_not_waited_for_again() -> None:
+    with pytest.raises(dg.Failure, match="waited 2 min") as raised, as_failures(0):
+        raise StoreUnreachableError("the store s3://b: reading a (waited 2 min)", remedy="Look at ERA5_STORE.")
+    assert raised.value.allow_retries is False
+    assert raised.value.metadata["exit_code"].value == 7
 
 
 def test_unexpected_errors_are_raised_unchanged() -> None:

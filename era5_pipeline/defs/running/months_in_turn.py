@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.defs.running.runner import MonthRun, run_month, run_months_together
-from era5_pipeline.model.errors import MonthFailedError, SourceError, StoreError, TransientError
+from era5_pipeline.model.errors import (
+    MonthFailedError,
+    SourceError,
+    StoreError,
+    StoreUnreachableError,
+    TransientError,
+)
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.sources.open_source import is_of_series, request_ahead
 
@@ -120,4 +126,6 @@ class MonthsInTurn:
         runs = list(self.done.values())[-_FAILED_IN_A_ROW:]
         last = [{error.exit_code for error in run.errors} for run in runs]
         is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
+        if runs and isinstance(runs[-1].results.error, StoreUnreachableError):
+            return True
         return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))

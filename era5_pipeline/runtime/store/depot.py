@@ -63,7 +63,7 @@ class Depot:
             UsageError: if ERA5_STORE is neither a folder nor an address of S3.
         """
         address = settings.store_address
-        return cls(settings.home, None if address is None else open_store(address))
+        return cls(settings.home, None if address is None else open_store(address, settings.store_patience_seconds))
 
     @property
     def is_shared(self) -> bool:

@@ -91,22 +91,23 @@ class S3Environment:
         )
 
 
-def open_store(address: str) -> ObjectStore:
-    """The store at a folder or `s3://bucket/prefix`; nothing is contacted yet.
+def open_store(address: str, patience_seconds: float = 0.0) -> ObjectStore:
+    """The store at a folder or `s3://bucket/prefix`; nothing is contacted yet. A server is waited for so long.
 
     Raises:
         UsageError: if it is neither, or names no bucket.
     """
     require_folder_or_s3(address)
-    return _open_s3(address, S3Environment.read()) if is_s3(address) else FolderStore(Path(address))
+    return _open_s3(address, S3Environment.read(), patience_seconds) if is_s3(address) else FolderStore(Path(address))
 
 
 @lru_cache(maxsize=16)
-def _open_s3(address: str, environment: S3Environment) -> S3Store:
+def _open_s3(address: str, environment: S3Environment, patience_seconds: float) -> S3Store:
     # Kept, because a connection takes longer to begin than a small object to read.
     return S3Store(
         S3Address.parse(address),
         endpoint=environment.endpoint,
         region=environment.region,
         ca_file=environment.ca_file,
+        patience_seconds=patience_seconds,
     )

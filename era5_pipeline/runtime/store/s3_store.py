@@ -7,18 +7,22 @@ verified afterwards.
 
 from __future__ import annotations
 
+import logging
+import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyarrow import fs
 
-from era5_pipeline.model.errors import TransientError
+from era5_pipeline.model.errors import StoreUnreachableError, TransientError
+from era5_pipeline.model.times import spoken
 from era5_pipeline.runtime.store.s3_errors import UNREACHABLE, s3_errors
 from era5_pipeline.runtime.store.saved_stream import save_stream
 from era5_pipeline.runtime.store.stored_object import StoredObject
+from era5_pipeline.runtime.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -32,17 +36,33 @@ _CONNECT_SECONDS = 5
 _SILENT_SECONDS = 5
 _SILENT_TRANSFER_SECONDS = 60
 _BLOCK_BYTES = 8 << 20
+# Between two tries of a server that does not answer; each of them takes the seconds above besides.
+_AGAIN_SECONDS = 5.0
 # Of servers of one's own, which have no regions.
 _ANY_REGION = "us-east-1"
 
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
 
 class S3Store:
-    """See `ObjectStore`; `endpoint` is the URL of a server that is not Amazon's."""
+    """See `ObjectStore`; `endpoint` is the URL of a server that is not Amazon's.
+
+    A server that does not answer is tried again until `patience_seconds` have passed, and the log says what is waited
+    for; the last try may end later.
+    """
 
     def __init__(
-        self, address: S3Address, *, endpoint: str | None = None, region: str | None = None, ca_file: str | None = None
+        self,
+        address: S3Address,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        ca_file: str | None = None,
+        patience_seconds: float = 0.0,
     ) -> None:
         self._address = address
+        self._patience_seconds = patience_seconds
         self._where = f" at {endpoint}" if endpoint else ""
         with s3_errors(f"the store {self.shown}", self._where):
             connect = partial(
@@ -64,7 +84,7 @@ class S3Store:
         return str(self._address)
 
     def require(self) -> None:
-        """See `ObjectStore`. A missing bucket would otherwise look like one without objects."""
+        """See `ObjectStore`; asked once. A missing bucket would otherwise look like one without objects."""
         with s3_errors(f"the store {self.shown}", self._where):
             try:
                 self._s3.get_file_info(fs.FileSelector(self._address.path(), recursive=False))
@@ -73,37 +93,44 @@ class S3Store:
 
     def size_of(self, key: str) -> int | None:
         """See `ObjectStore`."""
-        with self._errors(f"looking for {key}"):
-            info = self._s3.get_file_info(self._address.path(key))
+        info = self._asked(f"looking for {key}", lambda: self._s3.get_file_info(self._address.path(key)))
         return info.size if info.type is fs.FileType.File else None
 
     def read(self, key: str) -> bytes | None:
         """See `ObjectStore`."""
-        with self._errors(f"reading {key}"):
+
+        def read() -> bytes | None:
             try:
                 with self._s3.open_input_stream(self._address.path(key)) as stream:
                     content: bytes = stream.read()
             except FileNotFoundError:
                 return None
-        return content
+            return content
+
+        return self._asked(f"reading {key}", read)
 
     def write(self, key: str, content: bytes) -> None:
         """See `ObjectStore`."""
-        with self._errors(f"writing {key}"):
+
+        def write() -> None:
             stream = self._s3.open_output_stream(self._address.path(key))
             stream.write(content)
             stream.close()
 
+        self._asked(f"writing {key}", write)
+
     def upload(self, path: Path, key: str) -> None:
         """See `ObjectStore`."""
-        with self._errors(f"writing {key}"):
-            fs.copy_files(
+        self._asked(
+            f"writing {key}",
+            lambda: fs.copy_files(
                 str(path),
                 self._address.path(key),
                 source_filesystem=fs.LocalFileSystem(),
                 destination_filesystem=self._transfers,
                 chunk_size=_BLOCK_BYTES,
-            )
+            ),
+        )
         # pyarrow does not report every connection that is lost at the end of an upload.
         size, stored = path.stat().st_size, self.size_of(key)
         if stored != size:
@@ -115,37 +142,79 @@ class S3Store:
 
     def download(self, key: str, path: Path) -> str | None:
         """See `ObjectStore`."""
-        with self._errors(f"reading {key}"):
-            try:
-                stream = self._transfers.open_input_stream(self._address.path(key))
-            except FileNotFoundError:
-                return None
-        with stream:
-            return save_stream(stream, path, reading=lambda: self._errors(f"reading {key}"))
+
+        def download() -> str | None:
+            with self._errors(f"reading {key}"):
+                try:
+                    stream = self._transfers.open_input_stream(self._address.path(key))
+                except FileNotFoundError:
+                    return None
+            with stream:
+                return save_stream(stream, path, reading=lambda: self._errors(f"reading {key}"))
+
+        return self._patiently(download)
 
     def remove(self, key: str) -> None:
         """See `ObjectStore`."""
-        with self._errors(f"removing {key}"):
+
+        def remove() -> None:
             try:
                 self._s3.delete_file(self._address.path(key))
             except FileNotFoundError:
                 return
 
+        self._asked(f"removing {key}", remove)
+
     def objects(self) -> Iterator[StoredObject]:
         """See `ObjectStore`. A single object, if the address is its own."""
         root = self._address.path()
-        with self._errors("listing it"):
-            own = self._s3.get_file_info(root) if self._address.prefix else None
-            if own is not None and own.type is fs.FileType.File:
-                yield StoredObject("", own.size, own.mtime_ns)
-                return
+        own = self._asked("listing it", lambda: self._s3.get_file_info(root)) if self._address.prefix else None
+        if own is not None and own.type is fs.FileType.File:
+            yield StoredObject("", own.size, own.mtime_ns)
+            return
+
+        def listed() -> list[fs.FileInfo]:
             try:
-                found = self._s3.get_file_info(fs.FileSelector(root, recursive=True))
+                found: list[fs.FileInfo] = self._s3.get_file_info(fs.FileSelector(root, recursive=True))
             except FileNotFoundError:
-                return
-        for info in sorted(found, key=lambda info: info.path):
+                return []
+            return found
+
+        for info in sorted(self._asked("listing it", listed), key=lambda info: str(info.path)):
             if info.type is fs.FileType.File:
                 yield StoredObject(info.path[len(root) + 1 :], info.size, info.mtime_ns)
+
+    def _asked(self, doing: str, call: Callable[[], T]) -> T:
+        """Return what `call` returns, as `_patiently` does; all its errors are those of the store."""
+
+        def ask() -> T:
+            with self._errors(doing):
+                return call()
+
+        return self._patiently(ask)
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns, called again while the server does not answer.
+
+        Raises:
+            StoreUnreachableError: once it was waited for long enough.
+            StoreError: if the server refuses.
+        """
+        started, longest = time.monotonic(), self._patience_seconds
+        while True:
+            try:
+                return call()
+            except TransientError as error:
+                waited = time.monotonic() - started
+                if not longest:
+                    raise
+                limit = f"{spoken(longest)}, by ERA5_STORE_PATIENCE_SECONDS"
+                if waited >= longest:
+                    message = f"{error.message} (waited {spoken(waited)}; up to {limit})"
+                    raise StoreUnreachableError(message, remedy=error.remedy) from error
+                _log.warning("waiting for %s (for %s so far, up to %s)", error.message, spoken(waited), limit)
+                with waiting():
+                    time.sleep(min(_AGAIN_SECONDS, longest - waited))
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return s3_errors(f"the store {self.shown}: {doing}", self._where)

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
+from era5_pipeline.model.errors import (
+    Era5Error,
+    StoreError,
+    StoreUnreachableError,
+    TransientError,
+    UsageError,
+)
 from era5_pipeline.runtime.store.object_store import open_store
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, moto_command, running
@@ -215,6 +221,63 @@ def test_a_server_that_stops_in_mid_way_is_a_temporary_error(file: Path) -> None
         server.client().create_dir(bucket)  # it kept its objects in memory
         store.write("a", b"2")
         assert store.read("a") == b"2"
+
+
+def test_a_server_that_is_silent_is_given_up_after_the_patience(
+    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    with running(moto_command(port), port) as server, aws_environment(server.url):
+        bucket = server.bucket()
+        store = open_store(f"s3://{bucket}", patience_seconds=1.0)
+        store.write("a", b"1")
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(StoreUnreachableError, match="up to 1 s, by ERA5_STORE_PATIENCE_SECONDS") as caught:
+            store.read("a")
+        assert caught.value.exit_code == 7
+        assert "AWS_ENDPOINT_URL" in caught.value.remedy
+        assert f"127.0.0.1:{port}" in caught.value.message
+        # Patient, it says what it waits for, and goes on when the server does.
+        server.process.send_signal(signal.SIGCONT)
+        store = open_store(f"s3://{bucket}", patience_seconds=600.0)
+        server.stop()
+        restarting = threading.Thread(target=_restart_after, args=(server, bucket, caplog))
+        restarting.start()
+        store.upload(file, "raw/a.nc")
+        restarting.join()
+        assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
+    (first, *_) = caplog.messages
+    assert first.startswith(f"waiting for the store s3://{bucket}: writing raw/a.nc at {server.url}")
+    assert "up to 10 min, by ERA5_STORE_PATIENCE_SECONDS" in first
+
+
+def _restart_after(server: S3Server, bucket: str, caplog: pytest.LogCaptureFixture) -> None:
+    deadline = time.monotonic() + 120
+    while not caplog.messages and time.monotonic() < deadline:
+        time.sleep(0.1)
+    server.start()
+    server.client().create_dir(bucket)  # it kept its objects in memory
+
+
+@pytest.mark.parametrize("method", ["size_of", "read", "write", "upload", "download", "remove", "objects"])
+def test_every_call_waits_for_a_server_that_refuses(
+    method: str, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with aws_environment(f"http://127.0.0.1:{free_port()}"):
+        store = open_store("s3://bucket/x", patience_seconds=15.0 if method == "upload" else 4.0)
+        calls: dict[str, Callable[[], object]] = {
+            "size_of": lambda: store.size_of("a"),
+            "read": lambda: store.read("a"),
+            "write": lambda: store.write("a", b"1"),
+            "upload": lambda: store.upload(file, "a"),
+            "download": lambda: store.download("a", tmp_path / "back"),
+            "remove": lambda: store.remove("a"),
+            "objects": lambda: list(store.objects()),
+        }
+        with pytest.raises(StoreUnreachableError, match="s3://bucket/x"):
+            calls[method]()
+    assert any(message.startswith("waiting for the store s3://bucket/x") for message in caplog.messages)
 
 
 # --- errors that a user can cause -------------------------------------------------------------------------------------
