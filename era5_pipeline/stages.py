@@ -20,6 +20,7 @@ from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.planning.room import require_room, require_room_to_flatten
 from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.plots import preview_map
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.kept_inventory import KeptInventory
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.model.variables import VariableChoice
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.sources.source import Source
 
@@ -305,15 +307,23 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
+def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:
+    """Whether the raw month's variables are those of the choice; of an open one, they may be fewer."""
+    if choice is None:
+        return True
+    columns = tuple(variable.column for variable in choice.variables)
+    is_open = choice.is_open or choice.variables == VARIABLES
+    return raw.variables == columns or (is_open and raw.variables is not None and set(raw.variables) <= set(columns))
+
+
 def _require_same_request(settings: Settings, raw: RawMonth) -> None:
     """Refuse raw files of another request (of a parallel command); settings that are not set match any request."""
     source = None if settings.source is None and not settings.files_dir else settings.source_name
-    variables = settings.wanted_variables
     is_series = source_kind(raw.source).is_series
     wanted = (
         source or raw.source,
         raw.area if settings.wanted_area is None or is_series else str(settings.wanted_area),
-        raw.variables if variables is None else tuple(variable.column for variable in variables),
+        raw.variables if _may_answer(settings.variable_choice, raw) else (),
         points_text(settings.wanted_points) or raw.points,
     )
     if wanted != (raw.source, raw.area, raw.variables, raw.points):

@@ -47,10 +47,14 @@ def load(
         typer.Option(
             "--variables",
             metavar="A,B",
-            help="Variables that each month must have.",
-            show_default="all variables of the source",
+            help="Variables to load; default: the six, all: what the files hold.",
+            show_default="of the six, those that there are",
         ),
     ] = None,
+    strict_variables: Annotated[
+        bool,
+        typer.Option("--strict-variables", help="Refuse months that lack a variable of the list, default or all."),
+    ] = False,
     area: Annotated[
         str | None,
         typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
@@ -117,6 +121,7 @@ def load(
       era5 load --from 1940 --to 2024 --source point --place Jakarta
       era5 load --from 2023-01 --to 2023-12 --source files --files-dir ~/era5
       era5 load --files-dir ~/era5
+      era5 load --files-dir ~/era5 --variables all
       era5 load --from 2023-09 --files-dir ~/era5 --allow-incomplete
       era5 load --from 2024-01 --source sample --area -5/106/-8/108
       era5 load --failed
@@ -131,6 +136,7 @@ def load(
         **point_overrides(source or (SOURCE_OF_FOLDERS if files_dir else None), asked),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
         "variables": variables,
+        "strict_variables": strict_variables or None,
         "area": area,
         "format": format_,
         "allow_incomplete": allow_incomplete or None,

@@ -42,7 +42,7 @@ def plan(
     ] = None,
     variables: Annotated[
         str | None,
-        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="all"),
+        typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="the six"),
     ] = None,
     area: Annotated[
         str | None,

@@ -4,6 +4,7 @@ Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pip
 """
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,8 +12,9 @@ import typer
 from era5_pipeline.cli.output import grouped_problems, print_line
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
+from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import named_columns
+from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -107,6 +109,8 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     elif not runs:
         print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
+    if (besides := _said_besides(settings, wanted)) is not None:
+        typer.echo(besides, err=True)
     return _report(settings, runs, not_tried)
 
 
@@ -173,6 +177,8 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
         return f"from {settings.source_name}"
     variables, area = settings.wanted_variables, settings.wanted_area
     named = "default variables" if variables is None else named_columns(variable.column for variable in variables)
+    if variables == VARIABLES:
+        named = "all variables"
     kind = source_kind(settings.source_name)
     where = str(area or kind.default_area)
     if kind.is_series:
@@ -180,8 +186,41 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     elif area is None and kind.is_service:
         where = "the globe"
     elif area is None and kind.has_own_files:
-        where = "all that the files hold"
+        where = "all places that the files hold"
     return f"from {settings.source_name} ({named}, {where})"
+
+
+def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
+    """Name what the user's files hold besides the default variables, with the command that loads it.
+
+    None if there is nothing, or if the settings name variables.
+    """
+    from era5_pipeline.sources.open_source import source_of
+    from era5_pipeline.sources.source import FolderSource, Request
+
+    source = source_of(settings)
+    if settings.variables or not isinstance(source, FolderSource):
+        return None
+    months = [month for month, _ in wanted]
+    asked = {variable.column for variable in Request.of(settings).wanted}
+    besides = [variable for variable in in_table_order(source.columns(months)) if variable.column not in asked]
+    if not besides:
+        return None
+    names = ", ".join(variable.short_name for variable in besides)
+    command = _load_command(months, wanted[0][1], "all")
+    return f"era5: the files also hold {names}, which a load without --variables leaves out; to load them: {command}"
+
+
+def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", variables: str) -> str:
+    """The command that loads these variables of the months, with the options that this one was given."""
+    words = ["era5", "load", "--from", str(min(months))]
+    words += ["--to", str(max(months))] if len(months) > 1 else []
+    for name in ("source", "files_dir", "area"):
+        value = overrides.get(name)
+        parts = split_places(value) if name == "files_dir" and value else [value]
+        words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]
+    words += ["--allow-incomplete"] if overrides.get("allow_incomplete") else []
+    return shlex.join([*words, "--variables", variables])
 
 
 def _state(load: "LoadResult") -> str:

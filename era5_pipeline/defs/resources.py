@@ -18,7 +18,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
 
     source: str | None = Field(default=None, description=f"Source of the months: {names_of()}")
     files_dir: str | None = Field(default=None, description="Source files: folders or s3://bucket/prefix, with colons")
-    variables: str | None = Field(default=None, description="Variables that a month must have, separated by commas")
+    variables: str | None = Field(default=None, description="Variables to load, separated by commas")
+    strict_variables: bool | None = Field(
+        default=None, description="Refuse a month that lacks any of the variables, also of default and all"
+    )
     area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
     point: str | None = Field(default=None, description="Source point: LAT/LON; several with blanks between")
     format: str | None = Field(default=None, description="Format of flat files: parquet or csv")

@@ -23,8 +23,8 @@ MONTHS = "era5/months"
 # The web UI does not show tags with this prefix.
 SETTINGS = ".dagster/era5_settings"
 _REPEATED = (
-    *("source", "files_dir", "variables", "area", "point", "format", "allow_incomplete", "sparse_hours"),
-    "sample_hours",
+    *("source", "files_dir", "variables", "strict_variables", "area", "point"),
+    *("format", "allow_incomplete", "sparse_hours", "sample_hours"),
 )
 # A process id says nothing on another machine.
 HOST = "era5/host"

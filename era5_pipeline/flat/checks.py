@@ -79,10 +79,13 @@ def _grid_aligned(inventory: Inventory) -> CheckResult:
 
 def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
     held = inventory.columns
-    lacking = [column for column in raw.variables or () if column not in held]
+    lacking = [] if raw.is_open else [column for column in raw.variables or () if column not in held]
     if lacking:
         text = f"{inventory.month}: its files lack {', '.join(lacking)} (they hold {', '.join(held) or 'nothing'})"
-        remedy = "Add the files that hold them, or leave them out of --variables (their columns are then NULL)."
+        remedy = (
+            "Add the files that hold them, or leave them out of --variables (their columns are then NULL); a list with "
+            "default in it takes what each month has, without --strict-variables."
+        )
         return CheckResult("variables_present", passed=False, description=text, remedy=remedy)
     points = int(inventory.coverage.sum())
     partial = {column: inventory.column_locations(column) for column in held}

@@ -27,7 +27,7 @@ from era5_pipeline.model.source_kinds import (
     names_of,
     source_kind,
 )
-from era5_pipeline.model.variables import Variable, find_variables
+from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
 
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
@@ -101,7 +101,10 @@ class Settings(BaseSettings):
     )
     variables: str | None = Field(
         default=None,
-        description="Variables that a month must have, separated by commas; unset: the six default ones",
+        description="Variables to load, separated by commas; unset: of the six default ones those that there are",
+    )
+    strict_variables: bool = Field(
+        default=False, description="Refuse a month that lacks any of the variables, also of `default` and `all`"
     )
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
     point: str | None = Field(
@@ -200,7 +203,7 @@ class Settings(BaseSettings):
 
     @property
     def _files_places(self) -> tuple[str, ...]:
-        return tuple(part for part in _SEPARATOR.split(self.files_dir or "") if part)
+        return split_places(self.files_dir or "")
 
     @property
     def allowed_host_names(self) -> tuple[str, ...]:
@@ -216,12 +219,31 @@ class Settings(BaseSettings):
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
-        """The variables that a month must have, in table order; None: the default ones, as far as the source has them.
+        """The variables to load, in table order; None: the default ones, as far as the source has them.
 
         Raises:
-            UsageError: if one is unknown.
+            UsageError: as `variable_choice` does.
         """
-        return find_variables(self.variables) or None if self.variables else None
+        choice = self.variable_choice
+        return None if choice is None else choice.variables
+
+    @property
+    def variable_choice(self) -> VariableChoice | None:
+        """What the list of variables asks for; None: the default ones, as far as the source has them.
+
+        Raises:
+            UsageError: if one is unknown, or all are asked of a source that has more than anybody wants.
+        """
+        choice = choose_variables(self.variables, strict=self.strict_variables)
+        names = {name.strip() for name in (self.variables or "").split(",")}
+        if ALL_NAME in names and not source_kind(self.source_name).has_own_files:
+            raise UsageError(
+                f"--variables all loads what your own files hold: the source {self.source_name} has every variable of "
+                "the catalogue",
+                remedy=f"Name those that you want: --variables default,u100,v100 (era5 variables lists them); "
+                f"or load files: --source {SOURCE_OF_FOLDERS} --files-dir DIR.",
+            )
+        return choice
 
     @property
     def wanted_area(self) -> Area | None:
@@ -265,6 +287,11 @@ class Settings(BaseSettings):
             return LocationSet.of_ids([point.location_id for point in points])
         area = self.wanted_area
         return None if area is None else LocationSet.of_area(area)
+
+
+def split_places(places: str) -> tuple[str, ...]:
+    """The folders and addresses of S3 that `ERA5_FILES_DIR` names."""
+    return tuple(part for part in _SEPARATOR.split(places) if part)
 
 
 def read_settings(**overrides: object) -> Settings:

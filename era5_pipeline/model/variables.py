@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "ALL_NAME",
     "BY_COLUMN",
     "BY_LONG_NAME",
     "BY_NAME_IN_FILE",
@@ -32,6 +34,8 @@ __all__ = [
     "VARIABLES",
     "StepType",
     "Variable",
+    "VariableChoice",
+    "choose_variables",
     "find_variable",
     "find_variables",
     "in_table_order",
@@ -45,6 +49,8 @@ DEFAULT_VARIABLES = VARIABLES[:6]
 DEFAULT_COLUMNS = tuple(variable.column for variable in DEFAULT_VARIABLES)
 # Stands for all of them in a list of variables: `default,d2m`.
 DEFAULT_NAME = "default"
+# Stands for everything of the catalogue that the user's files hold.
+ALL_NAME = "all"
 
 BY_COLUMN = {variable.column: variable for variable in VARIABLES}
 BY_SHORT_NAME = {variable.short_name: variable for variable in VARIABLES}
@@ -103,6 +109,39 @@ def find_variables(names: str) -> tuple[Variable, ...]:
         elif name:
             columns.append(find_variable(name).column)
     return in_table_order(columns)
+
+
+@dataclass(frozen=True)
+class VariableChoice:
+    """What a list of variables asks for (the table in docs/variables.md).
+
+    `named` are the columns named by themselves, not by `default` or `all`. `is_open`: a month gets those of the list
+    that its files have; otherwise it must have all of them.
+    """
+
+    variables: tuple[Variable, ...]
+    named: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
+def choose_variables(names: str | None, *, strict: bool = False) -> VariableChoice | None:
+    """Read a list of variables, None: there is none; return None if nothing in particular is asked for.
+
+    With `strict`, no list is open; without a list, the default variables are then asked for.
+
+    Raises:
+        UsageError: if one is unknown.
+    """
+    parts = [part for part in map(str.strip, (names or "").split(",")) if part]
+    if not parts:
+        return VariableChoice(DEFAULT_VARIABLES) if strict else None
+    sets = {DEFAULT_NAME, ALL_NAME} & set(parts)
+    listed = find_variables(",".join(part for part in parts if part not in sets))
+    variables = listed
+    if sets:
+        columns = BY_COLUMN if ALL_NAME in sets else DEFAULT_COLUMNS
+        variables = in_table_order([*columns, *(variable.column for variable in listed)])
+    return VariableChoice(variables, frozenset(v.column for v in listed), is_open=bool(sets) and not strict)
 
 
 def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:

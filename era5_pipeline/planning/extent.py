@@ -15,9 +15,10 @@ from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
 from era5_pipeline.sources.cds.request import fields_of, portions_of
-from era5_pipeline.sources.source import Request
+from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.source import FolderSource, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +80,7 @@ class Load:
                 missing.
         """
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
-        kind = source_kind(source)
+        kind, request = source_kind(source), Request.of(settings)
         if kind.is_series:
             # It imports the client of the service, which months from elsewhere do without.
             from era5_pipeline.sources.point.series_inquiry import offered_variables  # noqa: PLC0415
@@ -87,17 +88,20 @@ class Load:
             return cls(
                 months=tuple(months),
                 source=source,
-                variables=offered_variables(Request(variables)),
+                variables=offered_variables(request),
                 points=settings.wanted_locations,
                 series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
             )
+        if variables == VARIABLES and request.is_open:
+            folder = source_of(settings)
+            variables = in_table_order(folder.columns()) if isinstance(folder, FolderSource) else variables
         return cls(
             months=tuple(months),
             source=source,
             variables=variables or DEFAULT_VARIABLES,
             area=area or default_area(source),
             hours_at_most=settings.sample_hours if kind.is_generated else None,
-            any_variables=kind.has_own_files and variables is None,
+            any_variables=kind.has_own_files and (variables is None or request.is_open),
             any_area=kind.has_own_files and area is None,
         )
 

@@ -28,12 +28,8 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
     """
     name = settings.source_name
     module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
-    source: Source = module.open_source(settings, _request_of(settings), say)
+    source: Source = module.open_source(settings, Request.of(settings), say)
     return source
-
-
-def _request_of(settings: Settings) -> Request:
-    return Request(settings.wanted_variables, settings.wanted_area, settings.wanted_points)
 
 
 def request_ahead(settings: Settings, month: Month) -> None:

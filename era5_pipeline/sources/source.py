@@ -11,8 +11,11 @@ from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area, Location
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
 
@@ -41,9 +44,9 @@ class RawFile:
 class RawMonth:
     """All files with data of `month`, and the request that they answer.
 
-    `variables` are the columns that the month must have, None: of the default ones those in the files; `area` is the
-    rectangle to keep, None: all of it. `warnings` are for the user: files that were not used, and why. `points` are
-    those that were asked for, if the source is asked for points.
+    `variables` are the columns to take, None: of the default ones those in the files; the month must have them all,
+    unless `is_open`. `area` is the rectangle to keep, None: all of it. `warnings` are for the user: files that were not
+    used, and why. `points` are those that were asked for, if the source is asked for points.
     """
 
     month: Month
@@ -53,6 +56,8 @@ class RawMonth:
     area: str | None = None
     warnings: tuple[str, ...] = ()
     points: str | None = None
+    # Not in the fingerprint: it decides whether a month is refused, not what its rows are.
+    is_open: bool = False
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -95,6 +100,7 @@ class RawMonth:
             area=value["area"],
             warnings=tuple(value["warnings"]),
             points=value.get("points"),
+            is_open=value.get("is_open", False),
         )
 
 
@@ -136,11 +142,29 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """The variables and the area, or the points, to fetch, for any month."""
+    """The variables and the area, or the points, to fetch, for any month.
+
+    `named` and `is_open` are those of the `VariableChoice`.
+    """
 
     variables: tuple[Variable, ...] | None = None
     area: Area | None = None
     points: tuple[Location, ...] = ()
+    named: frozenset[str] = frozenset()
+    is_open: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The request that the settings make.
+
+        Raises:
+            UsageError: if they name an unknown variable, an invalid area or point.
+        """
+        choice = settings.variable_choice
+        area, points = settings.wanted_area, settings.wanted_points
+        if choice is None:
+            return cls(None, area, points)
+        return cls(choice.variables, area, points, choice.named, choice.is_open)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -181,6 +205,10 @@ class FolderSource(Protocol):
 
     def are_series(self) -> bool:
         """Whether all files are of many small months each, as point series are."""
+        ...
+
+    def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
+        """Columns of the catalogue that the files of these months have, None: of any, in table order; wanted or not."""
         ...
 
     def problems(self) -> tuple[Problem, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -101,6 +102,23 @@ def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) ->
     header, first, *_ = printed.out.splitlines()
     assert header == "time,temperature_2m,zonal_wind_10m,meridional_wind_10m"
     assert first.startswith("2024-02-01T00:00:00Z,")
+
+
+def test_what_the_files_hold_besides_is_named_once_with_the_command_that_loads_it(
+    on_server: InProcess, point_series: Path
+) -> None:
+    paris = ("load", "--files-dir", str(point_series / "paris-2024-nc-zip"), "--from", "2024-02", "--to", "2024-03")
+    for _ in range(2):  # loaded, then unchanged
+        printed = on_server.run(*paris)
+        (said,) = [line for line in printed.err.splitlines() if "the files also hold" in line]
+        assert re.search(r"also hold .*\bd2m\b.*, which a load without --variables leaves out", said)
+        command = shlex.split(said.partition("to load them: ")[2])
+        assert command[:6] == ["era5", "load", "--from", "2024-02", "--to", "2024-03"]
+    assert set(table_of(on_server.run(*command[1:]).out)) == {"2024-02", "2024-03"}
+    held = on_server.run("status", "--json").json()[0]["variables"]
+    assert {"temperature_2m", "dewpoint_2m", "surface_pressure"} <= set(held)
+    # Who names variables is not told of others.
+    assert "also hold" not in on_server.run(*command[1:]).err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -9,7 +9,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.model.variables import DEFAULT_VARIABLES, find_variable
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, VariableChoice, find_variable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +70,26 @@ def test_default_stands_for_the_default_variables() -> None:
     wanted = read_settings(variables="msl,default,d2m").wanted_variables
     assert wanted == (*DEFAULT_VARIABLES, find_variable("d2m"), find_variable("msl"))
     assert read_settings(variables=" , ").wanted_variables is None
+
+
+def test_a_list_is_open_with_default_or_all_unless_it_is_strict() -> None:
+    def choice(variables: str | None, **values: Any) -> VariableChoice | None:
+        return read_settings(source="files", variables=variables, **values).variable_choice
+
+    dewpoint = frozenset({"dewpoint_2m"})
+    assert choice(None) is None
+    assert choice(None, strict_variables=True) == VariableChoice(DEFAULT_VARIABLES)
+    assert choice("d2m") == VariableChoice((find_variable("d2m"),), dewpoint)
+    assert choice("d2m,default") == VariableChoice((*DEFAULT_VARIABLES, find_variable("d2m")), dewpoint, is_open=True)
+    assert choice("all, d2m") == VariableChoice(VARIABLES, dewpoint, is_open=True)
+    assert choice("all", strict_variables=True) == VariableChoice(VARIABLES)
+
+
+@pytest.mark.parametrize("source", ["cds", "arco", "sample", "point"])
+def test_all_is_refused_of_a_source_that_is_not_of_own_files(source: str) -> None:
+    with pytest.raises(UsageError, match=f"the source {source} has every variable") as raised:
+        _ = read_settings(source=source, variables="all").wanted_variables
+    assert "--variables default,u100,v100" in raised.value.remedy
 
 
 def test_an_unknown_variable_and_a_wrong_area_are_refused() -> None:

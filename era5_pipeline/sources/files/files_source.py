@@ -12,7 +12,7 @@ import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import in_table_order, named_columns, variable_names
+from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
 from era5_pipeline.netcdf.contents import Problem, months_of
 from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime import progress
@@ -23,7 +23,7 @@ from era5_pipeline.sources.files.catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from era5_pipeline.model.settings import Settings
 
@@ -84,6 +84,7 @@ class FilesSource:
         return raw
 
     def _find(self, month: Month) -> RawMonth:
+        self._require_named()
         entries = [entry for entry in self._entries if str(month) in entry.months]
         unreadable = [problem for problem in self.problems() if not problem.months]
         wanted = {variable.column for variable in self.request.wanted}
@@ -106,10 +107,31 @@ class FilesSource:
             month=month,
             source=self.name,
             files=tuple(files),
-            variables=self.request.columns,
+            variables=self._variables_of(month, serving),
             area=self.request.area_text,
             warnings=tuple(f"passed over: {problem}" for problem in unreadable),
+            is_open=self.request.is_open,
         )
+
+    def _variables_of(self, month: Month, entries: list[CatalogueEntry]) -> tuple[str, ...] | None:
+        """The columns that the month is to have; of an open list, and of `all`, those in its files."""
+        if self.request.columns is None or not (self.request.is_open or self.request.wanted == VARIABLES):
+            return self.request.columns
+        # With --strict-variables, a month must have whatever any of the files has.
+        held = _columns_of(entries, month) if self.request.is_open else set(self.columns())
+        return tuple(column for column in self.request.columns if column in held)
+
+    def _require_named(self) -> None:
+        """Refuse a list that names a variable which none of the files has, of any month."""
+        held = self.columns()
+        lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in held]
+        if lacking and held:
+            where = ", ".join([*map(str, self.folders), *self.buckets])
+            raise NoDataError(
+                f"no file in {where} has data of {', '.join(v.column for v in lacking)}",
+                remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
+                f"--variables {variable_names(held)} names it.",
+            )
 
     def known(self, month: Month) -> RawMonth | None:
         """See `Source`: the same as `fetch`, but objects are known by the catalogue, and not copied."""
@@ -171,6 +193,7 @@ class FilesSource:
 
     def no_months(self) -> InputError:
         """See `FolderSource`."""
+        self._require_named()
         where = ", ".join([*map(str, self.folders), *self.buckets])
         if others := self._columns_besides():
             return self._other_variables(where, others)
@@ -189,8 +212,13 @@ class FilesSource:
 
     def _columns_besides(self) -> tuple[str, ...]:
         """Columns of the catalogue that the files have and that are not wanted, in table order."""
-        held = {column for entry in self._entries for columns in entry.columns.values() for column in columns}
-        return tuple(v.column for v in in_table_order(held) if v not in self.request.wanted)
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(column for column in self.columns() if column not in wanted)
+
+    def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
+        """See `FolderSource`."""
+        held = set().union(*(_columns_of(self._entries, month) for month in months or (None,)))
+        return tuple(variable.column for variable in in_table_order(held))
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -288,6 +316,17 @@ def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
     )
     months = sorted({month for own in suspect.values() for month in months_of(np.array(own))})
     return Problem(path, "aggregate", text, remedy, tuple(months), tuple(suspect))
+
+
+def _columns_of(entries: Iterable[CatalogueEntry], month: Month | None) -> set[str]:
+    """The columns that the files have of the month, None: of any."""
+    return {
+        column
+        for entry in entries
+        for of, columns in entry.columns.items()
+        if month is None or of == str(month)
+        for column in columns
+    }
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:

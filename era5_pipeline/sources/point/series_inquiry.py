@@ -72,7 +72,11 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
         UsageError: naming those that it does not have.
     """
     offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED)
-    others = [variable.column for variable in request.wanted if variable not in offered]
+    others = [
+        variable.column
+        for variable in request.wanted
+        if variable not in offered and not (request.is_open and variable.column not in request.named)
+    ]
     if request.variables is not None and others:
         names = variable_names(variable.column for variable in offered)
         rest = f"Leave {'it' if len(others) == 1 else 'them'} out{f': --variables {names}' if names else ''}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -11,14 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from era5_pipeline.flat.checks import raw_outcomes
 from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import find_variable
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable
+from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files.files_source import FilesSource
-from era5_pipeline.sources.source import Request, Source
+from era5_pipeline.sources.open_source import source_of as source_of_settings
+from era5_pipeline.sources.source import RawMonth, Request, Source
 from era5_pipeline_tests.commands import as_nobody
 from era5_pipeline_tests.era5_files import (
     CURRENT,
@@ -167,6 +173,77 @@ def test_renaming_a_file_keeps_the_fingerprint(folder: Path) -> None:
     before = source_of(folder).fetch(JULY).fingerprint
     (folder / "t2m" / "july.nc").rename(folder / "anything")
     assert source_of(folder).fetch(JULY).fingerprint == before
+
+
+# ---- lists of variables: the table in docs/variables.md
+
+
+FEBRUARY_2024 = Month(2024, 2)
+PARIS = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "surface_pressure", "dewpoint_2m")
+
+
+@pytest.fixture
+def mixed(folder: Path, point_series: Path) -> Path:
+    """June and July 2023 of two default variables, and 2024 of three of them with others, a real file."""
+    shutil.copy(point_series / "paris-2024-nc-zip" / "era5_2024.zip", folder)
+    return folder
+
+
+def chosen(folder: Path, variables: str | None, *, strict: bool = False) -> FilesSource:
+    settings = Settings(
+        _env_file=None,
+        home=folder.parent / "home",
+        source="files",
+        files_dir=str(folder),
+        variables=variables,
+        strict_variables=strict,
+    )
+    source = source_of_settings(settings)
+    assert isinstance(source, FilesSource)
+    return source
+
+
+def test_all_is_everything_that_the_files_of_a_month_hold(mixed: Path) -> None:
+    source = chosen(mixed, "all")
+    assert set(PARIS) <= set(source.fetch(FEBRUARY_2024).variables or ())
+    assert source.fetch(JUNE).variables == ("temperature_2m", "total_precipitation")
+    assert {"temperature_2m", "total_precipitation"} == {one.column for one in flat_of(source, JUNE).columns}
+    assert source.months()[:2] == (JUNE, JULY)
+
+
+def test_a_list_with_default_takes_what_each_month_has_of_it(mixed: Path) -> None:
+    source = chosen(mixed, "default,d2m")
+    assert source.fetch(JUNE).variables == ("temperature_2m", "total_precipitation")
+    assert source.fetch(FEBRUARY_2024).variables == (*PARIS[:3], "dewpoint_2m")
+    for month in (JUNE, FEBRUARY_2024):
+        assert source.fetch(month).is_open
+        assert RawMonth.from_json(source.fetch(month).to_json()) == source.fetch(month)
+
+
+@pytest.mark.parametrize(("names", "strict"), [("t2m,d2m", False), ("default,d2m", True), ("all", True)])
+def test_named_alone_or_strictly_every_month_must_have_all(mixed: Path, names: str, strict: bool) -> None:
+    raw = chosen(mixed, names, strict=strict).fetch(JUNE)
+    with scratch_folder(mixed.parent) as scratch:
+        inventory = take_inventory(raw, scratch)
+    refused = next(one for one in raw_outcomes(raw, inventory, allow_incomplete=True) if not one.passed)
+    assert refused.name == "variables_present"
+    assert re.search(r"2023-06: its files lack .*dewpoint_2m", refused.description)
+
+
+@pytest.mark.parametrize("names", ["u100", "default,u100", "all,u100"])
+def test_a_variable_that_no_file_has_is_refused_with_those_that_they_have(mixed: Path, names: str) -> None:
+    source = chosen(mixed, names)
+    with pytest.raises(NoDataError, match=r"no file in .*era5 has data of zonal_wind_100m\n") as raised:
+        source.fetch(JUNE)
+    assert "hold temperature_2m, zonal_wind_10m" in raised.value.remedy
+    assert "--variables all" in raised.value.remedy
+
+
+def test_what_the_files_hold_besides_is_known_by_month(mixed: Path) -> None:
+    source = chosen(mixed, None)
+    assert source.columns([JUNE]) == ("temperature_2m", "total_precipitation")
+    assert "dewpoint_2m" in source.columns()
+    assert source.fetch(FEBRUARY_2024).wanted_columns == DEFAULT_COLUMNS
 
 
 # ---- missing folders, months and variables
