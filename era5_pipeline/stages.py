@@ -284,7 +284,7 @@ def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
     with warehouse.connect() as connection:
         held = (contents for contents in read_ledger(connection) if contents.month == flat.month)
         return any(
-            part.fingerprint == flat.fingerprint and part.location_ids == flat.location_ids and not part.is_cut
+            flat.fingerprint in part.fingerprints and part.location_ids == flat.location_ids and not part.is_cut
             for contents in held
             for part in contents.parts
         )

@@ -6,7 +6,7 @@ source `arco` and requests of more variables than one may have are tested with t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +15,23 @@ import numpy as np
 import pytest
 
 from era5_pipeline.flat.checks import TABLE_CHECKS
+from era5_pipeline.model.errors import Era5Error, RefusedError, WarehouseError
 from era5_pipeline.model.grid import Location, latitudes_of, longitudes_of, nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
+from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.planning.updates import needs_loading, parts_to_revise, revisions
 from era5_pipeline.query.coverage import read_coverage
 from era5_pipeline.query.gaps import gap_lines, read_gaps
 from era5_pipeline.query.series import read_series
 from era5_pipeline.query.snapshots import lines_of_absent, read_snapshot
 from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.changes import kept_columns
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.era5_files import OTHER_VARIABLES, VARIABLES, without_pictures
+from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.samples import unpacked
 
 if TYPE_CHECKING:
@@ -155,6 +159,98 @@ def test_a_month_may_get_more_variables_but_does_not_lose_any_unasked(loading: L
     loading.load(AUGUST, replace=True)
     assert loading.contents(AUGUST).column_names == DEFAULT_COLUMNS
     assert np.isnan(loading.values(AUGUST, "d2m")["dewpoint_2m"]).all()
+
+
+ADDED = "u100,v100,ssrd"
+
+
+def test_variables_are_added_to_the_rows_of_a_month_and_the_others_stay(loading: Loading, tmp_path: Path) -> None:
+    loading.load(AUGUST, area="0/106/-1/107")
+    before = loading.load(AUGUST)
+    old = {column: loading.values(AUGUST, column)[column] for column in DEFAULT_COLUMNS}
+    added = loading.load(AUGUST, variables=ADDED)
+    assert added.flat.column_names == tuple(variable.column for variable in find_variables(ADDED))
+    assert (added.loaded.rows, added.loaded.replaced) == (before.loaded.rows, ())
+    assert added.loaded.kept_columns == DEFAULT_COLUMNS
+    for column, values in old.items():
+        np.testing.assert_array_equal(loading.values(AUGUST, column)[column], values)
+    for column, values in values_in_files(added, tmp_path, ADDED).items():
+        np.testing.assert_allclose(loading.values(AUGUST, column)[column], values, rtol=1e-6, err_msg=column)
+    other, part = loading.contents(AUGUST).parts
+    assert other.column_names == DEFAULT_COLUMNS
+    assert part.column_names == (*DEFAULT_COLUMNS, *added.flat.column_names)
+    (addition,) = part.additions
+    assert addition.columns == added.flat.column_names
+    assert [file.sha256 for file in addition.files] == [file.sha256 for file in added.flat.raw.files]
+    assert [file.sha256 for file in part.files] == [file.sha256 for file in before.flat.raw.files]
+    assert (part.state, part.rows, part.has_summaries) == ("loaded", before.flat.rows, True)
+    assert_monthly(loading.warehouse)
+    before_it = part.of_columns(DEFAULT_COLUMNS)
+    assert kept_columns(before_it, added.flat) == DEFAULT_COLUMNS
+    # Real values are not put beside generated ones.
+    assert kept_columns(before_it, replace(added.flat, raw=replace(added.flat.raw, source="cds"))) == ()
+    # What is loaded again is known, whichever of the loads it is.
+    for variables in (ADDED, None):
+        again = loading.load(AUGUST, variables=variables)
+        assert (again.loaded.changed, again.loaded.confirmed, again.loaded.columns_changed) == (False, False, ())
+    assert unchanged_months(loading.settings(variables=ADDED), loading.warehouse, (AUGUST,)) == {AUGUST}
+    # One of the loads again, by force, leaves the columns of the other; all of them in one load are one again.
+    assert loading.load(AUGUST, force=True).loaded.kept_columns == added.flat.column_names
+    assert len(loading.contents(AUGUST).parts[1].additions) == 1
+    loading.load(AUGUST, variables=f"default,{ADDED}")
+    (_, part) = loading.contents(AUGUST).parts
+    assert (part.additions, len(part.columns)) == ((), 9)
+
+
+def test_a_load_that_fails_after_its_rows_leaves_the_month_as_it_was_and_can_be_repeated(loading: Loading) -> None:
+    loading.load(AUGUST)
+    with loading.warehouse.connect() as connection:
+        connection.execute("ALTER TABLE era5.ledger ADD CONSTRAINT refused CHECK (jsonb_array_length(additions) = 0)")
+        with pytest.raises(Era5Error, match="refused"):
+            loading.load(AUGUST, variables="u100")
+        assert loading.contents(AUGUST).column_names == DEFAULT_COLUMNS
+        assert np.isnan(loading.values(AUGUST, "u100")["zonal_wind_100m"]).all()
+        assert np.isfinite(loading.values(AUGUST, "t2m")["temperature_2m"]).all()
+        connection.execute("ALTER TABLE era5.ledger DROP CONSTRAINT refused")
+    assert loading.load(AUGUST, variables="u100").loaded.kept_columns == DEFAULT_COLUMNS
+    assert np.isfinite(loading.values(AUGUST, "u100")["zonal_wind_100m"]).all()
+
+
+def test_variables_are_not_added_where_rows_differ(loading: Loading) -> None:
+    loading.load(AUGUST, sample_hours=48, allow_incomplete=True)
+    for values in ({}, {"area": "-5/106/-5.5/107"}):
+        with pytest.raises(RefusedError, match="would lose the variables temperature_2m") as raised:
+            loading.load(AUGUST, variables="u100", **values)
+    assert "--variables default,u100" in raised.value.remedy
+    with pytest.raises(RefusedError) as raised:
+        loading.load(AUGUST, variables="t2m,u100", sample_hours=48, allow_incomplete=True)
+    assert "Ask for the new ones alone, and they are added to the rows (--variables u100)" in raised.value.remedy
+    with loading.warehouse.connect() as connection:
+        connection.execute("DELETE FROM weather WHERE location_id = %s", (PLACE.location_id,))
+    with pytest.raises(WarehouseError, match=r"holds 1,152 rows of these places, and the ledger says 1,200"):
+        loading.load(AUGUST, variables="u100", sample_hours=48, allow_incomplete=True)
+    assert loading.contents(AUGUST).column_names == DEFAULT_COLUMNS
+
+
+def test_added_variables_alone_are_requested_and_a_revision_requests_all(
+    loading: Loading, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
+    options: dict[str, Any] = {"source": "cds", "cds_poll_seconds": 0.01, "cds_retry_seconds": 0.01}
+    (tmp_path / "served").mkdir()
+    with CdsServer(tmp_path / "served") as server:
+        server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
+        monkeypatch.setenv("CDSAPI_URL", server.url)
+        monkeypatch.setenv("CDSAPI_KEY", server.key)
+        loading.load(month, **options)
+        loading.load(month, **options, variables="d2m")
+        assert server.submissions[-1]["variable"] == ["2m_dewpoint_temperature"]
+        (update,) = revisions(loading.settings(**options), [loading.contents(month)], later)
+        assert find_variables(update.overrides["variables"]) == find_variables("default,d2m")
+        server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+        loading.load(month, **(options | dict(update.overrides)))
+    (part,) = loading.contents(month).parts
+    assert (part.version, len(part.columns), part.additions) == ("final", 7, ())
 
 
 def test_another_area_of_a_month_may_hold_other_variables(loading: Loading) -> None:

@@ -24,7 +24,7 @@ WITH relation AS (
 )
 SELECT EXISTS (SELECT FROM uncommented WHERE name IN ('era5.ledger', 'era5.month', 'era5.load_attempt'))
            OR (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger')
-               AND attname IN ('flat_file', 'has_summaries')) < 2,
+               AND attname IN ('flat_file', 'has_summaries', 'additions')) < 3,
        to_regprocedure('era5.at(double precision, double precision)') IS NULL,
        to_regclass('era5.monthly_summary') IS NULL
            OR EXISTS (SELECT FROM uncommented WHERE name IN ('era5.monthly_summary', 'era5.monthly_last_hour', 'weather_monthly'))

@@ -38,12 +38,14 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     revision          jsonb,
     dropped_at        timestamptz CHECK ((dropped_at IS NULL) = (state <> 'dropped')),
     has_summaries     boolean,
+    additions         jsonb NOT NULL DEFAULT '[]',
     PRIMARY KEY (month, part)
 );
 
 -- Ledgers of earlier versions lack them.
 ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS flat_file jsonb;
 ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS has_summaries boolean;
+ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS additions jsonb NOT NULL DEFAULT '[]';
 
 COMMENT ON TABLE era5.ledger IS
     'One row per part of a month in weather: what it was made of, written by the load itself. Dropped parts stay here';
@@ -82,6 +84,8 @@ COMMENT ON COLUMN era5.ledger.version IS
 COMMENT ON COLUMN era5.ledger.checked_at IS 'When the source was last asked, and its answer compared with the table';
 COMMENT ON COLUMN era5.ledger.has_summaries IS
     'Whether weather_monthly has the summaries of the locations; NULL: loaded by an earlier version, which made none';
+COMMENT ON COLUMN era5.ledger.additions IS
+    'Columns that later loads added to the rows, each with its own source, area, files, flat file, fingerprint and time';
 COMMENT ON COLUMN era5.ledger.revised_at IS 'When final data last replaced preliminary data; NULL: never';
 COMMENT ON COLUMN era5.ledger.revision IS 'What that changed: preliminary hours, columns and files before';
 

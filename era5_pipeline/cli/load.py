@@ -113,7 +113,8 @@ def load(
     """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
 
     A load replaces the month's rows at its own places, in one transaction, and leaves all others as they are. Months
-    that did not change are skipped. Less never replaces more, unless --replace says that it is meant.
+    that did not change are skipped. Less never replaces more, unless --replace says that it is meant. Variables that
+    loaded months lack are added to their rows if they alone are named.
 
     \b
     Examples:
@@ -123,6 +124,7 @@ def load(
       era5 load --files-dir ~/era5
       era5 load --files-dir ~/era5 --variables all
       era5 load --from 2023-09 --files-dir ~/era5 --allow-incomplete
+      era5 load --from 2023-01 --to 2023-12 --area -5/106/-8/108 --variables u100,v100
       era5 load --from 2024-01 --source sample --area -5/106/-8/108
       era5 load --failed
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines

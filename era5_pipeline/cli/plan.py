@@ -151,7 +151,11 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
     optional = (
         row("  of them preliminary", planned.preliminary, ": final data replace ERA5T two to three months later"),
         row("incomplete", planned.months("incomplete"), ": hours or values are missing"),
-        row("held otherwise", planned.months("other"), ": other source, variables or area; a load replaces them"),
+        row(
+            "held otherwise",
+            planned.months("other"),
+            ": other source, variables or area; a load replaces them, or adds variables that they lack",
+        ),
         row("not complete yet", planned.months("early")),
         row("not begun", planned.months("future")),
     )

@@ -14,7 +14,7 @@ from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns
+from era5_pipeline.model.variables import ALL_NAME, VARIABLES, in_table_order, named_columns, variable_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -109,9 +109,11 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     elif not runs:
         print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
-    if (besides := _said_besides(settings, wanted)) is not None:
+    code = _report(settings, runs, not_tried)
+    held = {run.month for run in runs if not run.errors} | set(unchanged)
+    if (besides := _said_besides(settings, [one for one in wanted if one[0] in held])) is not None:
         typer.echo(besides, err=True)
-    return _report(settings, runs, not_tried)
+    return code
 
 
 def _quiet_libraries() -> None:
@@ -164,6 +166,8 @@ def _print_run(run: "MonthRun") -> None:
             print_line(f"           {part}")
         if len(loaded.replaced) > _SHOWN_PARTS:
             print_line(f"           and of {len(loaded.replaced) - _SHOWN_PARTS} other parts (--json has all)")
+    if loaded.kept_columns:
+        print_line(f"         {named_columns(flat.column_names)} written; kept {named_columns(loaded.kept_columns)}")
     if loaded.kept_locations:
         print_line(f"         kept {loaded.kept_locations:,} other places of the month as they were")
     if loaded.confirmed:
@@ -198,8 +202,10 @@ def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -
     from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.sources.source import FolderSource, Request
 
+    if settings.variables or not wanted:
+        return None
     source = source_of(settings)
-    if settings.variables or not isinstance(source, FolderSource):
+    if not isinstance(source, FolderSource):
         return None
     months = [month for month, _ in wanted]
     asked = {variable.column for variable in Request.of(settings).wanted}
@@ -207,7 +213,10 @@ def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -
     if not besides:
         return None
     names = ", ".join(variable.short_name for variable in besides)
-    command = _load_command(months, wanted[0][1], "all")
+    # A list of names must be in every month.
+    is_in_all = all({v.column for v in besides} <= set(source.columns([month])) for month in months)
+    variables = variable_names(v.column for v in besides) if is_in_all else ALL_NAME
+    command = _load_command(months, wanted[0][1], variables)
     return f"era5: the files also hold {names}, which a load without --variables leaves out; to load them: {command}"
 
 
@@ -258,6 +267,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
         "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
         "replaced": [asdict(part) for part in load.loaded.replaced] if load else [],
         "kept_locations": load.loaded.kept_locations if load else 0,
+        "kept_variables": list(load.loaded.kept_columns) if load else [],
         "errors": [asdict(error) for error in run.errors],
     }
 

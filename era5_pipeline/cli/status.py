@@ -193,7 +193,13 @@ def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[
 def _cells_of_part(name: str, part: "LedgerEntry", bytes_per_row: str) -> tuple[str, ...]:
     return (
         *(name, part.state, str(part.location_ids), f"{part.rows:,}", f"{part.hours} of {part.hours_expected}"),
-        *(f"{part.locations:,}", bytes_per_row, part.source, _version(part), named_columns(part.column_names)),
+        *(
+            f"{part.locations:,}",
+            bytes_per_row,
+            ", ".join(part.sources),
+            _version(part),
+            named_columns(part.column_names),
+        ),
         _minute(part.loaded_at),
     )
 

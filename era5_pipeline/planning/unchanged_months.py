@@ -56,7 +56,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
     """Whether a part of the month is what the source has now."""
     raw = source.known(month) if parts else None
     if raw is not None:
-        return month_fingerprint(raw) in {part.fingerprint for part in parts if not part.is_cut}
+        return month_fingerprint(raw) in {one for part in parts if not part.is_cut for one in part.fingerprints}
     kind = source_kind(source.name)
     if not kind.is_service or kind.is_series or settings.refetch:
         return False
@@ -66,7 +66,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
     area = settings.wanted_locations
     return any(
         part.state == "loaded"
-        and part.source == source.name
+        and part.sources == (source.name,)
         and wanted <= set(part.column_names)
         and (area.is_subset_of(part.location_ids) if area is not None else part.area is None and not part.is_cut)
         for part in parts

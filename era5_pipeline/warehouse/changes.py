@@ -68,6 +68,27 @@ def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
     )
 
 
+def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
+    """The columns of the part that stay beside those of the flat month; () if it replaces whole rows.
+
+    They stay if the flat month has columns that the part lacks, and no others, or just those that one load brought:
+    the rows then get new values of these alone. It must have no more hours; the rest is compared row by row. Generated
+    values are never put beside real ones.
+    """
+    own = set(flat.column_names)
+    kept = tuple(column for column in before.column_names if column not in own)
+    together = (before.first_columns, *(addition.columns for addition in before.additions))
+    is_fitting = (
+        not before.is_cut
+        and before.location_ids == flat.location_ids
+        and flat.rows <= before.rows
+        and len(kept) > 0
+        and source_kind(before.source).is_generated == source_kind(flat.raw.source).is_generated
+        and (len(kept) == len(before.columns) or own in map(set, together))
+    )
+    return kept if is_fitting else ()
+
+
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
     """Whether the part holds exactly these rows, bit by bit, whatever files they came from.
 

@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS, schema_of
-from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.errors import BadFileError, RefusedError, WarehouseError
+from era5_pipeline.model.variables import variable_names
 from era5_pipeline.runtime.prefetch import Prefetched
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, locations_where, month_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
     # Shape (row groups, 3): the first location, the last location and the number of rows of each.
     Groups = npt.NDArray[np.int64]
@@ -43,6 +45,9 @@ _SEND_BUFFER_BYTES = 1 << 22  # the system may apply a lower limit
 _CSV_BYTES = 1 << 20
 # A share of fewer rows is not worth a connection of its own.
 _SHARE_ROWS = 50_000
+_GATHERED_BYTES = 1 << 18
+# Of the session: it is gone with it.
+_NEW_ROWS = sql.Identifier("pg_temp", "era5_new_rows")
 _LOCATION_ID = KEYS.index("location_id")
 
 
@@ -138,6 +143,110 @@ class FlatCopy:
         if self._stopped.is_set():
             raise _StoppedError
         self._on_rows(rows)
+
+
+class MergedCopy:
+    """Rows of a part with new columns of the flat month, and their other columns as they are (a `CopyInto`).
+
+    The flat month is copied into a temporary table of another session, joined with the part's rows there, and what
+    comes out is copied into the table: it is as dense and as ordered as after a first load, on every layout. UPDATE
+    would leave as many dead rows, and decompress the columnstore.
+    """
+
+    def __init__(
+        self,
+        copy: FlatCopy,
+        flat: FlatMonth,
+        before: LedgerEntry,
+        connect: Callable[[str], psycopg.Connection[Any]],
+    ) -> None:
+        self._copy = copy
+        self._flat = flat
+        self._before = before
+        self._connect = connect
+
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        """COPY the merged rows into `table`; return the number of rows that the server accepted.
+
+        Raises:
+            RefusedError: if the flat month has rows that the part lacks.
+            WarehouseError: if the table does not hold the rows that the ledger says.
+            psycopg.Error: any error of the server.
+        """
+        options = sql.SQL("FORMAT binary, FREEZE true" if freeze else "FORMAT binary")
+        with self._connect("merge") as reading:
+            reading.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(_NEW_ROWS, WEATHER))
+            self._copy(reading, _NEW_ROWS, freeze=False, span=span)
+            reading.execute(sql.SQL("ANALYZE {}").format(_NEW_ROWS))
+            columns = self._columns(reading)
+            # One snapshot for the counts and the rows.
+            with reading.transaction():
+                reading.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                self._require_same_rows(reading)
+                own = {*self._flat.column_names}
+                merged = sql.SQL("COPY (SELECT {} FROM {} ORDER BY o.location_id, o.time) TO STDOUT (FORMAT binary)")
+                values = (sql.Identifier("n" if name in own else "o", name) for name in columns)
+                source = merged.format(sql.SQL(", ").join(values), self._joined())
+                target = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
+                    table, sql.SQL(", ").join(map(sql.Identifier, columns)), options
+                )
+                with reading.cursor() as from_, connection.cursor() as into:
+                    with from_.copy(source) as old, into.copy(target) as new:
+                        for chunk in _gathered(old):
+                            new.write(chunk)
+                    return into.rowcount
+
+    def _columns(self, connection: psycopg.Connection[Any]) -> list[str]:
+        """All columns that can be written, also those that others added to the table."""
+        rows = connection.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass AND attnum > 0 "
+            "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+        ).fetchall()
+        return [name for (name,) in rows]
+
+    def _joined(self) -> sql.Composed:
+        where = sql.SQL("{} AND {}").format(month_where(self._flat.month), locations_where(self._flat.location_ids))
+        return sql.SQL("(SELECT * FROM {} WHERE {}) o LEFT JOIN {} n USING (location_id, time)").format(
+            WEATHER, where, _NEW_ROWS
+        )
+
+    def _require_same_rows(self, connection: psycopg.Connection[Any]) -> None:
+        month = self._flat.month
+        row = connection.execute(
+            sql.SQL("SELECT count(*), count(n.location_id) FROM {}").format(self._joined())
+        ).fetchone()
+        rows, matched = row if row is not None else (0, 0)
+        if rows != self._before.rows:
+            raise WarehouseError(
+                f"{month}: the table holds {rows:,} rows of these places, and the ledger says {self._before.rows:,}",
+                remedy="Something changed the table beside the pipeline: load all variables of the month together, "
+                "with --force --replace. The month is unchanged.",
+            )
+        if matched != self._flat.rows:
+            names = variable_names({*self._before.column_names, *self._flat.column_names})
+            raise RefusedError(
+                f"{month}: {self._flat.rows - matched:,} of the {self._flat.rows:,} new rows are of hours that the "
+                "table does not have at these places: variables are added to rows that are there",
+                remedy=f"Load all variables together (--variables {names}). The month is unchanged.",
+            )
+
+
+def _gathered(copy: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
+    """The rows that a COPY sends one by one, many at a time."""
+    gathered = bytearray()
+    for row in copy:
+        gathered += row
+        if len(gathered) >= _GATHERED_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    yield bytes(gathered)
 
 
 def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:

@@ -14,16 +14,17 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline import __version__
 from era5_pipeline.flat.flat_month import ColumnFacts
+from era5_pipeline.model.data_version import version_of
 from era5_pipeline.model.errors import ServerUnsuitableError
 from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.attempts import last_attempts
 from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry, LedgerFile, MonthContents, Revision
+from era5_pipeline.warehouse.ledger_entry import Addition, LedgerEntry, LedgerFile, MonthContents, Revision
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -126,18 +127,21 @@ def write_entry(
     server: str,
     load_seconds: float | None,
     has_summaries: bool = False,
+    keeps: bool = False,
 ) -> None:
     """Write the part's entry, within the transaction of the load; its locations are in no other part any more.
 
     `before` is the entry of the same locations, in whose place it is written, None if there is none. `load_seconds` is
-    None if the rows were left as they were: the entry then keeps when they were loaded, and how long that took.
+    None if the rows were left as they were: the entry then keeps when they were loaded, and how long that took. With
+    `keeps`, the flat month's columns are written beside the others of `before`, which stay.
     """
     kept_rows = before if load_seconds is None else None
     if kept_rows is not None:
         load_seconds = kept_rows.seconds.get("load")
-    revised_at, revision = _revision(before, flat)
+    revised_at, revision = _revision(before.of_columns(flat.column_names) if before and keeps else before, flat)
     month = flat.month.start.date()
     values: dict[str, Any] = {
+        "additions": Jsonb([]),
         "month": month,
         "part": _next_part(connection, flat.month) if before is None else before.part,
         "state": "loaded" if flat.is_complete else "incomplete",
@@ -151,11 +155,11 @@ def write_entry(
         "area": flat.raw.area,
         "expver": Jsonb(flat.expver),
         "columns": Jsonb([asdict(facts) for facts in flat.columns]),
-        "files": Jsonb([asdict(LedgerFile(_storable(f.shown), f.bytes, f.sha256)) for f in flat.raw.files]),
+        "files": Jsonb(list(map(asdict, _files_of(flat)))),
         "warnings": [_storable(text) for text in flat.raw.warnings],
         "raw_bytes": flat.raw.bytes,
         "flat_bytes": flat.bytes,
-        "flat_file": Jsonb(asdict(LedgerFile(_storable(str(flat.path)), flat.bytes, flat.sha256))),
+        "flat_file": Jsonb(asdict(_flat_file_of(flat))),
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
         "versions": Jsonb(_software_versions(server)),
         "fingerprint": flat.fingerprint,
@@ -170,6 +174,8 @@ def write_entry(
     # Without the owner's privileges, a load cannot add a column that the ledger of an earlier version lacks.
     held = set(_columns_of_ledger(connection))
     values = {name: value for name, value in values.items() if name in held}
+    if before is not None and keeps:
+        values |= _with_kept_columns(connection, before, flat)
     connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
     connection.execute(
         sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
@@ -178,6 +184,66 @@ def write_entry(
         ),
         {name: value for name, value in values.items() if not isinstance(value, sql.SQL)},
     )
+
+
+def can_record_additions(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the ledger has the column of additions, which those of earlier versions lack."""
+    return "additions" in _columns_of_ledger(connection)
+
+
+def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry, flat: FlatMonth) -> dict[str, Any]:
+    """The values of the part's entry that differ if its other columns stay."""
+    own = set(flat.column_names)
+    kept = before.of_columns(column for column in before.column_names if column not in own)
+    by_column = {facts.column: facts for facts in (*kept.columns, *flat.columns)}
+    missing = kept.missing_hours | missing_hours_of(flat)
+    expver = kept.expver | flat.expver
+    values: dict[str, Any] = {
+        "state": "incomplete" if missing else "loaded",
+        "rows": before.rows,
+        "hours": before.hours,
+        "missing_hours": Jsonb(missing),
+        "expver": Jsonb(expver),
+        "columns": Jsonb([asdict(by_column[variable.column]) for variable in in_table_order(by_column)]),
+        "preliminary_hours": Jsonb(kept.preliminary_hours | flat.preliminary_hours),
+        "version": version_of(expver),
+        "warnings": list(dict.fromkeys((*before.warnings, *map(_storable, flat.raw.warnings)))),
+    }
+    additions = [addition for addition in before.additions if not own & set(addition.columns)]
+    if own != set(before.first_columns):
+        row = connection.execute("SELECT now()").fetchone()
+        additions.append(
+            Addition(
+                columns=flat.column_names,
+                source=flat.raw.source,
+                area=flat.raw.area,
+                fingerprint=flat.fingerprint,
+                files=_files_of(flat),
+                flat_file=_flat_file_of(flat),
+                loaded_at=row[0].isoformat() if row is not None else "",
+            )
+        )
+        values |= {
+            "source": before.source,
+            "area": before.area,
+            "files": Jsonb(list(map(asdict, before.files))),
+            "raw_bytes": before.raw_bytes,
+            "flat_bytes": before.flat_bytes,
+            "flat_file": None if before.flat_file is None else Jsonb(asdict(before.flat_file)),
+            "seconds": Jsonb(before.seconds),
+            "fingerprint": before.fingerprint,
+            "revised_at": before.revised_at,
+            "revision": None if before.revision is None else Jsonb(asdict(before.revision)),
+        }
+    return values | {"additions": Jsonb(list(map(asdict, additions)))}
+
+
+def _files_of(flat: FlatMonth) -> tuple[LedgerFile, ...]:
+    return tuple(LedgerFile(_storable(file.shown), file.bytes, file.sha256) for file in flat.raw.files)
+
+
+def _flat_file_of(flat: FlatMonth) -> LedgerFile:
+    return LedgerFile(_storable(str(flat.path)), flat.bytes, flat.sha256)
 
 
 def take_out(
@@ -331,6 +397,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "preliminary_hours": {column: tuple(runs) for column, runs in row["preliminary_hours"].items()},
         "revision": None if row["revision"] is None else Revision.from_json(row["revision"]),
         "flat_file": LedgerFile(**row["flat_file"]) if row.get("flat_file") else None,
+        "additions": tuple(map(Addition.from_json, row.get("additions") or ())),
     }
     return LedgerEntry(**read)
 

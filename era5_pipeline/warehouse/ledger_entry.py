@@ -5,7 +5,7 @@ Here: the values. Not here: reading and writing the ledger (`ledger`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from era5_pipeline.model.data_version import version_of
@@ -74,6 +74,26 @@ class Revision:
 
 
 @dataclass(frozen=True)
+class Addition:
+    """Columns that a later load added to the rows of a part, and what they were made of; `loaded_at` is an ISO time."""
+
+    columns: tuple[str, ...]
+    source: str
+    area: str | None
+    fingerprint: str
+    files: tuple[LedgerFile, ...]
+    flat_file: LedgerFile
+    loaded_at: str
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Build the addition from JSON that `asdict` made."""
+        files = tuple(LedgerFile(**file) for file in value["files"])
+        flat_file = LedgerFile(**value["flat_file"])
+        return cls(**{**value, "columns": tuple(value["columns"]), "files": files, "flat_file": flat_file})
+
+
+@dataclass(frozen=True)
 class LedgerEntry:
     """A part of a month in the ledger: the locations that one load brought, less those that later loads took out.
 
@@ -82,7 +102,8 @@ class LedgerEntry:
     have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
     stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files. `flat_file` is the file of rows, which may
     have been removed since; None: an earlier version loaded the part. `has_summaries` says whether `weather_monthly`
-    has its locations.
+    has its locations. `additions` are columns that later loads added to the rows; source, area, files, sizes and
+    fingerprint are those of the other columns.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
     the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
@@ -116,6 +137,7 @@ class LedgerEntry:
     revision: Revision | None = None
     flat_file: LedgerFile | None = None
     has_summaries: bool | None = None
+    additions: tuple[Addition, ...] = ()
 
     @property
     def locations(self) -> int:
@@ -136,6 +158,34 @@ class LedgerEntry:
     def column_names(self) -> tuple[str, ...]:
         """The columns that it has values of; the others are NULL."""
         return tuple(facts.column for facts in self.columns)
+
+    @property
+    def first_columns(self) -> tuple[str, ...]:
+        """The columns that came with the rows: all but the additions."""
+        added = {column for addition in self.additions for column in addition.columns}
+        return tuple(column for column in self.column_names if column not in added)
+
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """The fingerprints of all loads that its columns came with."""
+        return frozenset({self.fingerprint, *(addition.fingerprint for addition in self.additions)})
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where its columns came from, each source once."""
+        return tuple(dict.fromkeys((self.source, *(addition.source for addition in self.additions))))
+
+    def of_columns(self, columns: Iterable[str]) -> LedgerEntry:
+        """The same part as if it had these of its columns alone."""
+        wanted = set(columns)
+        return replace(
+            self,
+            columns=tuple(facts for facts in self.columns if facts.column in wanted),
+            additions=(),
+            expver={column: of for column, of in self.expver.items() if column in wanted},
+            missing_hours={column: of for column, of in self.missing_hours.items() if column in wanted},
+            preliminary_hours={column: of for column, of in self.preliminary_hours.items() if column in wanted},
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Make the JSON value that `era5 status --json` prints."""
@@ -201,7 +251,7 @@ class MonthContents:
     @property
     def sources(self) -> tuple[str, ...]:
         """Where its parts came from, each source once."""
-        return tuple(dict.fromkeys(part.source for part in self.parts))
+        return tuple(dict.fromkeys(source for part in self.parts for source in part.sources))
 
     @property
     def version(self) -> Version | None:

@@ -10,15 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from era5_pipeline.model.errors import Era5Error, MonthLockedError, RefusedError, WarehouseError
+from era5_pipeline.flat.monthly.summary_columns import has_wind
+from era5_pipeline.model.errors import (
+    Era5Error,
+    MonthLockedError,
+    RefusedError,
+    ServerUnsuitableError,
+    WarehouseError,
+)
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import variable_names
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
-from era5_pipeline.warehouse.changes import ReplacedPart, columns_changed, has_same_content, losses, taken_from
-from era5_pipeline.warehouse.copy import FlatCopy, location_spans
+from era5_pipeline.warehouse.changes import (
+    ReplacedPart,
+    columns_changed,
+    has_same_content,
+    kept_columns,
+    losses,
+    taken_from,
+)
+from era5_pipeline.warehouse.copy import FlatCopy, MergedCopy, location_spans
 from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
@@ -44,6 +58,7 @@ class Loaded:
     then: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns whose values
     differ from before, None if the table did not hold these locations as one part. `replaced` says what the new rows
     took the place of, part by part, and `kept_locations` how many other locations of the month stayed as they were.
+    `kept_columns` are other columns of the same rows that kept their values.
     `seconds` is the load alone, without waiting for another load of the month; `workers` is the number of connections
     that copied; `notes` are messages for the user.
     """
@@ -59,6 +74,7 @@ class Loaded:
     columns_changed: tuple[str, ...] | None = None
     replaced: tuple[ReplacedPart, ...] = ()
     kept_locations: int = 0
+    kept_columns: tuple[str, ...] = ()
 
     @property
     def replaced_rows(self) -> int:
@@ -122,12 +138,13 @@ def load_month(
             summaries = MonthlyLoad(connection, flat, lock_timeout_seconds, on_wait)
             load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors)
             before = load.before
-            if before is not None and not force and not before.is_cut and before.fingerprint == flat.fingerprint:
+            if before is not None and not force and not before.is_cut and flat.fingerprint in before.fingerprints:
                 return load.keep_unchanged(before)
             _require_no_real_data(connection, flat)
             if not replace_more:
-                _require_no_losses(flat, load.overlapped)
-            if before is not None and not force and has_same_content(before, flat):
+                load = load.keeping_other_columns()
+                _require_no_losses(flat, load.compared)
+            if before is not None and not force and has_same_content(load.compared[0], flat):
                 return load.confirm(before)
             return load.replace(warehouse, workers, lock_timeout_seconds, on_wait)
 
@@ -140,7 +157,8 @@ def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[L
 class _Load:
     """A load of the flat month on a connection that holds the month's lock.
 
-    `overlapped` are the month's parts that have locations of it.
+    `overlapped` are the month's parts that have locations of it. `kept` are columns of the part that stay beside those
+    of the flat month; (): whole rows are replaced.
     """
 
     connection: psycopg.Connection[Any]
@@ -149,6 +167,28 @@ class _Load:
     overlapped: tuple[LedgerEntry, ...]
     summaries: MonthlyLoad
     errors: Callable[[], AbstractContextManager[None]]
+    kept: tuple[str, ...] = ()
+
+    def keeping_other_columns(self) -> _Load:
+        """The load that leaves the other columns of the part as they are, if this one can; otherwise this one.
+
+        Raises:
+            ServerUnsuitableError: if the ledger, made by an earlier version, cannot tell the columns' loads apart.
+        """
+        kept = () if self.before is None else kept_columns(self.before, self.flat)
+        if kept and not ledger.can_record_additions(self.connection):
+            raise ServerUnsuitableError(
+                f"{self.flat.month}: variables cannot be added to its rows: the ledger was made by an earlier version",
+                remedy="Let the owner of the tables run era5 db init, then run this again. The month is unchanged.",
+            )
+        return replace(self, kept=kept, summaries=replace(self.summaries, keeps=bool(kept)))
+
+    @property
+    def compared(self) -> tuple[LedgerEntry, ...]:
+        """The parts that the flat month takes the place of, without columns that stay."""
+        return (
+            tuple(part.of_columns(self.flat.column_names) for part in self.overlapped) if self.kept else self.overlapped
+        )
 
     @property
     def before(self) -> LedgerEntry | None:
@@ -157,7 +197,7 @@ class _Load:
 
     def keep_unchanged(self, before: LedgerEntry) -> Loaded:
         """Only record the check: the same files were loaded before. Summaries that the part lacks are added."""
-        if not before.has_summaries and self.summaries.are_here and self.summaries.prepare():
+        if not (before.has_summaries or before.additions) and self.summaries.are_here and self.summaries.prepare():
             with self.connection.transaction():
                 self.summaries.write(self.flat.location_ids)
                 ledger.record_summaries(self.connection, before)
@@ -167,7 +207,7 @@ class _Load:
     def confirm(self, before: LedgerEntry) -> Loaded:
         """Write the ledger alone: other files have the same content, so the rows stay. Summaries it lacks are added."""
         with self._attempt() as attempt:
-            adds_summaries = not before.has_summaries and self.summaries.prepare()
+            adds_summaries = not (before.has_summaries or self.kept) and self.summaries.prepare()
             with self.connection.transaction():
                 if adds_summaries:
                     self.summaries.write(self.flat.location_ids)
@@ -181,14 +221,14 @@ class _Load:
         """Copy the rows and write the ledger in one transaction, then settle the month."""
         flat, layout = self.flat, self.schema.layout
         kept = ledger.locations_besides(self.connection, flat.month, flat.location_ids)
-        can_share = layout.shares_months and not kept
+        can_share = layout.shares_months and not kept and not self.kept
         spans = location_spans(flat, workers) if can_share else (EVERYWHERE,)
         connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
         started = time.monotonic()
         with self._attempt() as attempt:
             missing = missing_variables(self.connection, flat.column_names)
             add_columns(self.connection, missing, timeout_seconds=lock_timeout_seconds, on_wait=on_wait)
-            self.summaries.prepare()
+            self._prepare_summaries()
             if missing:
                 ensure_views(self.connection)
             heartbeat, counter = Heartbeat(connect, attempt), Counter("load", flat.rows, "rows")
@@ -199,7 +239,7 @@ class _Load:
 
             def finish(rows: int) -> None:
                 heartbeat.close()
-                _require_all_rows(flat, rows)
+                _require_all_rows(flat, rows, self.before.rows if self.before and self.kept else flat.rows)
                 self._write_ledger(
                     attempt,
                     rows,
@@ -212,7 +252,7 @@ class _Load:
                 own = flat.location_ids if kept else None
                 replacement = Replacement(
                     month=flat.month,
-                    copy=copy,
+                    copy=MergedCopy(copy, flat, self.before, connect) if self.before and self.kept else copy,
                     locations=own,
                     finish=finish,
                     summarise=partial(self.summaries.write, own),
@@ -221,7 +261,7 @@ class _Load:
                     shares=shares,
                 )
                 layout.replace(self.connection, replacement)
-        notes = (*_notes(flat, self.schema, workers, len(spans), kept), *self.summaries.notes)
+        notes = (*_notes(flat, self.schema, workers, len(spans), kept, adds=bool(self.kept)), *self.summaries.notes)
         # The month is loaded whether or not this succeeds; autovacuum does the same later.
         with suppress(psycopg.Error):
             notes += layout.settle(self.connection, flat.month, replaced=bool(self.overlapped), is_whole=not kept)
@@ -232,9 +272,20 @@ class _Load:
             seconds=time.monotonic() - started,
             workers=len(spans),
             notes=notes,
-            replaced=tuple(taken_from(part, flat.location_ids) for part in self.overlapped),
+            replaced=() if self.kept else tuple(taken_from(part, flat.location_ids) for part in self.overlapped),
             kept_locations=kept,
+            kept_columns=self.kept,
         )
+
+    def _prepare_summaries(self) -> None:
+        """Make what summaries need; where columns stay, they are written beside those that the part has, or not."""
+        self.summaries.prepare()
+        if self.kept and self.before is not None:
+            has_wind_apart = has_wind({*self.kept, *self.flat.column_names}) and not any(
+                has_wind(columns) for columns in (self.kept, self.flat.column_names)
+            )
+            if not self.before.has_summaries or has_wind_apart:
+                self.summaries.leave_out("some are of columns loaded before: era5 db summaries adds them")
 
     @contextmanager
     def _attempt(self) -> Iterator[int]:
@@ -262,8 +313,14 @@ class _Load:
             server=str(self.schema.server),
             load_seconds=load_seconds,
             has_summaries=has_summaries,
+            keeps=bool(self.kept),
         )
         end_attempt(self.connection, attempt, rows=rows)
+
+    def _like_flat(self, before: LedgerEntry) -> LedgerEntry:
+        """The part without columns that stay as they are."""
+        is_beside = bool(self.kept) or self.flat.fingerprint in before.fingerprints
+        return before.of_columns(self.flat.column_names) if is_beside else before
 
     def _loaded(self) -> Loaded:
         """The result of a load that left the rows as they were."""
@@ -274,7 +331,7 @@ class _Load:
             seconds=0.0,
             layout=self.schema.layout.name,
             server=str(self.schema.server),
-            columns_changed=None if before is None else columns_changed(before, self.flat),
+            columns_changed=None if before is None else columns_changed(self._like_flat(before), self.flat),
         )
 
 
@@ -296,9 +353,13 @@ def name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: E
     )
 
 
-def _notes(flat: FlatMonth, schema: Schema, wanted: int, used: int, kept: int) -> tuple[str, ...]:
+def _notes(
+    flat: FlatMonth, schema: Schema, wanted: int, used: int, kept: int, *, adds: bool = False
+) -> tuple[str, ...]:
     if used >= wanted:
         return ()
+    if adds and schema.layout.shares_months:
+        return (f"{flat.month}: loaded by one connection, not {wanted}: its rows keep their other columns",)
     if schema.layout.shares_months and kept:
         return (
             f"{flat.month}: loaded by one connection, not {wanted}: {kept:,} other places of the month stay, and "
@@ -331,10 +392,10 @@ def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: i
     connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{max(1, lock_timeout_seconds)}s",))
 
 
-def _require_all_rows(flat: FlatMonth, rows: int) -> None:
-    if rows != flat.rows:
+def _require_all_rows(flat: FlatMonth, rows: int, expected: int) -> None:
+    if rows != expected:
         raise WarehouseError(
-            f"{flat.month}: the server took {rows} of {flat.rows} rows",
+            f"{flat.month}: the server took {rows} of {expected} rows",
             remedy="The month is unchanged. Remove any trigger or rule on weather, then run this again.",
         )
 
@@ -369,4 +430,10 @@ def _how_to_lose_nothing(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> 
     if source_kind(flat.raw.source).has_own_files or set(held) <= set(flat.column_names):
         return "Load the files together, so that nothing is lost (--files-dir can be given several times)"
     names = variable_names({*held, *flat.column_names})
+    new = [column for column in flat.column_names if column not in held]
+    if new and all(part.location_ids == flat.location_ids for part in overlapped):
+        return (
+            f"Ask for the new ones alone, and they are added to the rows (--variables {variable_names(new)}); or for "
+            f"all together, so that nothing is lost (--variables {names})"
+        )
     return f"Ask for all variables together, so that nothing is lost (--variables {names})"

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
 
-from era5_pipeline.warehouse.monthly.monthly_rows import analyze_summaries, delete_summaries, replace_summaries
+from era5_pipeline.warehouse.monthly.monthly_rows import (
+    analyze_summaries,
+    delete_summaries,
+    merge_summaries,
+    replace_summaries,
+)
 from era5_pipeline.warehouse.monthly.monthly_table import has_summaries_table, is_ready, make_ready
 
 if TYPE_CHECKING:
@@ -34,6 +39,8 @@ class MonthlyLoad:
     lock_timeout_seconds: float
     on_wait: Callable[[str], None]
     is_ready: bool = False
+    # Those of other columns of the same locations stay.
+    keeps: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -74,10 +81,20 @@ class MonthlyLoad:
 
     def write(self, locations: LocationSet | None) -> None:
         """Within the load's transaction, replace the month's summaries of these locations, None: all."""
-        if self.is_ready:
+        if self.is_ready and self.keeps:
+            merge_summaries(self.connection, self.flat)
+        elif self.is_ready:
             replace_summaries(self.connection, self.flat, locations)
+        elif self.keeps:
+            delete_summaries(self.connection, self.flat.month, self.flat.location_ids)
         else:
             delete_summaries(self.connection, self.flat.month, locations)
+
+    def leave_out(self, reason: str) -> None:
+        """Write none; those of the locations are deleted."""
+        if self.is_ready:
+            self.is_ready = False
+            self._note(reason)
 
     def settle(self) -> None:
         """After the commit of many rows, update the statistics of the table. Of few, autovacuum does."""

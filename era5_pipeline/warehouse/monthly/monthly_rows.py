@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
 
 
+_MERGED, _MERGED_HOURS = sql.Identifier("pg_temp", "era5_summary"), sql.Identifier("pg_temp", "era5_last_hour")
+
+
 def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, locations: LocationSet | None) -> None:
     """Within a transaction, delete the month's summaries of these locations, None: all, and copy those of the file.
 
@@ -54,6 +57,56 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
     _copy(connection, partition, own, batches)
     index_new_pages(connection, partition)
     _copy(connection, LAST_HOURS, last_hours.columns, iter(last_hours.batches))
+
+
+def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
+    """Within a transaction, write the file's summaries into the rows of its locations; their other columns stay.
+
+    Each location has a row. The partition of the month's year exists, with all columns.
+
+    Raises:
+        BadFileError: if the file of summaries is damaged.
+        psycopg.Error: if the server refuses.
+    """
+    if flat.summaries is None:
+        return
+    schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
+    keys = ("location_id", "month")
+    own = [name for name in schema.names if name not in last_hours.firsts]
+    partition = year_partition(flat.month)
+    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED, partition))
+    batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
+    _copy(connection, _MERGED, own, batches)
+    connection.execute(
+        sql.SQL("UPDATE {} s SET {} FROM {} n WHERE s.location_id = n.location_id AND s.month = n.month").format(
+            partition,
+            sql.SQL(", ").join(sql.SQL("{0} = n.{0}").format(sql.Identifier(name)) for name in own if name not in keys),
+            _MERGED,
+        )
+    )
+    index_new_pages(connection, partition)
+    values = [sql.Identifier(name) for name in last_hours.columns[2:]]
+    if not values:
+        return
+    columns = [sql.Identifier(name) for name in last_hours.columns]
+    connection.execute(
+        sql.SQL("UPDATE {} SET {} WHERE {}").format(
+            LAST_HOURS,
+            sql.SQL(", ").join(sql.SQL("{} = NULL").format(value) for value in values),
+            _where(month_before(flat.month), flat.location_ids),
+        )
+    )
+    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED_HOURS, LAST_HOURS))
+    _copy(connection, _MERGED_HOURS, last_hours.columns, iter(last_hours.batches))
+    connection.execute(
+        sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ON CONFLICT (month, location_id) DO UPDATE SET {}").format(
+            LAST_HOURS,
+            sql.SQL(", ").join(columns),
+            sql.SQL(", ").join(columns),
+            _MERGED_HOURS,
+            sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(value) for value in values),
+        )
+    )
 
 
 def month_before(month: Month) -> date:
