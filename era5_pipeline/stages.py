@@ -26,7 +26,7 @@ from era5_pipeline.query.maps.field_map import FieldMap
 from era5_pipeline.query.plots import preview_map
 from era5_pipeline.query.snapshots import snapshot_of
 from era5_pipeline.runtime.waits import measured_waits
-from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.open_source import columns_besides, source_of
 from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, LoadSession, load_month
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 class RawResult:
     """The raw month, the number of rows by its coordinates, the results of its checks, and the seconds it took.
 
-    `waited_seconds` of these were spent waiting for the service or for another run of the month.
+    `waited_seconds` of these were spent waiting for the service or for another run of the month. `besides` are columns
+    that the user's own files hold and that nobody asked for.
     """
 
     raw: RawMonth
@@ -61,6 +62,7 @@ class RawResult:
     outcomes: tuple[CheckResult, ...]
     seconds: float
     waited_seconds: float = 0.0
+    besides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
         outcomes=outcomes,
         seconds=seconds,
         waited_seconds=waited.seconds,
+        besides=columns_besides(settings, source, (month,)),
     )
 
 

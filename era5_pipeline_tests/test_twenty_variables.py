@@ -14,6 +14,7 @@ import netCDF4
 import numpy as np
 import pytest
 
+from era5_pipeline.defs.metadata import raw_metadata
 from era5_pipeline.flat.checks import TABLE_CHECKS
 from era5_pipeline.model.errors import Era5Error, RefusedError, WarehouseError
 from era5_pipeline.model.grid import Location, latitudes_of, longitudes_of, nearest_location
@@ -312,6 +313,12 @@ def test_real_files_with_other_variables_are_asked_for_by_name(
     norway = era5_samples / "norway-2018-10-packed"
     loading.load(Month(2018, 10), files_dir=str(norway), variables="t2m,tp,d2m", **options)
     loading.load(Month(2024, 3), files_dir=str(paris), **options)
+    # What a load without a list leaves out is said in the metadata of the asset too.
+    result = run_raw(loading.settings(files_dir=str(paris), **options), Month(2024, 3))
+    assert {"dewpoint_2m", "surface_pressure"} <= set(result.besides)
+    assert "dewpoint_2m" in str(raw_metadata(result)["not loaded"].value)
+    named = run_raw(loading.settings(files_dir=str(paris), variables="all", **options), Month(2024, 3))
+    assert named.besides == ()
     place = nearest_location(48.75, 2.25)
     (file,) = unpacked(paris, tmp_path)
     known = {**VARIABLES, **OTHER_VARIABLES}

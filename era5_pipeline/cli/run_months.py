@@ -14,7 +14,7 @@ from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import ALL_NAME, VARIABLES, in_table_order, named_columns, variable_names
+from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -195,29 +195,21 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
 
 
 def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
-    """Name what the user's files hold besides the default variables, with the command that loads it.
+    """Name what the user's files hold besides the default variables, with the command that loads it; None: nothing."""
+    from era5_pipeline.sources.open_source import columns_besides, source_of
 
-    None if there is nothing, or if the settings name variables.
-    """
-    from era5_pipeline.sources.open_source import source_of
-    from era5_pipeline.sources.source import FolderSource, Request
-
-    if settings.variables or not wanted:
+    if not wanted or not source_kind(settings.source_name).has_own_files:
         return None
-    source = source_of(settings)
-    if not isinstance(source, FolderSource):
-        return None
-    months = [month for month, _ in wanted]
-    asked = {variable.column for variable in Request.of(settings).wanted}
-    besides = [variable for variable in in_table_order(source.columns(months)) if variable.column not in asked]
+    source, months = source_of(settings), [month for month, _ in wanted]
+    besides = columns_besides(settings, source, months)
     if not besides:
         return None
-    names = ", ".join(variable.short_name for variable in besides)
     # A list of names must be in every month.
-    is_in_all = all({v.column for v in besides} <= set(source.columns([month])) for month in months)
-    variables = variable_names(v.column for v in besides) if is_in_all else ALL_NAME
-    command = _load_command(months, wanted[0][1], variables)
-    return f"era5: the files also hold {names}, which a load without --variables leaves out; to load them: {command}"
+    is_in_all = all(columns_besides(settings, source, (month,)) == besides for month in months)
+    names = variable_names(besides)
+    command = _load_command(months, wanted[0][1], names if is_in_all else ALL_NAME)
+    said = names.replace(",", ", ")
+    return f"era5: the files also hold {said}, which a load without --variables leaves out; to load them: {command}"
 
 
 def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", variables: str) -> str:

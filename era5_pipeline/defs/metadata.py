@@ -103,6 +103,7 @@ def raw_metadata(result: RawResult) -> Metadata:
             ),
         ),
         "variables": dg.MetadataValue.json(list(result.columns)),
+        **({"not loaded": dg.MetadataValue.text(_named_besides(result))} if result.besides else {}),
         "version": dg.MetadataValue.text(version),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
         "hours": dg.MetadataValue.int(result.hours),
@@ -156,6 +157,11 @@ def flat_metadata(result: FlatResult) -> Metadata:
     }
 
 
+def _named_besides(result: RawResult) -> str:
+    names = ", ".join(result.besides)
+    return f"the files also hold {names}: to load them, set ERA5_VARIABLES to all, or to a list of names"
+
+
 def weather_metadata(result: LoadResult) -> Metadata:
     """Maps, means, rows and state of the month, and what it replaced; the rest is technical."""
     flat, loaded = result.flat, result.loaded
@@ -185,6 +191,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
             columns_changed=None if loaded.columns_changed is None else list(loaded.columns_changed),
             replaced_rows=loaded.replaced_rows,
             kept_locations=loaded.kept_locations,
+            kept_columns=list(loaded.kept_columns),
             verify_seconds=round(result.verify_seconds, 3),
             rows_per_second=per_second(loaded.rows, loaded.seconds),
             workers=loaded.workers,

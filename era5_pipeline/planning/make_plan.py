@@ -102,9 +102,12 @@ def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, c
 
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
-    """Whether the month was loaded from the same source, with the same variables."""
-    columns = set(entry.column_names)
-    return entry.source == load.source and (load.any_variables or columns == {v.column for v in load.variables})
+    """Whether a load from the same source brought the same variables of the month, or all of its loads together."""
+    loads = [(entry.source, entry.first_columns), *((one.source, one.columns) for one in entry.additions)]
+    if entry.sources == (load.source,):
+        loads.append((load.source, entry.column_names))
+    wanted = {variable.column for variable in load.variables}
+    return any(source == load.source and (load.any_variables or set(columns) == wanted) for source, columns in loads)
 
 
 def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
@@ -119,6 +122,7 @@ def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
     return (
         entry.state == "loaded"
         and not entry.is_cut
-        and _is_alike(load, entry)
+        # Sizes and times are those of the columns that came with the rows.
+        and _is_alike(load, entry.of_columns(entry.first_columns))
         and entry.locations >= _COMPARABLE * load.locations
     )

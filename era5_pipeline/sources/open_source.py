@@ -9,7 +9,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.sources.source import FolderSource, QueuedSource, Request, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
@@ -30,6 +30,17 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
     module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
     source: Source = module.open_source(settings, Request.of(settings), say)
     return source
+
+
+def columns_besides(settings: Settings, source: Source, months: Collection[Month]) -> tuple[str, ...]:
+    """Columns that the user's own files of these months hold, and that a load without a list of variables leaves out.
+
+    None if the settings name variables: whoever does knows of others.
+    """
+    if settings.variables or not isinstance(source, FolderSource):
+        return ()
+    asked = {variable.column for variable in Request.of(settings).wanted}
+    return tuple(column for column in source.columns(months) if column not in asked)
 
 
 def request_ahead(settings: Settings, month: Month) -> None:

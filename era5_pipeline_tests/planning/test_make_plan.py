@@ -24,7 +24,7 @@ from era5_pipeline.planning.load_plan import TO_LOAD
 from era5_pipeline.planning.make_plan import make_plan
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts import LAYOUTS
-from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
+from era5_pipeline.warehouse.ledger_entry import Addition, LedgerEntry, LedgerFile, MonthContents
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import MonthSpace, Space, read_space
 from era5_pipeline_tests.ledgers import column_facts
@@ -254,6 +254,22 @@ def test_the_states_of_all_months_add_up(load: Load, held: list[Month], now: dat
     parts = ("loaded", "not_complete_yet", "not_begun", "to_load")
     assert sum(value[f"months_{name}"] for name in parts) == value["months"] == len(load.months)
     assert plan.size.hours == sum(load.size_of(m).hours for m, state in plan.states.items() if state in TO_LOAD)
+
+
+def test_a_month_with_added_variables_is_loaded_by_each_of_its_loads_and_by_all_together() -> None:
+    added = ("dewpoint_2m",)
+    addition = Addition(added, "cds", None, "2", (), LedgerFile("flat", 1, ""), "2026-01-01T00:00:00+00:00")
+    held = replace(entry_of("2023-01", f"{ALL},d2m"), additions=(addition,))
+    assert held.first_columns == tuple(variable.column for variable in variables_of(ALL))
+
+    def state_of(names: str, entry: LedgerEntry = held) -> str:
+        load = load_of("2023-01", variables=variables_of(names), area=JAVA)
+        return plan_of(load, entry).states[Month(2023, 1)]
+
+    assert {state_of(names) for names in (ALL, "d2m", f"{ALL},d2m")} == {"loaded"}
+    assert state_of("t2m,d2m") == "other"
+    from_elsewhere = replace(held, additions=(replace(addition, source="arco"),))
+    assert state_of("d2m", from_elsewhere) == "other"
 
 
 def test_months_are_complete_some_days_after_their_end() -> None:
