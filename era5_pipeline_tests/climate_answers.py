@@ -12,6 +12,7 @@ import pandas as pd
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.query.climate.climate_answer import ClimatePlace, DayRule, Provenance, YearSpan
 from era5_pipeline.query.climate.make_answer import make_answer
+from era5_pipeline.query.credit import sample_notice
 from era5_pipeline_tests.query.climate.tamar import MEAN_TEMPERATURE
 from era5_pipeline_tests.samples import DATA
 
@@ -43,12 +44,14 @@ def answer_of(
         hours=len(hours),
         missing_months={},
         missing_hours={},
-        preliminary_share=0.0,
+        preliminary_share=None,
         versions={"unknown": months},
         sources=sources or {"files": months},
-        lines=(f"the files of {months} months do not say whether they are final",),
+        lines=(f"version unknown for 100.00 % of the hours: the files of {months} months do not say",),
         credit=CREDIT,
         gaps=(),
+        unknown_share=1.0,
+        notice=sample_notice(sources or ()),
     )
     place = ClimatePlace(name, at, nearest_location(*at), None, 1, 0.75, rule.zone)
     answer = make_answer(hours, place, rule, baseline, provenance)

@@ -23,6 +23,7 @@ _FIRST_YEARS, _LAST_YEARS = 5, 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DECIMALS = {"degC": 2, "mm": 1, "m/s": 2}
 _TRENDS = "Trends per decade: least squares with a 95 % interval that allows for autocorrelation; * it leaves out zero"
+_GENERATED_TRENDS = "Trends per decade of generated numbers: least squares with a 95 % interval"
 
 
 def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json"], table: str | None) -> None:
@@ -32,6 +33,8 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
         sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return
     if format_ == "csv":
+        if answer.provenance.notice:
+            typer.echo(answer.provenance.notice, err=True)
         typer.echo(f"{answer.place.title}: {answer.place.description}", err=True)
         frame = tables_of(answer)[table or "yearly"]
         frame.to_csv(sys.stdout, float_format=f"%.{SIGNIFICANT_DIGITS}g", date_format="%Y-%m-%d")
@@ -51,14 +54,16 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
         _print_wide(console, "", _plain_table(answer, table))
     else:
         if any(isinstance(trends.whole, Trend) for trends in answer.trends):
-            _print_wide(console, _TRENDS, _trends_for_terminal(answer))
+            title = _GENERATED_TRENDS if answer.provenance.notice else _TRENDS
+            _print_wide(console, title, _trends_for_terminal(answer))
         if answer.seasons.then or answer.seasons.now:
             _print_wide(console, *_seasons_for_terminal(answer))
         _print_wide(console, "Records", _records_for_terminal(answer))
         _print_wide(console, *_years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
     console.print()
-    for line in (*lines, answer.what_era5_is, answer.provenance.credit):
+    about = () if answer.provenance.notice else (answer.what_era5_is,)
+    for line in (*lines, *about, answer.provenance.credit):
         console.print(f"{line[0].upper()}{line[1:]}", markup=False)
 
 
@@ -98,23 +103,26 @@ def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
     from era5_pipeline.query.climate.climate_words import decimals_of, p_text
 
     table = _new_table("", "unit", "whole record", "since 1979", "Theil-Sen", "Kendall p")
+    is_marked = answer.provenance.notice is None
     for trends in answer.trends:
         whole = trends.whole
-        since = "" if trends.since_1979 == whole else _trend_text(trends.since_1979)
+        since = "" if trends.since_1979 == whole else _trend_text(trends.since_1979, is_marked=is_marked)
         beside = ("", "")
         if isinstance(whole, Trend):
             beside = (f"{whole.theil_sen:+z.{decimals_of(whole)}f}", p_text(whole.kendall_p))
-        table.add_row(trends.quantity.label, trends.quantity.unit, _trend_text(whole), since, *beside)
+        table.add_row(
+            trends.quantity.label, trends.quantity.unit, _trend_text(whole, is_marked=is_marked), since, *beside
+        )
     return table
 
 
-def _trend_text(trend: "Trend | NoTrend") -> str:
+def _trend_text(trend: "Trend | NoTrend", *, is_marked: bool) -> str:
     from era5_pipeline.query.climate.climate_answer import NoTrend
     from era5_pipeline.query.climate.climate_words import interval_text
 
     if isinstance(trend, NoTrend):
         return trend.reason.split(":")[0]
-    return f"{interval_text(trend)}{' *' if trend.is_significant else '  '}"
+    return f"{interval_text(trend)}{' *' if trend.is_significant and is_marked else '  '}"
 
 
 def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":

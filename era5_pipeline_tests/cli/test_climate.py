@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import psycopg
 import pytest
 
+from era5_pipeline.cli.climate_summary import print_answer
 from era5_pipeline.query.climate.climate_tables import answer_as_json
 from era5_pipeline.warehouse.layouts.layout import create_weather
+from era5_pipeline_tests.climate_answers import answer_of, made_hours
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.query.climate.answers import warming_hours
 from era5_pipeline_tests.weather_table import FIJI, JAKARTA
@@ -53,6 +56,35 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 def nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
     """Commands in a home without a database."""
     return InProcess(capsys, monkeypatch, tmp_path)
+
+
+def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = answer_of(made_hours(range(1991, 2024), rising=0.2), name="Jakarta, Indonesia", sources={"sample": 396})
+    begin = "Generated sample data, not ERA5"
+    print_answer(answer, "table", None)
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        f"{begin}: these numbers say nothing about the real weather. Jakarta, Indonesia: whether "
+    )
+    for word in ("warmer over", "significant", "leaves out zero", " *\n", "ERA5 is a reanalysis"):
+        assert word not in printed
+    print_answer(answer, "json", None)
+    value = json.loads(capsys.readouterr().out)
+    assert next(iter(value)) == "notice"
+    assert value["notice"].startswith(begin)
+    assert value["is_significant"] is None
+    print_answer(answer, "csv", None)
+    captured = capsys.readouterr()
+    assert captured.err.startswith(begin)
+    assert captured.out.startswith("year,")
+    # Of real data, none of this.
+    print_answer(answer_of(made_hours(range(1991, 2024), rising=0.2)), "json", None)
+    value = json.loads(capsys.readouterr().out)
+    assert "notice" not in value
+    assert value["is_significant"] is True
+    assert (value["preliminary_share"], value["unknown_share"]) == (None, 1.0)
 
 
 def rows_of(text: str) -> list[dict[str, str]]:

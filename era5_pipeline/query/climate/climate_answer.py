@@ -223,8 +223,11 @@ class Provenance:
 
     `missing_months` are months within the period of which the table has no value, by element. `missing_hours` counts
     the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
-    preliminary (ERA5T), 0 to 1; None if the ledger does not say. `versions` and `sources` count months; a month with
-    parts of several counts once for each. `lines` say all of this in words; `gaps` are those of what is missing.
+    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` of those whose version is not known: their files do not
+    state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
+    months; a month with parts of several counts once for each. `lines` say all of this in words; `gaps` are those of
+    what is missing. `notice` says that data are generated, those that only the baseline rests on included (None: none
+    are): it stands first, and no conclusion is drawn.
     """
 
     months: int
@@ -237,6 +240,18 @@ class Provenance:
     lines: tuple[str, ...]
     credit: str
     gaps: tuple[str, ...] = ()
+    unknown_share: float = 0.0
+    notice: str | None = None
+
+    @property
+    def version_words(self) -> str:
+        """How many of the hours are preliminary, and of how many the version is not known: unknown is not none."""
+        words = []
+        if self.preliminary_share is not None:
+            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
+        if self.unknown_share:
+            words.append(f"version unknown for {100 * self.unknown_share:.1f} % of the hours")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +271,8 @@ class ClimateAnswer:
     `max_temperature`, `precipitation` (total, mm), `max_wind_speed`; NaN on a day that lacks one of its 24 hours.
 
     `first` and `last` are the times of the first and last hour read within the period (aware, UTC). `sentence` answers
-    in words; `is_significant` is whether the temperature's trend over the whole record is (None: there is none).
+    in words; `is_significant` is whether the temperature's trend over the whole record is (None: there is none, or it
+    is of generated data, from which no conclusion is drawn).
     `notes` are what a reader must know, each a sentence or two.
     """
 

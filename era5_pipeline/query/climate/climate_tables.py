@@ -24,6 +24,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
     place, provenance = answer.place, answer.provenance
     names = [name for name in tables_of(answer) if name != "daily" or with_days]
     return {
+        **({"notice": provenance.notice} if provenance.notice else {}),
         "sentence": answer.sentence,
         "is_significant": answer.is_significant,
         "place": {
@@ -63,6 +64,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         },
         "missing_hours": dict(provenance.missing_hours),
         "preliminary_share": provenance.preliminary_share,
+        "unknown_share": provenance.unknown_share,
         "versions": dict(provenance.versions),
         "sources": dict(provenance.sources),
         "notes": [*answer.notes, *provenance.lines],

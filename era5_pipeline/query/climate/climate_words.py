@@ -24,8 +24,15 @@ WHAT_ERA5_IS = (
 )
 
 
-def sentence_of(place: ClimatePlace, trends: Sequence[QuantityTrends], elements: Sequence[Element]) -> str:
-    """Answer in a sentence or two: how temperature has changed, or why that cannot be told."""
+def sentence_of(
+    place: ClimatePlace, trends: Sequence[QuantityTrends], elements: Sequence[Element], notice: str | None = None
+) -> str:
+    """Answer in a sentence or two: how temperature has changed, or why that cannot be told.
+
+    Where a notice says that data are generated, there is nothing to be told.
+    """
+    if notice is not None:
+        return f"{notice} {place.title}: whether it is getting warmer cannot be told from them."
     found = next((trends_of for trends_of in trends if trends_of.quantity.name == "mean_temperature"), None)
     if found is None:
         have = " and ".join(elements)

@@ -70,8 +70,8 @@ def make_answer(
         trends=trends,
         records=records_of(days, daily, monthly, yearly),
         provenance=provenance,
-        sentence=sentence_of(place, trends, days.elements),
-        is_significant=headline.is_significant if isinstance(headline, Trend) else None,
+        sentence=sentence_of(place, trends, days.elements, provenance.notice),
+        is_significant=headline.is_significant if isinstance(headline, Trend) and not provenance.notice else None,
         notes=notes_of(yearly, baseline, rule, days.elements),
         what_era5_is=WHAT_ERA5_IS,
     )

@@ -60,6 +60,13 @@ def style_panel(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number_text(value)))
 
 
+def mark_generated(figure: Figure) -> None:
+    """Write across a figure, over what it draws, that its data are generated."""
+    figure.text(
+        0.5, 0.5, "generated, not ERA5", fontsize=16, color=FAINT, alpha=0.6, ha="center", va="center", zorder=9
+    )
+
+
 def name_unit(axes: Axes, unit: str) -> None:
     """Print the unit of the vertical axis."""
     axes.set_ylabel(unit, fontsize=LETTERS, color=INK, labelpad=3)

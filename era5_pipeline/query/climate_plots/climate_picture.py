@@ -8,7 +8,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.query.climate.climate_answer import Trend
 from era5_pipeline.query.climate.climate_words import decimals_of
 from era5_pipeline.query.climate_plots.anomaly_figure import draw_anomalies, trends_drawn
-from era5_pipeline.query.climate_plots.climate_axes import print_legend, style_panel
+from era5_pipeline.query.climate_plots.climate_axes import mark_generated, print_legend, style_panel
 from era5_pipeline.query.climate_plots.drawn_years import BAND_WORDS, complete_years, reference_of, signed
 from era5_pipeline.query.climate_plots.stripes_figure import draw_stripes
 from era5_pipeline.query.plots.figures import (
@@ -65,6 +65,9 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
         print_legend(bars, 2)
     years = f"{means.years[0]}\u2013{means.years[-1]}"
     name = f"Yearly mean temperature, {answer.place.title}" if title is None else title
+    if answer.provenance.notice:
+        name = f"{answer.provenance.notice.partition(':')[0]}: {name}"
+        mark_generated(figure)
     print_title(figure, _LEFT, name, f"{years}; {answer.place.description}")
     print_notes(figure, _LEFT, lines)
     print_credit(figure, _LEFT, answer.provenance.credit)
@@ -93,4 +96,5 @@ def _notes(answer: ClimateAnswer) -> list[str]:
         )
     else:
         said = f"No trend: {trend.reason}"
-    return [said, *answer.notes]
+    notice = answer.provenance.notice
+    return [*([notice] if notice else []), said, *answer.notes]

@@ -55,8 +55,8 @@ def _counts(provenance: Provenance) -> str:
     if provenance.versions:
         named = {_VERSIONS.get(version, version): count for version, count in provenance.versions.items()}
         words.append(f"version {_counted(named)}")
-    if provenance.preliminary_share is not None:
-        words.append(f"{100 * provenance.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
+    if provenance.version_words:
+        words.append(provenance.version_words)
     return f"{'; '.join(words)}."
 
 

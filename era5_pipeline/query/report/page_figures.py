@@ -10,7 +10,7 @@ from era5_pipeline.query.climate.quantities import BY_QUANTITY
 from era5_pipeline.query.climate_plots.anomaly_figure import anomaly_figure, trends_drawn
 from era5_pipeline.query.climate_plots.band_figure import band_figure
 from era5_pipeline.query.climate_plots.cell_figure import cell_bounds, cell_figure
-from era5_pipeline.query.climate_plots.climate_axes import NARROW, WIDE
+from era5_pipeline.query.climate_plots.climate_axes import NARROW, WIDE, mark_generated
 from era5_pipeline.query.climate_plots.day_count_figure import counted_days, day_count_figure
 from era5_pipeline.query.climate_plots.drawn_years import BAND_WORDS, complete_years, reference_of, signed, unit_of
 from era5_pipeline.query.climate_plots.inline_svg import inline_svg
@@ -46,7 +46,7 @@ def stripes(answer: ClimateAnswer) -> ET.Element:
     if gaps:
         caption += f" {count_word(gaps).capitalize()} incomplete {'year is a gap' if gaps == 1 else 'years are gaps'}."
     return _figure(
-        "stripes", lambda width: stripes_figure(answer, width), "Warming stripes", caption, _year_tips(answer)
+        answer, "stripes", lambda width: stripes_figure(answer, width), "Warming stripes", caption, _year_tips(answer)
     )
 
 
@@ -71,7 +71,12 @@ def anomalies(answer: ClimateAnswer) -> ET.Element:
     if not isinstance(answer.trend_of("mean_temperature"), Trend):
         caption += " There are too few years for a trend."
     return _figure(
-        "anomalies", lambda width: anomaly_figure(answer, width), "Yearly anomalies", caption, _year_tips(answer)
+        answer,
+        "anomalies",
+        lambda width: anomaly_figure(answer, width),
+        "Yearly anomalies",
+        caption,
+        _year_tips(answer),
     )
 
 
@@ -92,7 +97,7 @@ def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
     if not band.is_baseline:
         caption += " These years are not a normal: a normal is of 30 years."
     return f"{band.year}, day by day", _figure(
-        "band", lambda width: band_figure(band, width), f"{band.year} against other years", caption
+        answer, "band", lambda width: band_figure(band, width), f"{band.year} against other years", caption
     )
 
 
@@ -109,7 +114,7 @@ def day_counts(answer: ClimateAnswer) -> ET.Element:
             means.append(f"{BY_QUANTITY[name].label} {drawn.mean:.1f}")
             tips |= {f"{name}-{year}": f"{year}: {value:.0f} days" for year, value in drawn.pairs()}
     caption = f"Days of each complete year; the dashed line is their mean: {', '.join(means)}."
-    return _figure("days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
+    return _figure(answer, "days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
 
 
 def seasons(answer: ClimateAnswer) -> ET.Element:
@@ -119,7 +124,7 @@ def seasons(answer: ClimateAnswer) -> ET.Element:
         return _nothing("No month is complete, so there is nothing to draw.")
     rain = ", and its mean total of precipitation (bars)" if any(c.precipitation is not None for c in cycles) else ""
     caption = f"The mean temperature of each month (lines){rain}: {' and '.join(cycle.label for cycle in cycles)}."
-    return _figure("seasons", lambda width: seasonal_figure(answer, width), "The seasons", caption)
+    return _figure(answer, "seasons", lambda width: seasonal_figure(answer, width), "The seasons", caption)
 
 
 def precipitation(answer: ClimateAnswer) -> ET.Element | None:
@@ -137,9 +142,9 @@ def precipitation(answer: ClimateAnswer) -> ET.Element | None:
         slope = signed(trend.slope, decimals_of(trend, 1))
         caption += (
             f" Trend: {slope} {unit} per decade (95 % interval {interval_words(trend, 1)}"
-            f"{'' if trend.is_significant else '; it includes zero'})."
+            f"{'; it includes zero' if not trend.is_significant and not answer.provenance.notice else ''})."
         )
-    return _figure("rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)
+    return _figure(answer, "rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)
 
 
 def cell_map(answer: ClimateAnswer) -> ET.Element:
@@ -161,17 +166,23 @@ def cell_map(answer: ClimateAnswer) -> ET.Element:
 
 
 def _figure(
+    answer: ClimateAnswer,
     name: str,
     draw: Callable[[float], Figure | None],
     title: str,
     caption: str,
     tips: Mapping[str, str] | None = None,
 ) -> ET.Element:
-    """A figure in both sizes, of which the page shows one, and its caption."""
+    """A figure in both sizes, of which the page shows one, and its caption; of generated data, both say so first."""
     made = element("figure")
+    generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
+    if generated:
+        title, caption = f"{generated}: {title}", f"{generated}. {caption}"
     for size, width in (("desk", WIDE), ("phone", NARROW)):
         figure = draw(width)
         if figure is not None:
+            if generated:
+                mark_generated(figure)
             made.append(element("div", inline_svg(figure, f"{name}-{size}", title, caption, tips), class_=size))
     made.append(element("figcaption", caption))
     return made

@@ -41,8 +41,11 @@ def trends_table(answer: ClimateAnswer) -> ET.Element:
         )
         for one in answer.trends
     ]
+    caption = "Change per decade, least squares"
+    if not answer.provenance.notice:
+        caption += "; an interval that leaves out zero is significant"
     headings = ("Each year's", "per decade (95 % interval)", *(("since 1979",) if has_since else ()))
-    return table("Change per decade, least squares; an interval that leaves out zero is significant", headings, rows)
+    return table(caption, headings, rows)
 
 
 def trend_details(answer: ClimateAnswer) -> ET.Element | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.query.climate.climate_answer import NoTrend, Trend
 from era5_pipeline.query.climate.climate_words import decimals_of, in_all_text
 from era5_pipeline.query.climate.trends import FEWEST_YEARS
@@ -22,8 +21,10 @@ NARROW_SPACE = "\u202f"
 
 
 def question(answer: ClimateAnswer) -> str:
-    """The question that the page answers."""
+    """The question that the page answers; of generated data, which answer none, what they are."""
     place = answer.place
+    if answer.provenance.notice:
+        return f"Made-up weather for {place_words(answer)}"
     if place.name:
         return f"Is {place.name} getting warmer?"
     return f"Is it getting warmer {'in' if place.location is None else 'at'} {place_words(answer)}?"
@@ -44,7 +45,10 @@ def point_words(latitude: float, longitude: float) -> str:
 
 
 def verdict(answer: ClimateAnswer) -> tuple[str, str]:
-    """The answer: a word or two, and the sentence with its interval; why there is none, if there are too few years."""
+    """The answer: a word or two, and the sentence with its interval; why there is none (few years, generated data)."""
+    if answer.provenance.notice:
+        begin, _, rest = answer.provenance.notice.partition(": ")
+        return f"{begin}.", f"{rest[:1].upper()}{rest[1:]} No conclusion is drawn from them."
     trend = answer.trend_of("mean_temperature") if "temperature" in answer.elements else None
     if not isinstance(trend, Trend):
         sentence = answer.sentence.removeprefix(f"{answer.place.title}: ")
@@ -68,12 +72,8 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
 
 
 def cautions(answer: ClimateAnswer) -> list[str]:
-    """What must be said before any picture: generated data, and too few years for a climate."""
+    """What must be said before any picture: too few years for a climate."""
     said = []
-    generated = [name for name in answer.provenance.sources if source_kind(name).is_generated]
-    if generated:
-        some = "Some of the months" if len(generated) < len(answer.provenance.sources) else "All of the months"
-        said.append(f"{some} here are generated sample data, not ERA5: this page says nothing about the real weather.")
     complete = complete_count(answer)
     if not complete:
         said.append(f"No year is complete; a climate is the mean of at least {YEARS_OF_CLIMATE} years.")

@@ -35,6 +35,10 @@ def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> N
 def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
     """The page as text."""
     title = title or question(answer)
+    what = "ERA5"
+    if answer.provenance.notice:
+        what = answer.provenance.notice.partition(":")[0]
+        title = f"{what}: {title}"
     short, sentence = verdict(answer)
     head = element(
         "head",
@@ -47,7 +51,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
     )
     top = element(
         "header",
-        element("p", f"ERA5, {answer.first:%Y-%m-%d} to {answer.last:%Y-%m-%d}", class_="place"),
+        element("p", f"{what}, {answer.first:%Y-%m-%d} to {answer.last:%Y-%m-%d}", class_="place"),
         element("h1", title),
         element("p", element("strong", short), f" {sentence}", class_="answer"),
         *(element("p", caution, class_="caution", role="note") for caution in cautions(answer)),

@@ -55,6 +55,15 @@ def test_it_says_the_interval_of_a_trend() -> None:
     assert f"Trend 1990\u20132023: +{trend.slope:.3f} °C per decade, {interval}" in words
 
 
+def test_a_picture_of_generated_data_says_so_in_its_title() -> None:
+    answer = answer_of(made_hours(range(1990, 2024)), sources={"sample": 408})
+    for title in (None, "Nowhere"):
+        words = [text.get_text() for text in climate_picture(answer, title).texts]
+        assert words[0] == "generated, not ERA5"
+        assert words[1].startswith(f"Generated sample data, not ERA5: {title or 'Yearly mean temperature'}")
+        assert "Generated sample data, not ERA5: these numbers say nothing about the real weather." in words
+
+
 def test_stripes_stand_above_their_bars() -> None:
     stripes, bars = climate_picture(mekong_answer()).axes
     assert stripes.get_xlim() == bars.get_xlim()

@@ -73,13 +73,13 @@ def test_fewer_than_thirty_years_are_said_to_weigh_less() -> None:
     assert caution.startswith("24 complete years are fewer than the 30 of a climate")
 
 
-def test_thirty_years_need_no_caution_and_generated_data_do() -> None:
+def test_thirty_years_need_no_caution_and_generated_data_answer_nothing() -> None:
     hours = made_hours(LONG)
     assert cautions(answer_of(hours)) == []
-    (caution,) = cautions(answer_of(hours, sources={"sample": 408}))
-    assert caution.startswith("All of the months here are generated sample data, not ERA5")
-    (caution,) = cautions(answer_of(hours, sources={"sample": 8, "files": 400}))
-    assert caution.startswith("Some of the months here are generated")
+    for sources, begins in (({"sample": 408}, "Generated"), ({"sample": 8, "files": 400}, "Partly generated")):
+        short, sentence = verdict(answer_of(hours, sources=sources))
+        assert short == f"{begins} sample data, not ERA5."
+        assert sentence == "These numbers say nothing about the real weather. No conclusion is drawn from them."
 
 
 def test_without_temperature_nothing_is_told() -> None:

@@ -120,7 +120,8 @@ def test_five_years_are_said_to_be_no_climate() -> None:
         "Natural Earth",
         f"era5-pipeline {__version__}",
         "location_id = 581465",
-        "65 months, 47,472 hours; loaded from files; version not stated in the files; 0.0 % of the hours preliminary",
+        "65 months, 47,472 hours; loaded from files; version not stated in the files; version unknown for "
+        "100.0 % of the hours.",
     ):
         assert wanted in text, wanted
     assert "GeoNames" not in text
@@ -192,11 +193,38 @@ def test_precipitation_alone_gives_a_page_without_temperature() -> None:
     assert "Rain and snow (as water) of each complete year" in text
 
 
-def test_generated_data_are_not_credited_to_copernicus() -> None:
+@pytest.mark.parametrize("title", [None, "Near Ho Chi Minh City"])
+def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -> None:
     answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 396})
-    text = Page(report_page(answer)).text
-    assert "generated sample data, not ERA5" in text
+    assert answer.is_significant is None
+    written = report_page(answer, title)
+    text = Page(written).text
     assert "Neither the European Commission" not in text
+    begin = "Generated sample data, not ERA5"
+    heading = title or "Made-up weather for 10.75° N 106.25° E"
+    assert f"<title>{begin}: {heading}</title>" in written
+    header = re.search(r"<header>(.*?)</header>", written, re.DOTALL)
+    assert header is not None
+    assert Page(header[1]).text.startswith(f"{begin}, 1991-01-01 to 2023-12-31 {begin}: {heading} {begin}.")
+    for word in ("warmer", "colder", "leaves out zero", "includes zero", "significant"):
+        # Of the stripes, which say what their colours are.
+        assert word not in text.replace("if it was colder than", "").replace("red if it was warmer", ""), word
+    captions = re.findall(r"<figcaption>([^<]*)", written)
+    assert len(captions) >= 5
+    assert all(caption.startswith(f"{begin}. ") for caption in captions if "red rectangle" not in caption)
+    names = re.findall(r'<title id="(?!cell)[\w-]+-title">([^<]*)', written)
+    assert len(names) >= 10
+    assert all(name.startswith(f"{begin}: ") for name in names)
+    # In both sizes of each picture.
+    assert len(re.findall(r">generated, not ERA5</text>", written)) == len(names)
+
+
+def test_partly_generated_data_draw_no_conclusion_either() -> None:
+    answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 12, "cds": 384})
+    text = Page(report_page(answer)).text
+    assert "Partly generated sample data, not ERA5. These numbers say nothing about the real weather." in text
+    assert "became warmer" not in text
+    assert answer.is_significant is None
 
 
 _TREND = (

@@ -15,14 +15,14 @@ from era5_pipeline.query.available import NO_LEDGER, describe_months
 from era5_pipeline.query.climate.climate_answer import Provenance
 from era5_pipeline.query.climate.daily_values import MERIDIONAL, PRECIPITATION, TEMPERATURE, ZONAL
 from era5_pipeline.query.climate.reading.climate_hours import variable_of
-from era5_pipeline.query.credit import read_credit
+from era5_pipeline.query.credit import read_credit, sample_notice
 from era5_pipeline.query.gaps import Gaps, find_gaps, gap_lines
 from era5_pipeline.query.series import Series
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     import numpy.typing as npt
@@ -46,8 +46,12 @@ def read_provenance(
     hours: pd.DataFrame,
     start: datetime | None,
     end: datetime | None,
+    *,
+    beside: pd.DataFrame | None = None,
 ) -> Provenance:
     """What is known of these hours, which were read of the locations.
+
+    `beside` are all hours of the answer, those that serve only the baseline included: generated ones are noticed.
 
     `start` and `end` are the period that was asked for (aware; None: from the start of the first month that the ledger
     knows, to the end of the last). A column without any value is not a gap: the answer has nothing of it.
@@ -63,9 +67,10 @@ def read_provenance(
     sources = Counter(source for _, source in {(month, source) for month, source, _, _ in parts})
     versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
     preliminary = _preliminary(parts, hours)
-    share = len(preliminary) / len(hours) if parts else None
+    unknown = _hours_of_unknown_version(parts, hours) / len(hours)
+    share = len(preliminary) / len(hours) if unknown < 1.0 else None
     missing = gap_lines(gaps)
-    lines = _version_lines(versions, share, parts)
+    lines = _version_lines(versions, share, unknown, parts)
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
@@ -82,6 +87,8 @@ def read_provenance(
         lines=(*lines, *missing),
         credit=read_credit(connection, first, last + timedelta(hours=1)),
         gaps=tuple(missing),
+        unknown_share=unknown,
+        notice=sample_notice(_all_sources(connection, locations, sources, beside)),
     )
 
 
@@ -114,6 +121,27 @@ def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
     return found & set(from_datetime64(_times(hours)).tolist())
 
 
+def _hours_of_unknown_version(parts: list[_Part], hours: pd.DataFrame) -> int:
+    """How many of the hours are of months with a part that states no version, or of months that no ledger knows."""
+    months, counts = np.unique(_times(hours).astype("datetime64[M]"), return_counts=True)
+    stated = {month for month, *_ in parts} - {month for month, _, version, _ in parts if version == "unknown"}
+    return sum(
+        int(count)
+        for month, count in zip(months.tolist(), counts, strict=True)
+        if Month(month.year, month.month) not in stated
+    )
+
+
+def _all_sources(
+    connection: psycopg.Connection[Any], locations: LocationSet, sources: Iterable[str], beside: pd.DataFrame | None
+) -> set[str]:
+    """These sources, and those of the hours beside."""
+    if beside is None:
+        return set(sources)
+    first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(beside.index)[[0, -1]])
+    return {*sources, *(source for _, source, *_ in _parts(connection, locations, Month.of(first), Month.of(last)))}
+
+
 def _count_months(hours: pd.DataFrame) -> int:
     """In how many months there is an hour."""
     of_hours = _times(hours).astype("datetime64[M]").astype(np.int64)
@@ -141,7 +169,9 @@ def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tupl
     return {element: tuple(sorted(missing)) for element, missing in found.items()}
 
 
-def _version_lines(versions: Mapping[Version, int], share: float | None, parts: list[_Part]) -> list[str]:
+def _version_lines(
+    versions: Mapping[Version, int], share: float | None, unknown: float, parts: list[_Part]
+) -> list[str]:
     lines = []
     if share:
         months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
@@ -149,5 +179,8 @@ def _version_lines(versions: Mapping[Version, int], share: float | None, parts: 
             f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
         )
     if versions.get("unknown"):
-        lines.append(f"the files of {versions['unknown']:,} months do not say whether they are final")
+        lines.append(
+            f"version unknown for {unknown * 100:.2f} % of the hours: the files of {versions['unknown']:,} months do "
+            "not say whether they are final"
+        )
     return lines

@@ -90,7 +90,9 @@ def read_climate(
         raise _no_whole_day(connection, place, locations, period)
     rule = _rule(choice, asked)
     asked = within_period(hours, period, timedelta(minutes=rule.offset_minutes))
-    provenance = read_provenance(connection, locations, asked if len(asked) else hours, *_instants(period, rule))
+    asked = asked if len(asked) else hours
+    beside = hours if len(asked) < len(hours) else None
+    provenance = read_provenance(connection, locations, asked, *_instants(period, rule), beside=beside)
     answer = make_answer(hours, place, rule, baseline, provenance, first_day=period.first, last_day=period.last)
     if answer is None:
         raise _no_whole_day(connection, place, locations, period)

@@ -44,6 +44,33 @@ def test_preliminary_hours_are_counted_and_their_months_named(warehouse: Warehou
     assert found.gaps == found.lines[2:] == ("no data for 2024-11",)
     assert (september.preliminary_share, september.versions) == (0, {"final": 1})
     assert september.gaps == ()
+    assert found.version_words == "44.6 % of the hours preliminary (ERA5T)"
+    assert september.version_words == "0.0 % of the hours preliminary (ERA5T)"
+
+
+def test_an_unknown_version_is_not_none_and_generated_data_are_noticed(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make("", month="2024-09"))
+    load_month(warehouse, make(FINAL, month="2024-10"))
+    load_month(warehouse, make("", month="2024-08", source="sample"))
+    with warehouse.connect() as connection:
+        every = hours_of_cell(connection, HERE, None, None)
+        hours = every.iloc[744:]
+        found = read_provenance(connection, LOCATIONS, hours, None, None)
+        september = read_provenance(connection, LOCATIONS, hours.iloc[:720], None, None)
+        with_baseline = read_provenance(connection, LOCATIONS, hours, None, None, beside=every)
+        generated = read_provenance(connection, LOCATIONS, every.iloc[:744], None, None)
+    assert found.versions == {"unknown": 1, "final": 1}
+    assert found.preliminary_share == 0
+    assert found.unknown_share == pytest.approx(720 / 1464)
+    assert found.version_words == "0.0 % of the hours preliminary (ERA5T), version unknown for 49.2 % of the hours"
+    assert found.lines[0].startswith("version unknown for 49.18 % of the hours: the files of 1 months do not say")
+    assert (september.preliminary_share, september.unknown_share) == (None, 1.0)
+    assert september.version_words == "version unknown for 100.0 % of the hours"
+    assert (found.notice, september.notice) == (None, None)
+    # The baseline has generated hours.
+    assert (with_baseline.notice or "").startswith("Partly generated sample data, not ERA5")
+    assert (generated.notice or "").startswith("Generated sample data, not ERA5")
 
 
 def test_single_missing_hours_are_counted(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -62,4 +89,5 @@ def test_without_a_ledger_the_rows_alone_are_told(weather_table: Connection) -> 
     found = read_provenance(weather_table, location, hours, None, None)
     assert (found.months, found.hours, found.preliminary_share) == (2, 71, None)
     assert (found.versions, found.sources) == ({}, {})
+    assert (found.unknown_share, found.version_words) == (1.0, "version unknown for 100.0 % of the hours")
     assert found.missing_hours["temperature"] == 1
