@@ -63,7 +63,7 @@ def map_(
             "--area",
             metavar="N/W/S/E",
             help="Only this rectangle, in degrees.",
-            show_default="everything in the table",
+            show_default="everything in the table; of places far apart, the part with the most",
         ),
     ] = None,
     vmin: Annotated[
@@ -167,4 +167,6 @@ def map_(
         centre=centre_longitude,
     )
     typer.echo(f"wrote {out}: {variable.column} {reading.summary}, {reading.counted} ({credit})")
+    if reading.left_out:
+        typer.echo(reading.left_out, err=True)
     warn_of_gaps(reading.lines, strict=strict)

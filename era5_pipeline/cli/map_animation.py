@@ -131,4 +131,6 @@ def animate(
         f"{frames.field(0).when} to {frames.field(-1).when}, {frames.latitudes.size * frames.longitudes.size:,} grid "
         f"points, {size / 1e6:,.1f} MB ({frames.credit})"
     )
+    if frames.left_out:
+        typer.echo(frames.left_out, err=True)
     warn_of_gaps(list(frames.notes), strict=strict)

@@ -14,12 +14,15 @@ import numpy as np
 
 from era5_pipeline.model.errors import NoDataError, disk_errors
 from era5_pipeline.model.hours import describe_hours, time_of
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
 from era5_pipeline.query.api.boxes.box_contents import read_box_contents
 from era5_pipeline.query.api.boxes.box_values import hour_range, read_box
-from era5_pipeline.query.available import require_columns
+from era5_pipeline.query.available import places_held, require_columns
 from era5_pipeline.query.credit import read_credit
 from era5_pipeline.query.maps.field_map import FieldMap
-from era5_pipeline.query.snapshots import Snapshot
+from era5_pipeline.query.maps.scattered_places import main_part
+from era5_pipeline.query.snapshots import Snapshot, on_rectangle
 from era5_pipeline.runtime.progress import report
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.query.api.boxes.box_contents import BoxContents
+    from era5_pipeline.query.maps.scattered_places import MainPart
 
     FloatArray = npt.NDArray[np.float32]
 
@@ -48,7 +53,7 @@ class HourFrames:
     """One variable at k hours, ascending, on a rectangle of the grid as that of a `FieldMap`.
 
     `values` (k, n, m) are NaN where there is none. `scale_values` are some of them, with the least and the greatest.
-    `notes` say what is missing.
+    `notes` say what is missing, `left_out` which places far away are not shown.
     """
 
     variable: Variable
@@ -60,6 +65,7 @@ class HourFrames:
     is_empty: npt.NDArray[np.bool_]  # (k,) no place has a value
     notes: tuple[str, ...]
     credit: str
+    left_out: str | None = None
 
     def field(self, number: int) -> FieldMap:
         """The map of one of the hours."""
@@ -88,6 +94,9 @@ def read_hour_frames(
     """
     require_columns(connection, (variable,))
     held = read_box_contents(connection, area, (variable,), start, end)
+    part = None if area else _main_part(connection, variable, held)
+    if part:
+        held = read_box_contents(connection, part.area, (variable,), start, end)
     credit = read_credit(connection, held.start, held.end)
     hours = hour_range(held.start, held.end)
     window, kept = held.window, hours[::every]
@@ -122,7 +131,18 @@ def read_hour_frames(
         is_empty=is_empty,
         notes=tuple(notes),
         credit=credit,
+        left_out=part.line if part else None,
     )
+
+
+def _main_part(connection: psycopg.Connection[Any], variable: Variable, held: BoxContents) -> MainPart | None:
+    """The part to draw of places far apart that have the column in the month; None: all."""
+    places = places_held(connection, Month.of(held.start), variable.column) & LocationSet.of_area(held.area)
+    if not places:
+        return None
+    ids = places.ids().astype(np.int32)
+    latitudes, longitudes, filled = on_rectangle(ids, np.zeros(ids.size, dtype=np.float32))
+    return main_part(latitudes, longitudes, np.isfinite(filled))
 
 
 def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:

@@ -59,7 +59,10 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
         # The longest text that will stand there.
         replace(field, when=field.when + _NO_DATA),
         credit=frames.credit,
-        notes=[f"Grey: no data; {note}" for note in frames.notes],
+        notes=[
+            *(f"Grey: no data; {note}" for note in frames.notes),
+            *([f"{frames.left_out[0].upper()}{frames.left_out[1:]}"] if frames.left_out else []),
+        ],
         title=look.title,
         limits=look.limits,
         projection=look.projection,

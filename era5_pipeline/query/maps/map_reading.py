@@ -27,7 +27,7 @@ class MapReading:
 
     `absent` say in words which locations are grey, and why; `remarks` what else is to be known of the values drawn.
     `summary` says what was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of
-    the values there.
+    the values there. `left_out` says which locations far away are not on the map.
     """
 
     field: FieldMap
@@ -37,6 +37,7 @@ class MapReading:
     end: datetime
     summary: str
     table_unit: str
+    left_out: str | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -48,7 +49,7 @@ class MapReading:
         """The same, as a picture says it."""
         return [
             *(f"Grey: no data; {line}" for line in self.absent),
-            *(f"{line[0].upper()}{line[1:]}" for line in self.remarks),
+            *(f"{line[0].upper()}{line[1:]}" for line in (*self.remarks, *([self.left_out] if self.left_out else []))),
         ]
 
     @property

@@ -94,3 +94,26 @@ def test_totals_have_the_steps_of_their_period(connection: Connection, made: Any
     # A year of the made places has 12 months of 80 mm, about.
     assert of_year.boundaries[-1] >= year.field.values[np.isfinite(year.field.values)].max()
     assert [one.field.unit for one in (month, year)] == ["mm in the month", "mm in the year"]
+
+
+def test_of_places_far_apart_the_part_with_most_is_drawn(connection: Connection) -> None:
+    alone = read_map(connection, HourQuestion(NOON), TEMPERATURE)
+    assert alone.left_out is None
+    with connection.transaction(force_rollback=True):
+        connection.execute(
+            "INSERT INTO weather (time, location_id, latitude, longitude, temperature_2m) "
+            "VALUES (%s, era5.at(10.75, 106.25), 10.75, 106.25, 30)",
+            (NOON,),
+        )
+        reading = read_map(connection, HourQuestion(NOON), TEMPERATURE)
+        mekong = read_map(connection, HourQuestion(NOON), TEMPERATURE, Area.parse("10.75/106.25/10.75/106.25"))
+    assert reading.left_out is not None
+    assert reading.left_out.startswith(f"the map shows 63 of 64 places, those of {GULF}; ")
+    assert reading.left_out.endswith("--area 10.75/106.25/10.75/106.25")
+    assert f"T{reading.left_out[1:]}" in reading.notes
+    np.testing.assert_array_equal(reading.field.values, alone.field.values)
+    np.testing.assert_array_equal(reading.field.longitudes, alone.field.longitudes)
+    # It is no gap.
+    assert reading.lines == alone.lines
+    assert float(mekong.field.values[0, 0]) == 30.0
+    assert mekong.left_out is None
