@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
+from era5_pipeline.model.errors import BadFileError, Era5Error, LocalDiskError, disk_errors
 from era5_pipeline.netcdf.point_csv import CsvFile, write_as_netcdf
 from era5_pipeline.netcdf.recognise import HEAD_BYTES, describe_other, kind_of, kind_of_bytes
 from era5_pipeline.runtime.scratch_folders import temporary_folder
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # A global month of six variables is 18.5 GB uncompressed; a member of eight times that size cannot be an ERA5 month.
 _LARGEST_MEMBER_BYTES = 150 * 10**9
+# Beyond this size, a member that is compressed further than values of weather can be is nothing but zeros.
+_SMALL_MEMBER_BYTES, _MOST_COMPRESSED = 1 << 30, 150
 _COPY_BYTES = 1 << 20
 
 
@@ -121,6 +123,16 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch
     if info.file_size > _LARGEST_MEMBER_BYTES:
         raise BadFileError(
             path, f"its member {info.filename} would unpack to {info.file_size:,} bytes", remedy="Download it again."
+        )
+    if info.file_size > max(_SMALL_MEMBER_BYTES, _MOST_COMPRESSED * info.compress_size):
+        text = f"its member {info.filename} is empty: {info.file_size:,} bytes of {info.compress_size:,}"
+        raise BadFileError(path, text, remedy="Download it again, or move it out of the folder.")
+    free = shutil.disk_usage(scratch).free
+    if info.file_size > free:
+        raise LocalDiskError(
+            f"unpacking {path.name}: No space left for {info.filename}: it takes {info.file_size:,} bytes, and "
+            f"{free:,} are free in {scratch}",
+            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
         )
     unpacked = _new_file(scratch)
     # zipfile stops at the stated size and checks the CRC, so that a false directory cannot fill the disk.

@@ -26,6 +26,8 @@ from era5_pipeline.netcdf.axes import (
     times_along,
 )
 from era5_pipeline.netcdf.classic import required_bytes
+from era5_pipeline.netcdf.declared import MOST_VERSIONS, ForeignDataError, require_own_data
+from era5_pipeline.netcdf.recognise import is_hdf5
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_EXPVER = "unknown"
 _EXPVER = "expver"
+_GET_WHOLE = (
+    "Download it from the Climate Data Store, or copy all of it into one file (nccopy IN OUT); or move it out of the "
+    "folder."
+)
 _LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev")
 
 
@@ -129,7 +135,10 @@ def inspect(file: NetcdfFile) -> Contents:
     """Find our variables in a netCDF file. Never raises for a file that cannot be used: that is a `Problem`."""
     try:
         _require_complete(file.path)
+        unwritten = require_own_data(file.path, is_hdf5=is_hdf5(file.path))
         dataset = open_netcdf(file)
+    except ForeignDataError as error:
+        return Contents(fields=(), problems=(Problem(file.shown, "unreadable", str(error), _GET_WHOLE),))
     except Exception as error:  # noqa: BLE001  # the libraries raise nearly anything for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
         reason = reason.replace(str(file.path), file.source.name)
@@ -137,7 +146,8 @@ def inspect(file: NetcdfFile) -> Contents:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     with dataset:
         # Tools that rewrite files drop the attribute that makes xarray treat expver as a coordinate.
-        return _inspect_dataset(dataset.set_coords([_EXPVER] if _EXPVER in dataset.data_vars else []), file.shown)
+        coordinates = [_EXPVER] if _EXPVER in dataset.data_vars else []
+        return _inspect_dataset(dataset.set_coords(coordinates), file.shown, unwritten)
 
 
 def _require_complete(path: Path) -> None:
@@ -146,12 +156,13 @@ def _require_complete(path: Path) -> None:
         raise ValueError(f"{size} of {required} bytes")
 
 
-def _inspect_dataset(dataset: xr.Dataset, shown: str) -> Contents:
+def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str]) -> Contents:
     fields: list[Field] = []
     problems: list[Problem] = []
     stated = aggregates_stated_by(dataset.attrs)
     for name, variable in _our_variables(dataset):
         try:
+            _require_written(dataset[name], unwritten)
             fields += _fields_of(dataset[name], variable, stated)
         except ProblemError as error:
             problems.append(
@@ -254,6 +265,13 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
     )
 
 
+def _require_written(array: xr.DataArray, unwritten: frozenset[str]) -> None:
+    if array.name in unwritten and array.size:
+        # The library gives fill values for them, in a file without a fill value zeros.
+        text = f"{array.name} has no values: {array.size:,} are declared, and none was ever written"
+        raise ProblemError("unreadable", text, AGAIN)
+
+
 def _scale_factor(array: xr.DataArray) -> float:
     """The factor of packed values, 0 if they are not packed.
 
@@ -297,6 +315,8 @@ def _chunks(array: xr.DataArray, dimensions: tuple[str | None, str | None, str |
 
 def _expver_along(array: xr.DataArray) -> list[str]:
     """The versions along an expver dimension."""
+    if array.sizes[_EXPVER] > MOST_VERSIONS:
+        raise ProblemError("dimensions", f"{array.name} has {array.sizes[_EXPVER]:,} versions along expver", AGAIN)
     versions = array.coords[_EXPVER].values if _EXPVER in array.coords else ()
     if len(versions) != array.sizes[_EXPVER]:
         raise ProblemError("dimensions", f"{array.name} has an expver dimension without values", AGAIN)
@@ -307,10 +327,12 @@ def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     """The version of each hour (size,), where expver is a coordinate along time, or is missing."""
     if _EXPVER not in array.coords:
         return np.full(size, UNKNOWN_EXPVER)
+    # Characters are joined to texts where they are decoded: the size is that of the texts.
+    held = array.coords[_EXPVER].size
+    if held not in (1, size):
+        raise ProblemError("dimensions", f"{array.name} has {held} versions (expver) for {size} times", AGAIN)
     values = np.atleast_1d(array.coords[_EXPVER].values)
     texts = np.array([expver_text(value) for value in values.reshape(-1)])
-    if texts.size not in (1, size):
-        raise ProblemError("dimensions", f"{array.name} has {texts.size} versions (expver) for {size} times", AGAIN)
     return np.full(size, texts[0]) if texts.size == 1 else texts
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import netCDF4
 import numpy as np
@@ -22,9 +23,11 @@ import xarray as xr
 
 from era5_pipeline.model.errors import BadFileError, disk_errors
 from era5_pipeline.model.variables import BY_SHORT_NAME
-from era5_pipeline.netcdf.recognise import TIME_COLUMN, first_line, names_in
+from era5_pipeline.netcdf.declared import MOST_HOURS
+from era5_pipeline.netcdf.recognise import HEAD_BYTES, TIME_COLUMN, first_line, names_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -38,8 +41,10 @@ _COLUMN_TYPES = {
     # The served text is the shortest that parses to the same float32.
     **dict.fromkeys(BY_SHORT_NAME, pa.float32()),
 }
-# All 23 variables of the dataset, hourly since 1940, take 200 MB.
+# All 23 variables of the dataset, hourly since 1940, take 200 MB, 20 million values.
 _LARGEST_BYTES = 10**9
+_MOST_VALUES = 40_000_000
+_PIECE_BYTES = 1 << 20
 # Converted files kept in memory: the months of a load run one after another in one process, and each needs every file
 # that covers it. A series of all our variables since 1940 takes 21 MB.
 _CACHED_FILES = 16
@@ -68,8 +73,9 @@ class CsvFile:
         """The name to use in messages."""
         return str(self.path) if self.member is None else f"{self.path}!{self.member}"
 
-    def read(self) -> bytes:
-        """Read the text, undecoded.
+    @contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Open the text, undecoded, to read it in pieces.
 
         Raises:
             BadFileError: if it is too large for a point series.
@@ -77,10 +83,33 @@ class CsvFile:
         """
         if self.member is None:
             _require_size(self, self.size)
-            return self.path.read_bytes()
+            with self.path.open("rb") as text:
+                yield text
+            return
         with zipfile.ZipFile(self.path) as archive:
             _require_size(self, archive.getinfo(self.member).file_size)
-            return archive.read(self.member)
+            with archive.open(self.member) as text:
+                yield text
+
+
+class _Ending:
+    """A file that is read in pieces, and remembers the last one."""
+
+    def __init__(self, text: IO[bytes]) -> None:
+        self._text = text
+        self.last = b""
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next piece."""
+        piece = self._text.read(size)
+        self.last = piece or self.last
+        return piece
+
+    def read_to_end(self) -> None:
+        """Read what is left, and keep only the last piece."""
+        while self.read(_PIECE_BYTES):
+            pass
 
 
 def write_as_netcdf(file: CsvFile, target: Path) -> None:
@@ -105,16 +134,11 @@ def _as_netcdf(file: CsvFile) -> bytes:
 
 
 def _read(file: CsvFile) -> xr.Dataset:
-    content = file.read()
-    if not content.endswith((b"\n", b"\r")):
-        # A number that was cut off halfway would still be read as a number.
-        raise BadFileError(
-            file.shown,
-            "is cut off: its last line has no line break",
-            remedy="Download it again; or add the line break, if the last line is complete.",
-        )
-    names = names_in(content)
-    table = _parse(content, names, file)
+    with file.opened() as text:
+        head = text.read(HEAD_BYTES)
+    names = names_in(head)
+    with file.opened() as text:
+        table = _parse(_Ending(text), names, first_line(head), file)
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
     coordinates = {TIME_COLUMN: (TIME_COLUMN, times, {"units": "seconds since 1970-01-01", "standard_name": "time"})}
     place = {name: ((), _only(table, name, file), {"units": f"degrees_{way}"}) for name, way in _directions()}
@@ -140,11 +164,11 @@ def _require_size(file: CsvFile, size: int) -> None:
         raise BadFileError(file.shown, f"has {size:,} bytes, too many for a series of one point", remedy=_AGAIN)
 
 
-def _parse(content: bytes, names: list[str], file: CsvFile) -> pa.Table:
+def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Table:
     """Parse the known columns, with their types."""
     missing = [name for name in (TIME_COLUMN, *_PLACE) if name not in names]
     if missing:
-        separator = next((sign for sign in ";\t" if sign in first_line(content)), None)
+        separator = next((sign for sign in ";\t" if sign in first), None)
         said = f"its columns are separated by {separator!r}, not by commas" if separator else ""
         raise BadFileError(
             file.shown,
@@ -154,20 +178,47 @@ def _parse(content: bytes, names: list[str], file: CsvFile) -> pa.Table:
     twice = [name for name, count in Counter(names).items() if count > 1 and name in _COLUMN_TYPES]
     if twice:
         raise BadFileError(file.shown, f"has the column {twice[0]} more than once", remedy=_AGAIN)
-    read = pa_csv.ReadOptions(
-        column_names=names, skip_rows=1, use_threads=False
-    )  # with threads, its errors do not name the row
     known = [name for name in names if name in _COLUMN_TYPES]
-    convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
     try:
-        table = pa_csv.read_csv(pa.BufferReader(content), read_options=read, convert_options=convert)
+        table = _read_rows(text, names, known, file)
     except pa.ArrowInvalid as error:
+        # The row that was cut off may be the one that cannot be read.
+        text.read_to_end()
+        _require_ending(text, file)
         said = " ".join(str(error).split())
         raise BadFileError(file.shown, f"cannot be read, it is cut off or damaged ({said})", remedy=_AGAIN) from error
+    _require_ending(text, file)
     for name in (TIME_COLUMN, *_PLACE):
         if table.column(name).null_count:
             raise BadFileError(file.shown, f"has rows without {name}", remedy=_AGAIN)
     return table
+
+
+def _read_rows(text: _Ending, names: list[str], known: list[str], file: CsvFile) -> pa.Table:
+    """Read the rows in pieces, no more of them than a series can have."""
+    read = pa_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False, block_size=_PIECE_BYTES)
+    convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
+    most = min(MOST_HOURS, _MOST_VALUES // len(known))
+    pieces, rows = [], 0
+    with pa_csv.open_csv(pa.PythonFile(text, "r"), read_options=read, convert_options=convert) as reader:
+        for piece in reader:
+            pieces.append(piece)
+            rows += piece.num_rows
+            if rows > most:
+                raise BadFileError(
+                    file.shown, f"has more than {most:,} rows, too many for a series of one point", remedy=_AGAIN
+                )
+        return pa.Table.from_batches(pieces, reader.schema)
+
+
+def _require_ending(text: _Ending, file: CsvFile) -> None:
+    # A number that was cut off halfway would still be read as a number.
+    if not text.last.endswith((b"\n", b"\r")):
+        raise BadFileError(
+            file.shown,
+            "is cut off: its last line has no line break",
+            remedy="Download it again; or add the line break, if the last line is complete.",
+        )
 
 
 def _only(table: pa.Table, name: str, file: CsvFile) -> float:

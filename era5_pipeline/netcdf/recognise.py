@@ -17,7 +17,8 @@ TIME_COLUMN = "valid_time"
 # Enough to tell any type: a CSV header with all 23 variables of the time-series dataset takes 150 bytes.
 HEAD_BYTES = 4096
 
-_NETCDF = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_NETCDF = (_HDF5, b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 # Suffixes of data files; a folder of ERA5 files may also contain notes and scripts.
 _CLAIMS = frozenset({".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb"})
@@ -32,6 +33,16 @@ def kind_of(path: Path) -> Kind:
     """
     with path.open("rb") as file:
         return kind_of_bytes(file.read(HEAD_BYTES))
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether the netCDF file at `path` is HDF5, as those of netCDF-4 are.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(len(_HDF5)) == _HDF5
 
 
 def special_kind(path: Path) -> str | None:

@@ -207,9 +207,9 @@ def with_members(path: Path, members: int) -> Path:
         dataset.renameVariable("t2m", "other")
         dataset.createDimension("number", members)
         dimensions = ("number", "valid_time", "latitude", "longitude")
-        dataset.createVariable("t2m", "f4", dimensions).setncatts(
-            {"units": "K", "coordinates": "valid_time latitude longitude"}
-        )
+        t2m = dataset.createVariable("t2m", "f4", dimensions)
+        t2m.setncatts({"units": "K", "coordinates": "valid_time latitude longitude"})
+        t2m[...] = 280.0
 
     return changed(path, add)
 
