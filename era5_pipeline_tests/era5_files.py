@@ -50,7 +50,9 @@ OTHER_VARIABLES: dict[str, tuple[str, str, int, float, float]] = {
     "ssrd": ("surface_solar_radiation_downwards", "J m**-2", 169, 1.0, 0.0),
     "u100": ("zonal_wind_100m", "m s**-1", 228246, 1.0, 0.0),
     "v100": ("meridional_wind_100m", "m s**-1", 228247, 1.0, 0.0),
+    "z": ("surface_geopotential", "m**2 s**-2", 129, 1.0, 0.0),
 }
+ALL_VARIABLES = VARIABLES | OTHER_VARIABLES
 _RANGES = {
     "t2m": (220.0, 310.0),
     "u10": (-30.0, 30.0),
@@ -58,6 +60,10 @@ _RANGES = {
     "tcc": (0.0, 1.0),
     "tp": (0.0, 0.02),
     "sf": (0.0, 0.01),
+    "d2m": (210.0, 295.0),
+    "sp": (70_000.0, 103_000.0),
+    "ssrd": (0.0, 3_600_000.0),
+    "z": (-500.0, 20_000.0),
 }
 _FILL = -32767
 
@@ -308,9 +314,12 @@ def versions_of(of: Weather) -> tuple[str, ...]:
 def _write_variable(
     dataset: netCDF4.Dataset, name: str, values: Floats, of: Weather, layout: Layout, axes: Sequence[tuple[str, ...]]
 ) -> None:
-    attributes: dict[str, Any] = {"units": VARIABLES[name][1], "long_name": VARIABLES[name][0].replace("_", " ")}
+    attributes: dict[str, Any] = {
+        "units": ALL_VARIABLES[name][1],
+        "long_name": ALL_VARIABLES[name][0].replace("_", " "),
+    }
     if layout.time != "time":
-        attributes |= {"GRIB_paramId": np.int64(VARIABLES[name][2]), "GRIB_dataType": "an"}
+        attributes |= {"GRIB_paramId": np.int64(ALL_VARIABLES[name][2]), "GRIB_dataType": "an"}
         coordinates = "number valid_time latitude longitude"
         attributes["coordinates"] = coordinates + (" expver" if layout.expver in ("per time", "scalar") else "")
     stored, packing, kind, fill = _encoded(values, layout)

@@ -54,7 +54,8 @@ def _numbered(number: object, line: str, *, several: bool) -> str:
 
 def _point(answer: PointAnswer) -> str:
     where, zone = answer.point.cell.location, answer.point.zone
-    return f"{where.latitude},{where.longitude},NaN,{zone.offset_seconds},{zone.name},{zone.abbreviation}"
+    elevation = "NaN" if answer.elevation is None else answer.elevation
+    return f"{where.latitude},{where.longitude},{elevation},{zone.offset_seconds},{zone.name},{zone.abbreviation}"
 
 
 def _header(section: AnswerSection, time_format: TimeFormat) -> str:

@@ -34,6 +34,8 @@ def _object(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) -
         "timezone": point.zone.name,
         "timezone_abbreviation": point.zone.abbreviation,
     }
+    if answer.elevation is not None:
+        found["elevation"] = answer.elevation
     if point.number:
         found["location_id"] = point.number
     for section in answer.sections:

@@ -116,11 +116,11 @@ def days_as_text(days: Days, zone: AnswerZone, form: TimeFormat) -> list[str]:
 
 
 def moments_as_json(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> bytes:
-    """Moments (n,), seconds since 1970 in UTC, as a JSON list: local minutes without a zone, or the seconds."""
+    """Moments (n,), seconds since 1970 in UTC, as a JSON list: the nearest local minutes, or the seconds."""
     if form == "unixtime":
         return b"[" + ",".join(map(str, seconds.tolist())).encode() + b"]"
-    local = (seconds + zone.offset_seconds).astype("datetime64[s]")
-    return b"[" + ",".join(f'"{time}"' for time in np.datetime_as_string(local, unit="m").tolist()).encode() + b"]"
+    local = (seconds + zone.offset_seconds + 30).astype("datetime64[s]").astype("datetime64[m]")
+    return b"[" + ",".join(f'"{time}"' for time in np.datetime_as_string(local).tolist()).encode() + b"]"
 
 
 def moments_as_text(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> list[str]:

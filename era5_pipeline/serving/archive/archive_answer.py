@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from era5_pipeline.serving.archive.archive_hours import PointHours, read_point_hours
 from era5_pipeline.serving.archive.variables.answer_units import Unit, rounded
+from era5_pipeline.serving.archive.variables.sun import SunOfPlace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,42 +58,57 @@ class AnswerSection:
 
 @dataclass(frozen=True, eq=False)
 class PointAnswer:
-    """The answer for one point: its sections, and what the table lacks of it."""
+    """The answer for one point: its sections, what the table lacks of it, and the height of its ground in m."""
 
     point: ArchivePoint
     sections: tuple[AnswerSection, ...]
     missing_months: tuple[str, ...] = ()
     missing_hours: int = 0
+    elevation: float | None = None
 
 
-def read_answer(connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint) -> PointAnswer:
-    """Answer the question for one of its points; the connection is in autocommit mode.
+def read_answer(
+    connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint, elevation: float | None = None
+) -> PointAnswer:
+    """Answer the question for one of its points, of this `elevation`; the connection is in autocommit mode.
 
     Raises:
         NoDataError: if the table has nothing of the place, or lacks a column; it says what it has.
     """
-    if not question.columns:
-        return PointAnswer(point, ())
-    hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)
-    return make_answer_of(question, point, hours)
+    hours = PointHours({}, (), 0)
+    if question.columns:
+        hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)
+    return replace(make_answer_of(question, point, hours), elevation=elevation)
 
 
 def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
     """The answer of the hours that were read."""
     sections: list[AnswerSection] = []
+    days, zone, location = point.days, point.zone, point.cell.location
+    sun = SunOfPlace(
+        location.latitude,
+        location.longitude,
+        days.first_second(zone),
+        int(days.start(zone).timestamp()),
+        len(days),
+    )
     if question.hourly:
-        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours)))
+        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours, sun)))
     if question.daily:
-        sections.append(AnswerSection("daily", _columns(question, question.daily, hours)))
+        sections.append(AnswerSection("daily", _columns(question, question.daily, hours, sun)))
     return PointAnswer(point, tuple(sections), tuple(map(str, hours.missing_months)), hours.missing_hours)
 
 
 def _columns(
-    question: ArchiveQuestion, variables: Mapping[str, HourlyVariable | DailyVariable], hours: PointHours
+    question: ArchiveQuestion,
+    variables: Mapping[str, HourlyVariable | DailyVariable],
+    hours: PointHours,
+    sun: SunOfPlace,
 ) -> tuple[AnswerColumn, ...]:
     found = []
     for name, variable in variables.items():
-        computed = variable.formula(*(hours.values[column] for column in variable.columns))
+        columns = [hours.values[column] for column in variable.columns]
+        computed = variable.formula(sun, *columns) if variable.by_sun else variable.formula(*columns)
         values, unit = question.units.convert(computed, variable.unit)
         found.append(AnswerColumn(name, unit, values))
     return tuple(found)

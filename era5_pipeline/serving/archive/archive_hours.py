@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
+from psycopg import sql
 
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.query.available import months_held, require_columns
+from era5_pipeline.query.available import NO_LEDGER, months_held, require_columns
 from era5_pipeline.query.packed_hours import read_packed
 from era5_pipeline.query.series import no_series
+from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +40,43 @@ class PointHours:
     values: Mapping[str, Floats]
     missing_months: tuple[Month, ...]
     missing_hours: int
+
+
+_GEOPOTENTIAL = "surface_geopotential"
+_GRAVITY = 9.80665
+_IN_THE_TABLE = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('weather') AND attname = %s)"
+
+
+def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Location]) -> list[float | None]:
+    """The height of the ground of the model at each location, in m, from the geopotential of any month that has it.
+
+    None where no month does; the connection is in autocommit mode.
+    """
+    row = connection.execute(_IN_THE_TABLE, (_GEOPOTENTIAL,)).fetchone()
+    if row is None or not row[0]:
+        return [None] * len(locations)
+    found: dict[int, float | None] = {}
+    for location in locations:
+        if location.location_id not in found:
+            found[location.location_id] = _elevation(connection, location.location_id)
+    return [found[location.location_id] for location in locations]
+
+
+def _elevation(connection: psycopg.Connection[Any], location_id: int) -> float | None:
+    parameters = {"location_id": location_id, "column": _GEOPOTENTIAL}
+    try:
+        held = connection.execute(read_sql("month_with_column"), parameters).fetchone()
+    except NO_LEDGER:
+        return None
+    if held is None:
+        return None
+    month = Month(held[0].year, held[0].month)
+    query = sql.SQL(
+        "SELECT {column} FROM weather "
+        "WHERE location_id = %s AND time >= %s AND time < %s AND {column} IS NOT NULL LIMIT 1"
+    ).format(column=sql.Identifier(_GEOPOTENTIAL))
+    row = connection.execute(query, (location_id, month.start, month.end)).fetchone()
+    return None if row is None else round(row[0] / _GRAVITY, 1)
 
 
 def read_point_hours(

@@ -74,7 +74,7 @@ for _required in ("start_date", "end_date"):
 _SECTION = {
     "type": "object",
     "properties": {"time": {"type": "array", "items": {"type": ["string", "integer"]}}},
-    "additionalProperties": {"type": "array", "items": {"type": ["number", "null"]}},
+    "additionalProperties": {"type": "array", "items": {"type": ["number", "string", "null"]}},
     "required": ["time"],
 }
 _UNITS = {"type": "object", "additionalProperties": {"type": "string"}, "required": ["time"]}
@@ -87,6 +87,7 @@ _PLACE = {
         "utc_offset_seconds": {"type": "integer"},
         "timezone": {"type": "string"},
         "timezone_abbreviation": {"type": "string"},
+        "elevation": {"type": "number"},
         "location_id": {"type": "integer"},
         "hourly_units": _UNITS,
         "hourly": _SECTION,

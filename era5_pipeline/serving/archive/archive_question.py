@@ -104,7 +104,7 @@ class ArchiveQuestion:
     @property
     def values(self) -> int:
         """The number of values that are read or written, whichever is more."""
-        most = max(len(self.columns), len(self.hourly))
+        most = max(len(self.columns), len(self.hourly), -(-len(self.daily) // 24))
         return most * sum(point.days.hours for point in self.points)
 
 

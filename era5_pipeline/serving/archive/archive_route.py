@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -15,12 +15,18 @@ from era5_pipeline.serving.archive.answer_csv import answer_as_csv, csv_name
 from era5_pipeline.serving.archive.answer_flatbuffers import answer_as_flatbuffers
 from era5_pipeline.serving.archive.answer_json import answer_as_json
 from era5_pipeline.serving.archive.archive_answer import PointAnswer, read_answer
+from era5_pipeline.serving.archive.archive_hours import read_elevations
 from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
 from era5_pipeline.serving.archive.archive_question import ArchiveQuestion, read_question
 from era5_pipeline.serving.archive.client_requests import posted_form
 from era5_pipeline.serving.encoded_answers import JSON_TYPE, encoded_answer
 from era5_pipeline.serving.pages.route_page import EXAMPLES
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from era5_pipeline.serving.answer_versions import AnswerVersion
 
 archive_routes = APIRouter(tags=["weather"])
 
@@ -58,11 +64,15 @@ def archive(request: Request, reader: Reader) -> Response:
     question = read_question([*request.query_params.multi_items(), *(form or ())], datetime.now(UTC).date())
     reader.limits.require_values(question.values)
     with reader.connected("reading the hours") as connection:
+        elevations = read_elevations(connection, [point.cell.location for point in question.points])
         # An ETag is of a URL: what a POST asks for is not in it.
-        version = None if form is not None else read_version(connection, request, *_read_from(question))
+        version = None if form is not None else _version(connection, request, question, elevations)
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
-        answers = [read_answer(connection, question, point) for point in question.points]
+        answers = [
+            read_answer(connection, question, point, elevation)
+            for point, elevation in zip(question.points, elevations, strict=True)
+        ]
     headers = _missing(answers)
     if question.answer_format == "csv":
         content = answer_as_csv(answers, question.time_format, question.location_information)
@@ -74,6 +84,14 @@ def archive(request: Request, reader: Reader) -> Response:
         return encoded_answer(request, content, _FLATBUFFERS_TYPE, version=version, headers=headers)
     content = answer_as_json(answers, question.time_format, milliseconds)
     return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
+
+
+def _version(
+    connection: psycopg.Connection[Any], request: Request, question: ArchiveQuestion, elevations: list[float | None]
+) -> AnswerVersion | None:
+    # A height may be of a month that is not asked for.
+    besides = str(elevations) if any(height is not None for height in elevations) else ""
+    return read_version(connection, request, *_read_from(question), besides=besides)
 
 
 def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:

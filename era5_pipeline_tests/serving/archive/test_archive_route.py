@@ -13,13 +13,23 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from openmeteo_sdk.Aggregation import Aggregation
+from openmeteo_sdk.Unit import Unit as SdkUnit
+from openmeteo_sdk.Variable import Variable
+from openmeteo_sdk.WeatherApiResponse import WeatherApiResponse
 
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.serving.archive.archive_hours import read_elevations
 from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
 from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import httpx
 
     from era5_pipeline.postgres.connect import Warehouse
@@ -161,7 +171,9 @@ def test_a_refusal_is_400_in_open_meteos_form_and_words(
     ("changed", "words"),
     [
         ({"hourly": "dew_point_2m"}, "The table has no column dewpoint_2m"),
-        ({"hourly": "sunshine_duration"}, "is computed from the position of the sun"),
+        ({"hourly": "sunshine_duration"}, "is of sunlight at a moment or on another plane"),
+        ({"hourly": "et0_fao_evapotranspiration"}, "The table has no column dewpoint_2m"),
+        ({"daily": "et0_fao_evapotranspiration"}, "surface_solar_radiation_downwards"),
         ({"models": "era5_land"}, "The model era5_land is not here"),
         ({"latitude": "11", "longitude": "107"}, "the nearest of its"),
         ({"timezone": "'; DROP TABLE weather; --"}, "Invalid timezone"),
@@ -224,6 +236,78 @@ def test_an_answer_has_the_form_that_the_routes_page_describes(client: httpx.Cli
     assert [name for name, one in described.items() if one["required"]] == [
         *("latitude", "longitude", "start_date", "end_date"),
     ]
+
+
+def test_the_sun_of_a_place_needs_nothing_of_the_table(client: httpx.Client) -> None:
+    parameters = {**JANUARY, "daily": "sunrise,sunset,daylight_duration", "end_date": "2022-01-02"}
+    found = answer_of(client, **parameters, timezone="Asia/Ho_Chi_Minh")
+    assert found["daily_units"] == {
+        "time": "iso8601",
+        "sunrise": "iso8601",
+        "sunset": "iso8601",
+        "daylight_duration": "s",
+    }
+    # The nearest minutes of what pvlib's SPA gives for 10.75 N 106.25 E.
+    assert found["daily"]["sunrise"] == ["2022-01-01T06:13", "2022-01-02T06:14"]
+    assert found["daily"]["sunset"] == ["2022-01-01T17:44", "2022-01-02T17:44"]
+    seconds = answer_of(client, **parameters, timezone="Asia/Ho_Chi_Minh", timeformat="unixtime")
+    assert seconds["daily_units"]["sunrise"] == "unixtime"
+    length = np.subtract(seconds["daily"]["sunset"], seconds["daily"]["sunrise"])
+    assert length.tolist() == found["daily"]["daylight_duration"]
+    as_csv = client.get("/v1/archive", params={**parameters, "timezone": "Asia/Ho_Chi_Minh", "format": "csv"})
+    assert "2022-01-01,2022-01-01T06:13,2022-01-01T17:44,41" in as_csv.text
+    hours = answer_of(client, **{**JANUARY, "latitude": "78.25", "longitude": "15.5"}, hourly="is_day")
+    assert hours["hourly"]["is_day"] == [0] * 744
+    polar = answer_of(client, **{**JANUARY, "latitude": "78.25", "longitude": "15.5"}, daily="sunrise,sunset")
+    assert polar["daily"]["sunrise"] == polar["daily"]["sunset"] == [f"{day}T00:00" for day in polar["daily"]["time"]]
+
+
+def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
+    shared_warehouse: Warehouse, tmp_path: Path
+) -> None:
+    names = ("t2m", "d2m", "u10", "v10", "ssrd", "sp", "z")
+    of = era5_files.weather(era5_files.hours_from("2019-07-01T00", 744), [10.5], [20.0], names)
+    columns = tuple(era5_files.ALL_VARIABLES[name][0] for name in names)
+    with era5_files.without_pictures():
+        load_month(
+            shared_warehouse,
+            era5_files.flatten(era5_files.write(tmp_path, of), "2019-07", tmp_path, variables=columns),
+        )
+    here = nearest_location(10.5, 20)
+    with shared_warehouse.connect() as connection:
+        found = read_elevations(connection, [here, nearest_location(-60, -120), here])
+        rows = connection.execute(
+            "SELECT surface_geopotential FROM weather WHERE location_id = %s", (here.location_id,)
+        ).fetchall()
+    assert found[1] is None
+    assert found[0] == found[2]
+    assert found[0] in {round(geopotential / 9.80665, 1) for (geopotential,) in rows}
+    with served(shared_warehouse) as client:
+        asked: dict[str, Any] = {
+            "latitude": 10.5,
+            "longitude": 20,
+            "start_date": "2019-07-02",
+            "end_date": "2019-07-03",
+        }
+        variable = "et0_fao_evapotranspiration"
+        answer = answer_of(client, **asked, hourly=f"{variable},shortwave_radiation", daily=variable)
+        assert list(answer)[6] == "elevation"
+        as_csv = client.get("/v1/archive", params={**asked, "hourly": "temperature_2m", "format": "csv"}).text
+        assert as_csv.splitlines()[1].split(",")[2] == str(answer["elevation"])
+        content = client.get("/v1/archive", params={**asked, "daily": variable, "format": "flatbuffers"}).content
+    hours = numbers(answer["hourly"][variable])
+    assert hours.min() >= 0
+    # More sunlight than reaches the Earth: no hour may have more than evaporates with all of it, and the wind.
+    assert 0.2 < hours.max() < 5
+    days = hours.reshape(-1, 24).sum(axis=1)
+    np.testing.assert_allclose(numbers(answer["daily"][variable]), days, atol=24 * HUNDREDTH)
+    place = WeatherApiResponse.GetRootAs(content, 4)
+    assert place.Elevation() == np.float32(answer["elevation"])
+    one = place.Daily().Variables(0)
+    assert (one.Variable(), one.Unit(), one.Aggregation()) == (
+        *(Variable.et0_fao_evapotranspiration, SdkUnit.millimetre, Aggregation.sum),
+    )
+    np.testing.assert_allclose(one.ValuesAsNumpy(), days, atol=24 * HUNDREDTH)
 
 
 # --- What public clients do with an answer; docs/http.md names them ---------------------------------------------------

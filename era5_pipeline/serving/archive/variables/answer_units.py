@@ -6,7 +6,7 @@ Names, decimals and factors are Open-Meteo's. Values are float32, as there, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
+    AnyValues = npt.NDArray[Any]
 
 TemperatureUnit = Literal["celsius", "fahrenheit"]
 WindSpeedUnit = Literal["kmh", "ms", "mph", "kn"]
@@ -50,6 +51,7 @@ KILOGRAMS_PER_SQUARE_METRE = Unit("kg/m²", 2)
 HOURS = Unit("h", 1)
 SECONDS = Unit("s", 2)
 NUMBER = Unit("", 0)
+MOMENT = Unit("iso8601", 0)
 WEATHER_CODE = Unit("wmo code", 0)
 GROWING_DEGREE_DAYS = Unit("GGDc", 2)
 
@@ -75,8 +77,8 @@ class UnitChoice:
     wind_speed: WindSpeedUnit = "kmh"
     precipitation: PrecipitationUnit = "mm"
 
-    def convert(self, values: Floats, unit: Unit) -> tuple[Floats, Unit]:
-        """The values (n,) in the unit that was asked for instead of `unit`, and that unit."""
+    def convert(self, values: AnyValues, unit: Unit) -> tuple[AnyValues, Unit]:
+        """The values (n,) in the unit that was asked for instead of `unit`, and that unit; moments stay as they are."""
         if unit == CELSIUS and self.temperature == "fahrenheit":
             return values * np.float32(9) / np.float32(5) + np.float32(32), FAHRENHEIT
         if unit == METRES_PER_SECOND:

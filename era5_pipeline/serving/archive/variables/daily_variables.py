@@ -14,6 +14,7 @@ import numpy as np
 from era5_pipeline.serving.archive.variables import answer_units as units
 from era5_pipeline.serving.archive.variables import formulas
 from era5_pipeline.serving.archive.variables.hourly_variables import HOURLY
+from era5_pipeline.serving.archive.variables.sun import SunOfPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,15 +34,16 @@ _WET = np.float32(0.001)
 class DailyVariable:
     """One variable: its unit before conversion, the columns it is made of, and how.
 
-    `formula` takes the values (24 n,) of the columns, in the table's units, and returns those of n days. `rule` says it
-    in docs/http.md.
+    `formula` takes the values (24 n,) of the columns, in the table's units, and before them a `SunOfPlace` if `by_sun`;
+    it returns those of n days. Values of int64 are moments. `rule` says it in docs/http.md.
     """
 
     name: str
     unit: Unit
     columns: tuple[str, ...]
-    formula: Callable[..., Floats]
+    formula: Callable[..., Floats | npt.NDArray[np.int64]]
     rule: str
+    by_sun: bool = False
 
 
 def _days(hours: Floats) -> npt.NDArray[np.float64]:
@@ -77,11 +79,11 @@ def _of(hourly_name: str, kind: str, name: str | None = None) -> DailyVariable:
     """An aggregate of an hourly variable; named after both if no name is given."""
     hourly, aggregate = HOURLY[hourly_name], _AGGREGATES[kind]
 
-    def formula(*columns: Floats) -> Floats:
-        return aggregate(hourly.formula(*columns))
+    def formula(*arguments: object) -> Floats:
+        return aggregate(hourly.formula(*arguments))
 
     rule = f"{_IN_WORDS[kind]} of {hourly_name}"
-    return DailyVariable(name or f"{hourly_name}_{kind}", hourly.unit, hourly.columns, formula, rule)
+    return DailyVariable(name or f"{hourly_name}_{kind}", hourly.unit, hourly.columns, formula, rule, hourly.by_sun)
 
 
 def _dominant(eastward: Floats, northward: Floats) -> Floats:
@@ -143,6 +145,27 @@ _ALL = (
         for depth in ("0_to_7cm", "7_to_28cm", "28_to_100cm", "100_to_255cm", "0_to_100cm")
     ),
     *(_of("sea_surface_temperature", kind) for kind in _ALL_THREE),
+    _of("et0_fao_evapotranspiration", "sum", "et0_fao_evapotranspiration"),
+    _of("et0_fao_evapotranspiration", "sum"),
+    DailyVariable(
+        "sunrise",
+        units.MOMENT,
+        (),
+        SunOfPlace.sunrise,
+        "when the sun's upper edge rises; 00:00 if it stays up, or down",
+        by_sun=True,
+    ),
+    DailyVariable(
+        "sunset",
+        units.MOMENT,
+        (),
+        SunOfPlace.sunset,
+        "when it sets; 00:00 of the next day if it stays up, of this day if it stays down",
+        by_sun=True,
+    ),
+    DailyVariable(
+        "daylight_duration", units.SECONDS, (), SunOfPlace.daylight, "time from sunrise to sunset", by_sun=True
+    ),
     _of("growing_degree_days_base_0_limit_50", "sum", "growing_degree_days_base_0_limit_50"),
 )
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from era5_pipeline.serving.archive.variables import answer_units as units
 from era5_pipeline.serving.archive.variables import formulas
+from era5_pipeline.serving.archive.variables.evapotranspiration import et0_of_hours
+from era5_pipeline.serving.archive.variables.sun import SunOfPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 class HourlyVariable:
     """One variable: its unit before conversion, the columns it is made of, and how.
 
-    `formula` takes the values (n,) of the columns, in the table's units. `rule` says it in docs/http.md.
+    `formula` takes the values (n,) of the columns, in the table's units, and before them a `SunOfPlace` if `by_sun`.
+    `rule` says it in docs/http.md.
     """
 
     name: str
@@ -35,6 +38,7 @@ class HourlyVariable:
     columns: tuple[str, ...]
     formula: Callable[..., Floats]
     rule: str
+    by_sun: bool = False
 
 
 def _as_it_is(values: Floats) -> Floats:
@@ -149,6 +153,15 @@ _ALL = (
         formulas.diffuse_watts,
         "shortwave less direct",
     ),
+    HourlyVariable(
+        "et0_fao_evapotranspiration",
+        units.MILLIMETRES,
+        (_T, _D, _U, _V, _SUN, "surface_pressure"),
+        et0_of_hours,
+        "FAO 56, Penman-Monteith for grass, of the hour before; not below 0",
+        by_sun=True,
+    ),
+    HourlyVariable("is_day", units.NUMBER, (), SunOfPlace.is_day, "1 if the sun is up at the time, or 0", by_sun=True),
     *(
         HourlyVariable(
             f"soil_temperature_{depth}", units.CELSIUS, (f"soil_temperature_level_{level}",), _as_it_is, _AS_IT_IS

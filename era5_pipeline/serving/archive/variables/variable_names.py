@@ -33,10 +33,11 @@ _EARLIER = (
 # Variables of Open-Meteo that are not made of columns of ERA5's single levels, and why.
 _NOT_HERE = (
     (
-        r"sunrise|sunset|daylight_duration|is_day|moon.*|terrestrial_radiation.*|et0_.*|.*_normal_irradiance.*|"
-        r"sunshine_duration|global_tilted_irradiance.*|.*_radiation_instant",
-        "is computed from the position of the sun, which is not done here",
+        r"terrestrial_radiation.*|.*_normal_irradiance.*|sunshine_duration|global_tilted_irradiance.*|"
+        r".*_radiation_instant",
+        "is of sunlight at a moment or on another plane, of which ERA5 has the sums of hours on the horizontal one",
     ),
+    (r"moon.*", "is of the moon, which is not computed here"),
     (r"(wind_|swell_)?wave_.*|.*_wave_.*", "is of ocean waves, which the table does not hold"),
     (r"soil_moisture_index_.*", "needs the type of soil, which the table does not hold"),
     (r".*_spread", "is of the ensemble, which the table does not hold"),

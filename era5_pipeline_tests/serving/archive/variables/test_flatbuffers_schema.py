@@ -38,6 +38,7 @@ SDK_UNITS = {
     "m³/m³": "cubic_metre_per_cubic_metre",
     "kg/m²": "kilogram_per_square_metre",
     "h": "hours",
+    "iso8601": "iso8601",
     "s": "seconds",
     "": "dimensionless_integer",
     "wmo code": "wmo_code",

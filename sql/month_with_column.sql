@@ -1,0 +1,8 @@
+-- The newest month of which a part has this location, and values of this column.
+SELECT month
+FROM era5.ledger
+WHERE dropped_at IS NULL
+  AND location_ids @> %(location_id)s::int
+  AND columns @> jsonb_build_array(jsonb_build_object('column', %(column)s::text))
+ORDER BY month DESC
+LIMIT 1
