@@ -124,7 +124,8 @@ class DayRule:
         zone = f" (standard time of {self.zone}, one offset for all years)" if self.zone else ""
         return (
             f"Days, months and years are in {self.offset_name}{zone}. A value of precipitation is of the hour before "
-            "its time: a day's total is the sum from 01:00 to 24:00."
+            "its time: a day's total is the sum from 01:00 to 24:00. (/v1/archive of era5 serve sums 00:00 to 23:00, "
+            "as Open-Meteo does.)"
         )
 
 

@@ -55,7 +55,7 @@ def test_a_place_that_gets_warmer_is_said_to() -> None:
     assert answer.yearly["temperature_anomaly"].iloc[-5:].mean() > 0.3
     assert answer.notes == (
         "Days, months and years are in UTC. A value of precipitation is of the hour before its time: a day's total is "
-        "the sum from 01:00 to 24:00.",
+        "the sum from 01:00 to 24:00. (/v1/archive of era5 serve sums 00:00 to 23:00, as Open-Meteo does.)",
     )
     assert answer.first == datetime(1970, 1, 1, tzinfo=UTC)
     assert answer.last == datetime(2024, 12, 31, 23, tzinfo=UTC)

@@ -61,6 +61,11 @@ def read_provenance(
     months = {month for month, *_ in parts}
     if months:
         start, end = start or min(months).start, end or max(months).end
+        # Local days begin in another month of UTC: of one that was never loaded, hours are no gap.
+        if timedelta(0) < min(months).start - start < _DAY and not _held(connection, locations, Month.of(start)):
+            start = min(months).start
+        if timedelta(0) < end - max(months).end < _DAY and not _held(connection, locations, Month.of(end)):
+            end = max(months).end
     there = hours.loc[:, hours.notna().any()]
     gaps = _gaps(there, start, end)
     absent = [variable_of(column).column for column in hours.columns if column not in there.columns]
@@ -92,6 +97,7 @@ def read_provenance(
     )
 
 
+_DAY = timedelta(days=1)
 _Part = tuple[Month, str, "Version", "Mapping[str, list[str]]"]
 
 
@@ -107,6 +113,11 @@ def _parts(connection: psycopg.Connection[Any], locations: LocationSet, first: M
     except NO_LEDGER:
         return []
     return [(Month(day.year, day.month), source, version, runs) for day, source, version, runs in rows]
+
+
+def _held(connection: psycopg.Connection[Any], locations: LocationSet, month: Month) -> bool:
+    """Whether the ledger has the month at any of these locations."""
+    return bool(_parts(connection, locations, month, month))
 
 
 def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:

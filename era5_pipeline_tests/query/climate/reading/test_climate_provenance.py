@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,30 @@ def test_an_unknown_version_is_not_none_and_generated_data_are_noticed(warehouse
     # The baseline has generated hours.
     assert (with_baseline.notice or "").startswith("Partly generated sample data, not ERA5")
     assert (generated.notice or "").startswith("Generated sample data, not ERA5")
+
+
+def test_the_first_hours_of_local_days_are_no_gap_where_their_month_was_never_loaded(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(FINAL, month="2024-10"))
+    october = datetime(2024, 10, 1, tzinfo=UTC)
+    # Days of UTC+07:00, and of UTC-05:00.
+    spans = [
+        (october - timedelta(hours=7), october + timedelta(days=31, hours=-7)),
+        (october + timedelta(hours=5), october + timedelta(days=31, hours=5)),
+    ]
+    with warehouse.connect() as connection:
+        hours = hours_of_cell(connection, HERE, None, None)
+        within = [hours[(hours.index >= start) & (hours.index < end)] for start, end in spans]
+        found = [read_provenance(connection, LOCATIONS, part, *span) for part, span in zip(within, spans, strict=True)]
+        day_before = read_provenance(connection, LOCATIONS, hours, october - timedelta(days=1), None)
+        load_month(warehouse, make(FINAL, month="2024-09", hours=700))
+        held = read_provenance(connection, LOCATIONS, within[0], *spans[0])
+    assert [one.gaps for one in found] == [(), ()]
+    # A whole day that was asked for is missing, and so are hours of a month that was loaded.
+    assert day_before.gaps != ()
+    assert held.missing_hours == {"temperature": 7, "precipitation": 7}
 
 
 def test_single_missing_hours_are_counted(warehouse: Warehouse, tmp_path: Path) -> None:
