@@ -87,9 +87,9 @@ def find_variable(name: str) -> Variable:
     except KeyError:
         pass
     if (why := why_unsupported(wanted)) is not None:
-        raise UsageError(f"{name!r} {why}", remedy="era5 variables lists those that can be loaded.")
-    near = _nearest(wanted)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        meant = _meant(_named(variable) for variable in _with_words(_written(wanted)))
+        raise UsageError(f"{name!r} {why}", remedy=f"{meant}era5 variables lists those that can be loaded.")
+    meant = _meant(_nearest(wanted))
     raise UsageError(
         f"{name!r} is not in the catalogue of variables",
         remedy=f"{meant}era5 variables lists all {len(VARIABLES)}; CONTRIBUTING.md says how to add one.",
@@ -172,11 +172,25 @@ def _nearest(wanted: str) -> list[str]:
     """Variables with a name like `wanted`, or with its words in name or description: `dewpoint_2m (d2m)`."""
     written = _written(wanted)
     close = difflib.get_close_matches(written, _BY_ANY_NAME, n=3 * _SHOWN_NAMES, cutoff=0.6)
+    found = dict.fromkeys((*(_BY_ANY_NAME[name] for name in close), *_with_words(written)))
+    return [_named(variable) for variable in found]
+
+
+def _with_words(written: str) -> list[Variable]:
+    """Variables with all of these words in name or description."""
     words = [word for word in written.split("_") if len(word) > 2]
     described = {variable: f"{' '.join(_names(variable))} {variable.description}".casefold() for variable in VARIABLES}
-    within = [variable for variable, text in described.items() if words and all(word in text for word in words)]
-    found = dict.fromkeys((*(_BY_ANY_NAME[name] for name in close), *within))
-    return [f"{variable.column} ({variable.short_name})" for variable in found][:_SHOWN_NAMES]
+    return [variable for variable, text in described.items() if words and all(word in text for word in words)]
+
+
+def _named(variable: Variable) -> str:
+    return f"{variable.column} ({variable.short_name})"
+
+
+def _meant(names: Iterable[str]) -> str:
+    """Offer the first of these names, `Did you mean snowfall (sf)? `; nothing if there are none."""
+    shown = list(names)[:_SHOWN_NAMES]
+    return f"Did you mean {' or '.join(shown)}? " if shown else ""
 
 
 def _names(variable: Variable) -> tuple[str, ...]:

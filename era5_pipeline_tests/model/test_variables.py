@@ -70,6 +70,16 @@ def test_a_variable_that_the_table_cannot_hold_is_refused_with_the_reason(name: 
     assert why_unsupported(name) is not None
 
 
+def test_a_name_of_another_grid_offers_what_the_table_has_of_it() -> None:
+    with pytest.raises(UsageError, match="ocean waves") as raised:
+        find_variable("wind")
+    for meant in ("zonal_wind_10m (u10)", "meridional_wind_10m (v10)"):
+        assert meant in raised.value.remedy
+    with pytest.raises(UsageError, match="ocean waves") as raised:
+        find_variable("swh")
+    assert "Did you mean" not in raised.value.remedy
+
+
 def test_no_variable_of_the_catalogue_is_said_to_be_unsupported() -> None:
     for variable in VARIABLES:
         for name in (variable.column, variable.cds_name, *variable.names_in_files):
