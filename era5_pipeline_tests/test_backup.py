@@ -1,0 +1,92 @@
+"""Backup and restore as docs/operations.md has them: the commands there, into new databases, and loads that go on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX
+from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline_tests.commands import ROOT, InProcess
+from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
+from era5_pipeline_tests.servers import fresh_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.servers import Host
+
+LOAD = ("load", "--source", SMALL["source"], "--area", SMALL["area"])
+
+
+def commands_of(title: str) -> str:
+    """The block of commands in the documentation that begins with this comment."""
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"```bash\n# {re.escape(title)}\n(.*?)```", text, flags=re.DOTALL)
+    return str(found)
+
+
+def run(title: str, folder: Path, **urls: str) -> str:
+    programs = binaries()
+    if shutil.which("pg_dump", path=str(programs)) is None:
+        pytest.skip(f"no pg_dump in {programs}")
+    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"} | urls
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands_of(title)],
+        env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def checksum(url: str) -> tuple[object, ...]:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT count(*), sum(location_id), sum(temperature_2m::numeric), min(time), max(time) FROM weather"
+        ).fetchone()
+    assert row is not None
+    return row
+
+
+def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
+    host: Host,
+    host_url: str,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    era5 = InProcess(capsys, monkeypatch, tmp_path)
+    url = warehouse.url
+    era5.set(ERA5_DATABASE_URL=url)
+    with ExitStack() as stack:
+        stack.enter_context(dagster_dropped(url))
+        era5.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
+        before, status = checksum(url), era5.run("status", "--json").json()
+        run("backup", tmp_path, WAREHOUSE=url, DAGSTER=with_database(url, database_of(url) + DAGSTER_SUFFIX))
+
+        restored, dagster = (stack.enter_context(fresh_database(host_url)) for _ in range(2))
+        kind = "PostgreSQL" if host.license is None else "TimescaleDB"
+        run(f"restore: {kind}", tmp_path, NEW_WAREHOUSE=restored, NEW_DAGSTER=dagster)
+        assert run("check", tmp_path, NEW_WAREHOUSE=restored).strip() == ""
+        assert checksum(restored) == before
+        era5.set(ERA5_DATABASE_URL=restored, ERA5_DAGSTER_DATABASE_URL=dagster)
+        assert [month["month"] for month in era5.run("status", "--json").json()] == [one["month"] for one in status]
+
+        results = era5.run(*LOAD, "--from", "2023-02", "--to", "2023-03", "--json").json()
+        assert [(one["month"], one["state"]) for one in results] == [("2023-02", "unchanged"), ("2023-03", "loaded")]
+        era5.run(*LOAD, "--from", "2023-01", "--force")
+        assert run("check", tmp_path, NEW_WAREHOUSE=restored).strip() == ""
+        # A row that is lost shows.
+        with psycopg.connect(restored) as connection:
+            connection.execute("DELETE FROM weather WHERE time = '2023-03-01 00:00Z'")
+        assert "2023-03-01" in run("check", tmp_path, NEW_WAREHOUSE=restored)
