@@ -254,6 +254,31 @@ def test_added_variables_alone_are_requested_and_a_revision_requests_all(
     assert (part.version, len(part.columns), part.additions) == ("final", 7, ())
 
 
+def test_variables_of_own_files_are_added_to_rows_of_a_service(
+    loading: Loading, point_series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    month, place = Month(2024, 2), nearest_location(48.75, 2.25)
+    (tmp_path / "served").mkdir()
+    with CdsServer(tmp_path / "served") as server:
+        monkeypatch.setenv("CDSAPI_URL", server.url)
+        monkeypatch.setenv("CDSAPI_KEY", server.key)
+        loading.load(month, source="cds", area="48.75/2.25/48.75/2.25", cds_poll_seconds=0.01)
+    old = loading.values(month, "default", place)
+    paris = str(point_series / "paris-2024-nc-zip")
+    loading.load(month, source="files", files_dir=paris, area=None, variables="d2m,sp")
+    new = loading.values(month, "default,d2m,sp", place)
+    for column, values in old.items():
+        np.testing.assert_array_equal(new[column], values)
+    assert np.isfinite(new["dewpoint_2m"]).all()
+    contents = loading.contents(month)
+    (part,) = contents.parts
+    assert (part.source, contents.sources) == ("cds", ("cds", "files"))
+    # Neither the final version of the rows nor that of the files, which state none.
+    assert (part.version, part.of_columns(DEFAULT_COLUMNS).version) == ("unknown", "final")
+    with loading.warehouse.connect() as connection:
+        assert connection.execute("SELECT sources FROM era5.month").fetchall() == [("cds, files",)]
+
+
 def test_another_area_of_a_month_may_hold_other_variables(loading: Loading) -> None:
     loading.load(AUGUST, variables=TWENTY)
     loading.load(AUGUST, variables=SOME, area="0/106/-1/107")

@@ -98,7 +98,11 @@ SELECT month,
        range_agg(location_ids) AS location_ids,
        min(hours) AS hours_min,
        max(hours_expected) AS hours_expected,
-       string_agg(DISTINCT source, ', ' ORDER BY source) AS sources,
+       (SELECT string_agg(DISTINCT name, ', ' ORDER BY name)
+        FROM era5.ledger AS part
+        CROSS JOIN LATERAL (SELECT part.source AS name
+                            UNION SELECT added ->> 'source' FROM jsonb_array_elements(part.additions) AS added) AS own
+        WHERE part.month = ledger.month AND part.dropped_at IS NULL) AS sources,
        string_agg(DISTINCT version, ', ' ORDER BY version) AS versions,
        max(loaded_at) AS loaded_at
 FROM era5.ledger
