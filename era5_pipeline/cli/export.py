@@ -68,10 +68,11 @@ def export(
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.model.derived_variables import find_columns
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
-    from era5_pipeline.model.variables import find_variables, named_columns
+    from era5_pipeline.model.variables import named_columns
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.query.export.export_formats import export_format
 
@@ -81,7 +82,7 @@ def export(
         raise UsageError("a place and --area exclude each other", remedy="Give one of the two.")
     asked = asked_place if asked_place is not None else Area.parse(area) if area is not None else None
     start, end = parse_time_range(from_, to or from_)
-    columns = find_variables(",".join(column)) or None if column else None
+    columns = find_columns(",".join(column)) or None if column else None
     from era5_pipeline.query.export.run_export import export as export_to
 
     def say(line: str) -> None:

@@ -22,7 +22,7 @@ ColumnsOption = Annotated[
     typer.Option(
         "--column",
         metavar="NAME",
-        help="A column; can be given several times.",
+        help="A column, or wind_speed_10m, wind_direction_10m; can be given several times.",
         show_default="all columns with values",
     ),
 ]

@@ -38,7 +38,9 @@ from era5_pipeline.cli.picture_options import require_limits, require_picture, w
 
 def map_(
     *,
-    column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column to draw.")],
+    column: Annotated[
+        str, typer.Option("--column", metavar="NAME", help="The column to draw, or wind_speed_10m and the like.")
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -106,9 +108,9 @@ def map_(
       era5 map --time 2019-07-01T12 --column t2m --vmin -10 --vmax 40 --title "A summer day" --out map.pdf
       era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.derived_variables import find_column
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.model.variables import find_variable
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.animation.animation_files import USUAL_FPS, is_animation
@@ -117,7 +119,7 @@ def map_(
     from era5_pipeline.query.maps.read_map import read_map
     from era5_pipeline.query.plots import plot_map, require_drawable
 
-    variable = find_variable(column)
+    variable = find_column(column)
     rectangle = Area.parse(area) if area else None
     require_limits(vmin, vmax)
     require_centre(centre_longitude)

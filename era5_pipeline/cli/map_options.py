@@ -105,6 +105,7 @@ def asked_map(
         of_day = parse_day(day)
         Month(of_day.year, of_day.month)  # before ERA5 begins?
         return questions.DayQuestion(of_day, chosen)
+    questions.require_summaries(variable)
     part = _part(season_name, month_number)
     if trend is not None:
         return questions.TrendQuestion(part, parse_years(trend), chosen)

@@ -93,9 +93,9 @@ def series(
       era5 series --lat -6.2 --lon 106.8 --column t2m --plot t.pdf --title Jakarta --vmin 15 --vmax 40
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.derived_variables import find_columns
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
-    from era5_pipeline.model.variables import find_variables
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.query.credit import read_credit
@@ -106,9 +106,11 @@ def series(
     asked_place = require_asked_place(place, lat, lon, cell)
     location = asked_place.cell.location
     start, end = parse_time_range(from_, to or from_)
-    asked = find_variables(",".join(column)) or None if column else None
+    asked = find_columns(",".join(column)) or None if column else None
     if plot:
         from era5_pipeline.query.plots import require_drawable
+
+        _require_no_direction(asked or ())
 
         require_picture(plot, "--plot")
         title = title if title is None else require_drawable(title, "--title")
@@ -149,6 +151,22 @@ def series(
     if left_out:
         typer.echo(f"note: {left_out}", err=True)
     warn_of_gaps(lines, strict=strict)
+
+
+def _require_no_direction(asked: "tuple[Variable, ...]") -> None:
+    """Refuse to draw directions as lines, whose means and joints would be wrong.
+
+    Raises:
+        UsageError: if one is a direction.
+    """
+    from era5_pipeline.model.derived_variables import is_direction
+
+    for variable in asked:
+        if is_direction(variable):
+            raise UsageError(
+                f"{variable.column} has no plot: 360 degrees and 0 are the same, and directions have no mean",
+                remedy="Print it with --format csv, or draw the components, eastward and northward wind.",
+            )
 
 
 def _print(

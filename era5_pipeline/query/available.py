@@ -14,6 +14,7 @@ import numpy as np
 import psycopg
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.derived_variables import DERIVED, holds, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
@@ -150,10 +151,14 @@ def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Var
     there = variables_in_table(connection)
     if not there:
         raise nothing_loaded()
-    absent = [variable.column for variable in variables if variable not in there]
+    wanted = [variable.column for variable in variables]
+    names = [variable.column for variable in there]
+    absent = [column for column in stored_columns(wanted) if column not in names]
     if absent:
+        needed = [column for column in wanted if column in DERIVED and set(DERIVED[column].parts) & set(absent)]
+        which = f", of which {' and '.join(needed)} would be computed" if needed else ""
         raise NoDataError(
-            f"the table has no column {' or '.join(absent)}: no month was loaded with it; "
+            f"the table has no column {' or '.join(absent)}{which}: no month was loaded with it; "
             f"it has {named_columns(variable.column for variable in there)}",
             remedy=f"Load a month with it: era5 load --from YYYY-MM --variables {DEFAULT_NAME},{','.join(absent)}",
         )
@@ -204,14 +209,14 @@ def lacking_column(
     asked for.
     """
     there = in_table_order({column for columns in held.values() for column in columns})
-    absent = [variable for variable in variables if variable not in there]
+    absent = [v for v in variables if not holds([variable.column for variable in there], v)]
     names = ", ".join(variable.column for variable in there)
     instead = ""
     if names:
         months = describe_months(held)
         instead = f"; what the table holds there ({months}) has {names}{' only' if absent else ', at other hours'}"
     for variable in absent if nearest_to else ():
-        elsewhere = places_held(connection, column=variable.column)
+        elsewhere = places_held(connection, column=stored_columns([variable.column])[0])
         if elsewhere and nearest_to:
             place, distance = nearest_place(elsewhere.ids(), *nearest_to)
             instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"

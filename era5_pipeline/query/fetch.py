@@ -1,4 +1,4 @@
-"""Query results as numpy arrays; an empty table is a `NoDataError`."""
+"""Expressions for columns, and query results as numpy arrays; an empty table is a `NoDataError`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
+from psycopg import sql
 
+from era5_pipeline.model.derived_variables import DERIVED
 from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
-    from psycopg import sql
 
 
 def fetch_array(
@@ -33,6 +34,15 @@ def fetch_array(
     with table_required(), connection.cursor(binary=True) as cursor:
         cursor.execute(query, parameters)
         return np.fromiter(cursor, dtype=dtype, count=cursor.rowcount)
+
+
+def value_of(column: str) -> sql.Composable:
+    """The expression for a column of the table, or for a derived one."""
+    derived = DERIVED.get(column)
+    if derived is None:
+        return sql.Identifier(column)
+    eastward, northward = map(sql.Identifier, derived.parts)
+    return sql.SQL("({})").format(sql.SQL(derived.formula).format(u=eastward, v=northward))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.query.fetch import table_required
+from era5_pipeline.query.fetch import table_required, value_of
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _SETTINGS = {
 
 def packed(column: str) -> sql.Composed:
     """The expression for all values of a column of reals, as `read_packed` reads them; NULL is NaN."""
-    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(sql.Identifier(column))
+    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(value_of(column))
 
 
 def read_hours(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from era5_pipeline.model.derived_variables import ordered
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.query.available import (
     absence_of,
     describe_months,
@@ -100,7 +100,7 @@ def require_values(
     Raises:
         NoDataError: if all of them are NULL; it names the columns that the table has at the location.
     """
-    variables = in_table_order(name for name, values in series.values.items() if np.isfinite(values).any())
+    variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
     if variables:
         return asked or variables
     names = ", ".join(variable.column for variable in asked) if asked else "all columns"

@@ -24,7 +24,7 @@ from era5_pipeline.query.available import (
     require_columns,
     some_row,
 )
-from era5_pipeline.query.fetch import fetch_array
+from era5_pipeline.query.fetch import fetch_array, value_of
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def locations_at(
 ) -> npt.NDArray[np.void]:
     """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
     parameters = {"time": time, **rectangle_parameters(area)}
-    query = sql.SQL(read_sql("snapshot")).format(column=sql.Identifier(column))
+    query = sql.SQL(read_sql("snapshot")).format(column=value_of(column))
     return fetch_array(connection, query, parameters, np.dtype([("location_id", "i4"), ("value", "f4")]))
 
 

@@ -22,6 +22,10 @@ STANDARD_NAMES = {
     "sea_ice_cover": "sea_ice_area_fraction",
     "zonal_wind_100m": "eastward_wind",
     "meridional_wind_100m": "northward_wind",
+    "wind_speed_10m": "wind_speed",
+    "wind_speed_100m": "wind_speed",
+    "wind_direction_10m": "wind_from_direction",
+    "wind_direction_100m": "wind_from_direction",
     "wind_gust_10m": "wind_speed_of_gust",
     "instantaneous_wind_gust_10m": "wind_speed_of_gust",
     "maximum_temperature_2m": "air_temperature",
@@ -35,6 +39,7 @@ STANDARD_NAMES = {
 
 _UNITS = {
     "fraction": "1",
+    "degrees": "degree",
     "m/s": "m s-1",
     "J/m2": "J m-2",
     "W/m2": "W m-2",

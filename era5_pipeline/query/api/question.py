@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from era5_pipeline.model.derived_variables import find_column, find_columns, ordered
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -17,7 +18,6 @@ from era5_pipeline.model.places.grid_cells import CellChoice, cell_of
 from era5_pipeline.model.places.place import AskedPlace
 from era5_pipeline.model.places.place_search import find_place
 from era5_pipeline.model.times import parse_instant, parse_time_range
-from era5_pipeline.model.variables import find_variable, find_variables, in_table_order
 
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
@@ -75,12 +75,12 @@ def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] |
         return None
     remedy = 'Give names such as "temperature_2m", or ["t2m", "tp"]; era5 variables lists them.'
     if isinstance(columns, str):
-        found = find_variables(columns)
+        found = find_columns(columns)
     else:
         names = list(columns) if isinstance(columns, Iterable) else [columns]
         if not all(isinstance(name, str) for name in names):
             raise UsageError(f"columns are {columns!r}, and not names", remedy=remedy)
-        found = in_table_order(find_variable(name.strip()).column for name in names)
+        found = ordered(find_column(name).column for name in names)
     if not found:
         raise UsageError("no column is given", remedy=remedy)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.hours import hours_in
@@ -136,7 +137,7 @@ def _of_place(
     variables = columns or in_table_order(names)
     lacking = {
         variable.column: tuple(
-            month for month in month_range(*spanned) if held and variable.column not in within.get(month, ())
+            month for month in month_range(*spanned) if held and not holds(within.get(month, ()), variable)
         )
         for variable in variables
     }
@@ -185,7 +186,7 @@ def _read_parts(
         rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
     except NO_LEDGER:
         return ()
-    columns = {variable.column for variable in variables}
+    columns = set(stored_columns(variable.column for variable in variables))
     return tuple(
         PartVersion(
             Month(day.year, day.month),

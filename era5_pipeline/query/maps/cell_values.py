@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.query.fetch import table_required
+from era5_pipeline.query.fetch import table_required, value_of
 from era5_pipeline.query.snapshots import EVERYWHERE, rectangle_parameters
 from era5_pipeline.runtime.sql_files import read_sql
 
@@ -81,7 +81,7 @@ def read_day(
     """
     start, end = hours_of_day(variable, day)
     query = sql.SQL(read_sql("cells_of_hours")).format(
-        aggregate=sql.SQL(_AGGREGATES[statistic]), column=sql.Identifier(variable.column)
+        aggregate=sql.SQL(_AGGREGATES[statistic]), column=value_of(variable.column)
     )
     with table_required():
         return _read(connection, query, {"start": start, "end": end}, area)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from era5_pipeline.flat.monthly.summary_columns import is_total
+from era5_pipeline.model.derived_variables import DERIVED, is_direction
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.query.climate.trends import FEWEST_YEARS
 
@@ -82,12 +83,31 @@ class TrendQuestion:
 MapQuestion = HourQuestion | DayQuestion | PartQuestion | AnomalyQuestion | TrendQuestion
 
 
+def require_summaries(variable: Variable) -> None:
+    """Require a variable that monthly summaries have.
+
+    Raises:
+        UsageError: if it is a derived one.
+    """
+    if variable.column in DERIVED:
+        raise UsageError(
+            f"{variable.column} is computed from hours, and has no maps of months, years, anomalies and trends",
+            remedy="Ask for --time or --day.",
+        )
+
+
 def statistic_for(variable: Variable, name: str | None = None) -> MapStatistic:
     """The statistic of this name, or the variable's usual one: the sum of totals, the mean of all else.
 
     Raises:
         UsageError: if there is no such statistic, or it makes no sense of the variable.
     """
+    if is_direction(variable):
+        raise UsageError(
+            f"{variable.column} has a map of an hour only: directions have no mean, least or greatest",
+            remedy="Ask for --time, or for the components, whose means are those of the vector: "
+            f"--column {DERIVED[variable.column].parts[0]}.",
+        )
     if name is None:
         return "sum" if is_total(variable) else "mean"
     statistic = next((one for one in _STATISTICS if one == name.strip().lower()), None)

@@ -96,6 +96,8 @@ def _automatic(
             return _colormap(style.colours), Normalize(0.0, 1.0)
         case "amount":
             return _amount_colours(style, float(found.max()), _AMOUNTS[period])
+        case "cyclic":
+            return _of_range(style, 0.0, 360.0), Normalize(0.0, 360.0)
         case "symmetric":
             limit = _round_end(float(np.percentile(np.abs(found), _USUAL[1])), shortest)
             return _colormap(style.colours), Normalize(-limit, limit)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
 # thermal: around freezing; symmetric: around zero; fraction: 0 to 1; amount: fixed steps of mm, dry is white;
-# plain: the range of the values, from zero on if they come near it.
-Scale = Literal["thermal", "symmetric", "fraction", "amount", "plain"]
+# cyclic: the points of the compass; plain: the range of the values, from zero on if they come near it.
+Scale = Literal["thermal", "symmetric", "fraction", "amount", "cyclic", "plain"]
 
 NO_DATA = "#e4e4e4"
 NO_DATA_ON_LAND = "#cbc9c4"
@@ -35,6 +35,8 @@ class VariableStyle:
 
 
 _CLOUDS = ("#3f6490", "#7391b1", "#adc2d4", "#e0e7ee", "#ffffff")
+# North, east, south, west, and north again; coasts are visible on all of them.
+_COMPASS = ("#6f8fc9", "#86bf7f", "#f4cf63", "#d9728a", "#6f8fc9")
 _RAIN = ("#d9f0c8", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#5e3c99", "#b02a8f")
 _SNOW = ("#dfe5f2", "#b3cde3", "#8c96c6", "#8856a7", "#9e1f86", "#e7298a", "#f7a1c4")
 _STYLES = {
@@ -87,6 +89,9 @@ def style_of(variable: Variable) -> VariableStyle:
         return _STYLES[variable.column]
     title, unit = title_of(variable.column), unit_text(variable.unit)
     match variable.unit:
+        case "degrees":
+            # The same colour at 0 and 360.
+            return VariableStyle(title, unit, "cyclic", _COMPASS, "#5e4fa2")
         case "degC":
             return VariableStyle(title, unit, "thermal", "RdBu_r", "#b2182b")
         case "fraction":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from era5_pipeline.model.derived_variables import find_column
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.query.climate.climate_answer import YearSpan
-from era5_pipeline.query.maps.map_question import AnomalyQuestion, TrendQuestion, statistic_for
+from era5_pipeline.query.maps.map_question import AnomalyQuestion, TrendQuestion, require_summaries, statistic_for
 from era5_pipeline.query.maps.year_parts import WHOLE_YEAR, calendar_month
 
 TEMPERATURE, RAIN = BY_COLUMN["temperature_2m"], BY_COLUMN["total_precipitation"]
@@ -37,3 +38,13 @@ def test_a_trend_over_few_years_is_an_error() -> None:
     assert TrendQuestion(WHOLE_YEAR, YearSpan(2001, 2020), "mean").statistic == "mean"
     with pytest.raises(UsageError, match="2002-2020 are 19 years: a trend needs at least 20"):
         TrendQuestion(WHOLE_YEAR, YearSpan(2002, 2020), "mean")
+
+
+def test_wind_has_maps_of_hours_and_its_speed_of_days() -> None:
+    speed, direction = (find_column(f"wind_{name}_10m") for name in ("speed", "direction"))
+    assert statistic_for(speed) == "mean"
+    assert statistic_for(speed, "max") == "max"
+    with pytest.raises(UsageError, match="wind_direction_10m has a map of an hour only"):
+        statistic_for(direction)
+    with pytest.raises(UsageError, match="wind_speed_10m is computed from hours, and has no maps of months"):
+        require_summaries(speed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
@@ -122,7 +123,7 @@ def read_box_contents(
     within = {month: held for month, held in months.items() if (start is None or month.end > start)}
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
     variables = columns or in_table_order({column for held in within.values() for column in held})
-    if not within or not any(variable.column in held for variable in variables for held in within.values()):
+    if not within or not any(holds(held, variable) for variable in variables for held in within.values()):
         why = lacking_column(connection, variables, within, None) if within else absence_of(months, start, end)
         what = ", ".join(variable.column for variable in variables) or "row"
         where = f"in {area} " if area else ""
@@ -136,7 +137,7 @@ def read_box_contents(
     first, last = first_month or min(months), last_month or max(months)
     lacking = {
         variable.column: tuple(
-            month for month in month_range(first, last) if variable.column not in within.get(month, ())
+            month for month in month_range(first, last) if not holds(within.get(month, ()), variable)
         )
         for variable in variables
     }
@@ -168,7 +169,7 @@ def _places_between(
     parameters = {
         "first": first.start.date() if first else None,
         "last": last.start.date() if last else None,
-        "columns": [variable.column for variable in columns] if columns else None,
+        "columns": list(stored_columns(one.column for one in columns)) if columns else None,
         "fewest_hours": FEWEST_HOURS,
     }
     found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()

@@ -15,7 +15,7 @@ from psycopg import sql
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.hours import SECONDS_PER_HOUR, hour_of, time_of
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.query.fetch import table_required
+from era5_pipeline.query.fetch import table_required, value_of
 from era5_pipeline.runtime.sql_files import read_sql
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _fill(
 ) -> None:
     """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
-    query = sql.SQL(read_sql("box")).format(column=sql.Identifier(column))
+    query = sql.SQL(read_sql("box")).format(column=value_of(column))
     with table_required(), connection.cursor(binary=True) as cursor:
         row = cursor.execute(query, parameters, prepare=False).fetchone()
     assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
