@@ -41,6 +41,7 @@ SLOW_MODULES = frozenset(
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_merge.py",  # thousands of overlapping files
         "flat/test_tiles.py",  # tilings of the globe
+        "netcdf/test_declared.py",  # processes with little memory, and a series of 200 MB
         "netcdf/test_point_csv.py",  # a file for each example
         "postgres/embedded/test_embedded_server.py",  # data folders are created
         "postgres/test_tls.py",  # a server with a certificate of its own
