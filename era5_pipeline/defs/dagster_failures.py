@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 import dagster as dg
 
 from era5_pipeline.defs.stage_results import current_results
-from era5_pipeline.model.errors import Era5Error, RefusedError, StoreUnreachableError, TransientError
+from era5_pipeline.model.errors import (
+    Era5Error,
+    RefusedError,
+    ServerUnreachableError,
+    StoreUnreachableError,
+    TransientError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -53,8 +59,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
             "remedy": error.remedy,
             "exit_code": error.exit_code,
         },
-        # The store was waited for already.
-        allow_retries=isinstance(error, TransientError) and not isinstance(error, StoreUnreachableError),
+        allow_retries=_may_pass(error),
     )
     if not failure.allow_retries:
         raise failure from error
@@ -63,6 +68,14 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
     if attempt < RETRIES.max_retries:
         _log.warning("%s: trying again in %.0f s", error.message, delay)
     raise dg.RetryRequested(RETRIES.max_retries, delay) from failure
+
+
+def _may_pass(error: Era5Error) -> bool:
+    """Whether the same may succeed in a moment; not with a store, which was waited for already."""
+    if isinstance(error, StoreUnreachableError):
+        return False
+    # A server that restarts refuses connections for a moment; one that is not there at all, no run gets so far.
+    return isinstance(error, TransientError) or type(error) is ServerUnreachableError
 
 
 def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValue]) -> dg.Failure | None:

@@ -15,7 +15,7 @@ from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.running.storage import stored_together
+from era5_pipeline.defs.running.storage import store_together
 from era5_pipeline.defs.stage_results import StageResults
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
@@ -151,12 +151,15 @@ def _require_passed(outcomes: Iterable[CheckResult]) -> None:
 def _record(context: dg.OpExecutionContext, month: Month, results: StageResults) -> None:
     """Record a month at once: events that an op yields are stored one by one, and an interrupt may come in between."""
     step = context.get_step_execution_context()
-    with stored_together(context.instance):
+
+    def record() -> None:
         for event in _recorded(month, results):
             if isinstance(event, dg.AssetMaterialization):
                 dg.DagsterEvent.asset_materialization(step, event)
             else:
                 dg.DagsterEvent.asset_check_evaluation(step, event)
+
+    store_together(context.instance, record)
 
 
 def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:

@@ -11,6 +11,7 @@ from era5_pipeline.model.errors import (
     Era5Error,
     LocalDiskError,
     MonthLockedError,
+    NoDatabaseError,
     RefusedError,
     ServerUnreachableError,
     StoreUnreachableError,
@@ -20,7 +21,7 @@ from era5_pipeline.model.errors import (
 )
 
 PERMANENT = (
-    *(Era5Error, UsageError, RefusedError, WarehouseError, ServerUnreachableError),
+    *(Era5Error, UsageError, RefusedError, WarehouseError, NoDatabaseError),
     *(MonthLockedError, LocalDiskError),
 )
 
@@ -42,6 +43,12 @@ def test_failure_has_message_and_remedy_of_the_error() -> None:
     with pytest.raises(dg.Failure, match=r"a\.nc: is cut off") as raised, as_failures(0):
         raise BadFileError("a.nc", "is cut off", remedy="Download it again.")
     assert raised.value.metadata["exit_code"].value == 3
+
+
+def test_an_unreachable_server_is_waited_for() -> None:
+    """It may be restarting."""
+    with pytest.raises(dg.RetryRequested), as_failures(0):
+        raise ServerUnreachableError("no server answers at 127.0.0.1", remedy="Start it.")
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 2, 3])

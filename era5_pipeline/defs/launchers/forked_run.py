@@ -17,7 +17,8 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
 from era5_pipeline.defs.run_tags import HERE
-from era5_pipeline.defs.running.lasting_storage import outlast_restarts
+from era5_pipeline.defs.running.lasting_storage import until_answered
+from era5_pipeline.defs.running.lost_runs import retry_if_interrupted
 from era5_pipeline.defs.running.storage import release_server
 
 if TYPE_CHECKING:
@@ -36,15 +37,21 @@ def execute_run(reference: InstanceRef, run_id: str) -> None:
     # A session of its own: signals to the daemon's process group do not reach it.
     os.setsid()
     try:
-        with capture_interrupts(), dg.DagsterInstance.from_ref(reference) as instance:
+        with capture_interrupts(), until_answered(lambda: _opened(reference)) as instance:
             _execute(instance, run_id)
     finally:
         # A forked process ends without Python's own functions at exit.
         release_server()
 
 
+def _opened(reference: InstanceRef) -> dg.DagsterInstance:
+    """Open the instance, and its storage, which it would open on first use."""
+    instance = dg.DagsterInstance.from_ref(reference)
+    _ = instance.run_storage, instance.event_log_storage
+    return instance
+
+
 def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
-    outlast_restarts(instance)
     instance.add_run_tags(run_id, HERE)
     run = instance.get_run_by_id(run_id)
     if run is None or run.is_finished or run.job_code_origin is None:
@@ -56,3 +63,4 @@ def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
             pass
     except BaseException:  # noqa: BLE001, S110  # Dagster records each exception before it raises it
         pass
+    retry_if_interrupted(instance, run_id)

@@ -1,7 +1,7 @@
-"""Let a run outlast a restart of the server that holds Dagster's database.
+"""Let whoever uses Dagster's database outlast a restart of its server.
 
-Dagster takes the loss of its own connection in the middle of a run for a failure of the step, and the month would be
-failed although nothing is wrong with it.
+Dagster takes the loss of its own connection for a failure of whatever was under way: a step, the launch of a run, the
+note that a run failed, the repetition of a run. Each would be lost although nothing is wrong with it.
 """
 
 from __future__ import annotations
@@ -10,46 +10,102 @@ import functools
 import inspect
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import psycopg2
 from dagster_postgres.utils import DagsterPostgresException
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
+
+from era5_pipeline.model.errors import ServerUnreachableError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import dagster as dg
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-# Enough for a server that recovers from a crash; then the step fails.
+# Enough for a server that recovers from a crash; then the call fails.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 180.0, 1.0
+# The server ends or starts (57P01 to 57P03), or the connection broke (class 08).
+_LOST_CODES = ("57P0", "08")
 _log = logging.getLogger(__name__)
 
 
-def outlast_restarts(instance: dg.DagsterInstance) -> None:
-    """Let the instance's storage repeat what was cut off by a lost connection, until the server answers again.
+def outlast_restarts(*storages: object) -> None:
+    """Let these storages of Dagster's repeat what was cut off by a lost connection, until the server answers again.
 
-    A statement that the server had just finished is then repeated too: an entry of the run's log may be there twice.
+    A statement that the server had just finished is then repeated too: an entry of a run's log may be there twice.
     """
-    storages: tuple[Any, ...] = (instance.event_log_storage, instance.run_storage)
     for storage in storages:
-        for name, method in inspect.getmembers(storage, inspect.ismethod):
+        # Of the class, since properties of a storage that belongs to no instance yet raise errors.
+        for name, _ in inspect.getmembers(type(storage), inspect.isfunction):
+            method = getattr(storage, name)
             # Those that return a connection cannot be repeated: what is done with it is.
-            if not name.startswith("_") and not name.endswith("connection") and name not in ("connect", "dispose"):
-                setattr(storage, name, _repeated(method))
+            is_connection = name.endswith("connection") or name in ("connect", "dispose")
+            if inspect.ismethod(method) and not name.startswith("_") and not is_connection:
+                setattr(storage, name, _repeated(storage, method))
 
 
-def _repeated(method: Callable[..., Any]) -> Callable[..., Any]:
+def fail_at_once(*storages: object) -> None:
+    """Undo `outlast_restarts`: for who rather shows an error than waits."""
+    for storage in storages:
+        for name in [name for name, value in vars(storage).items() if hasattr(value, "is_repeated")]:
+            delattr(storage, name)
+
+
+def until_answered(call: Callable[[], _R]) -> _R:
+    """Return what `call` returns; call it again while it fails because Dagster's database does not answer."""
+    while True:
+        try:
+            returned = call()
+        except Exception as error:
+            if not is_lost_connection(error) or not _outage.may_last():
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            _outage.since = None
+            return returned
+
+
+class _Outage:
+    """Since when Dagster's database has not answered this process (monotonic seconds); None if it did last time."""
+
+    since: float | None = None
+
+    def may_last(self) -> bool:
+        """Note that it does not answer; return whether to wait for it, which begins with the first call in vain."""
+        if self.since is None:
+            self.since = time.monotonic()
+            _log.warning("Dagster's database does not answer: waiting for it, up to %.0f s", _PATIENCE_SECONDS)
+        return time.monotonic() - self.since < _PATIENCE_SECONDS
+
+
+_outage = _Outage()
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether the error says that the connection to Dagster's database was lost, or that there is none to be had."""
+    if isinstance(error, DagsterPostgresException | TransientError) or type(error) is ServerUnreachableError:
+        return True
+    # SQLAlchemy recognises by their words only errors of connections that were open: "the database system is in
+    # recovery mode" and "Connection refused" are none to it.
+    if isinstance(error, SQLAlchemyError):
+        if getattr(error, "connection_invalidated", False):
+            return True
+        error = getattr(error, "orig", None) or error
+    if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+        return False
+    # An error without a code comes from the connection, not from a statement.
+    return error.pgcode is None or error.pgcode.startswith(_LOST_CODES)
+
+
+def _repeated(storage: object, method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
-    def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401  # as they are
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return method(*arguments, **options)
-            except (DBAPIError, DagsterPostgresException) as error:
-                is_lost = isinstance(error, DagsterPostgresException) or error.connection_invalidated
-                if not is_lost or time.monotonic() > until:
-                    raise
-                _log.warning("Dagster's database does not answer: trying again")
-                time.sleep(_PAUSE_SECONDS)
+    def call(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        if "_connect" in vars(storage):  # within a transaction, which can only be repeated as a whole
+            return method(*arguments, **options)
+        return until_answered(lambda: method(*arguments, **options))
 
+    marked: Any = call
+    marked.is_repeated = True
     return call

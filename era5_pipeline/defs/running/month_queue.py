@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dagster._core.run_coordinator import QueuedRunCoordinator
@@ -12,6 +13,8 @@ from era5_pipeline.defs.run_tags import missing_tags, priority_tag
 if TYPE_CHECKING:
     import dagster as dg
     from dagster._core.run_coordinator import SubmitRunContext
+
+_DAEMON = "dagster._daemon.controller"
 
 
 class MonthQueue(QueuedRunCoordinator):
@@ -26,6 +29,11 @@ class MonthQueue(QueuedRunCoordinator):
         # A backfill during which the code server is lost goes on when it is back. Dagster reads this from the daemon's
         # environment only.
         os.environ.setdefault("DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR", "1")
+        if _DAEMON in sys.modules:
+            # Slow to import, and of use in the daemon only.
+            from era5_pipeline.defs.running.run_retries import use_in_daemon  # noqa: PLC0415
+
+            use_in_daemon()
 
     def submit_run(self, context: SubmitRunContext) -> dg.DagsterRun:
         """Tag the run, and put it in the queue."""

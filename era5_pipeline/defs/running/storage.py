@@ -16,11 +16,12 @@ from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 from dagster_postgres.utils import create_pg_connection, create_pg_engine, set_pg_statement_timeout
 from sqlalchemy import event
 
+from era5_pipeline.defs.running.lasting_storage import fail_at_once, outlast_restarts, until_answered
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.postgres.connect import dagster_url, open_warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import dagster as dg
     from dagster._serdes import ConfigurableClassData
@@ -45,8 +46,9 @@ def release_server() -> None:
     _until_exit.close()
 
 
-def _limit_statements(engine: Engine, statement_timeout: int, **_: object) -> None:
-    """Limit the time of statements, in milliseconds, as Dagster does for the web UI."""
+def _serve_pages(engine: Engine, storages: tuple[Any, ...], statement_timeout: int, **_: object) -> None:
+    """For the web UI: pages show an error rather than wait, and statements are limited in time (milliseconds)."""
+    fail_at_once(*storages)
     event.listen(engine, "connect", lambda connection, _: set_pg_statement_timeout(connection, statement_timeout))
     engine.dispose()
 
@@ -61,9 +63,21 @@ def closing_connections(instance: dg.DagsterInstance) -> Iterator[None]:
         storage._engine.dispose()
 
 
+def store_together(instance: dg.DagsterInstance, record: Callable[[], None]) -> None:
+    """Store what `record` records in one transaction; each event would otherwise take three of its own.
+
+    It is called again if the connection was lost, since nothing of it is stored then.
+    """
+
+    def once() -> None:
+        with _one_transaction(instance):
+            record()
+
+    until_answered(once)
+
+
 @contextmanager
-def stored_together(instance: dg.DagsterInstance) -> Iterator[None]:
-    """Store what is recorded in this context in one transaction; each event would otherwise take three of its own."""
+def _one_transaction(instance: dg.DagsterInstance) -> Iterator[None]:
     if not isinstance(instance.event_log_storage, PostgresEventLogStorage):
         yield
         return
@@ -95,7 +109,8 @@ class WarehouseStorage(DagsterPostgresStorage):
         for storage in storages:
             storage._engine = engine
             # The web UI would get connections that are not tested, and a page of errors after a restart of the server.
-            storage.optimize_for_webserver = partial(_limit_statements, engine)
+            storage.optimize_for_webserver = partial(_serve_pages, engine, storages)
+        outlast_restarts(*storages)
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:

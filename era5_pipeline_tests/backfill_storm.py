@@ -1,0 +1,138 @@
+"""A backfill during which processes are killed at random, in an order that the seed decides; and what became of it.
+
+`python -m era5_pipeline_tests.backfill_storm --seed 1 --kills 20 --months 44` prints the kills and the outcome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from era5_pipeline.bench.cells import CannotRunError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline_tests.backfills import Backfill, RunningUp, runs_here, service_pids
+from era5_pipeline_tests.commands import ended, new_home
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "dagster_webserver"}
+VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
+_ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
+# Between two kills: sometimes the next comes before what was killed is there again.
+_PAUSES = (2.0, 15.0)
+_FIRST = Month(2001, 1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the backfill: its state, the states of each month's last run, and how often one was started."""
+
+    state: str
+    months: int
+    loaded: int
+    last_runs: dict[str, int]
+    starts: dict[int, int]
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.state} after {self.seconds / 60:.1f} min; {self.loaded} of {self.months} months loaded; "
+            f"last runs {self.last_runs}; months by their number of runs {self.starts}"
+        )
+
+
+def storm(*, seed: int, kills: int, months: int, victims: Sequence[str] = VICTIMS, patience: float = 900.0) -> Outcome:
+    """Launch a backfill, kill so often, then wait for its end; `patience` in seconds after the last kill."""
+    chosen = random.Random(seed)
+    with new_home() as home:
+        up = RunningUp(home)
+        try:
+            began = time.monotonic()
+            last = Month(_FIRST.year + (months - 1) // 12, (months - 1) % 12 + 1)
+            backfill = Backfill(up, str(_FIRST), str(last))
+            for number in range(kills):
+                time.sleep(chosen.uniform(*_PAUSES))
+                victim = chosen.choice(victims)
+                _say(f"{time.monotonic() - began:5.0f} s  kill {number + 1} of {kills}: {victim}")
+                _kill(up, victim)
+                _start_if_ended(up)
+            until = time.monotonic() + patience
+            while (state := _state(backfill)) not in _ENDED and time.monotonic() < until:
+                _start_if_ended(up)
+                time.sleep(2)
+            seconds = time.monotonic() - began
+            latest = {run.month: run.status for run in reversed(backfill.runs())}
+            runs = Counter(run.month for run in backfill.runs())
+            return Outcome(
+                state,
+                months,
+                len(backfill.loaded()),
+                dict(Counter(latest.values())),
+                dict(sorted(Counter(runs.values()).items())),
+                seconds,
+            )
+        finally:
+            up.stop()
+
+
+def _kill(up: RunningUp, victim: str) -> None:
+    """Kill the victim, if it runs."""
+    if victim in ("postmaster", "all") and (pid := first_number(up.home.server.data_folder / "postmaster.pid")):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if victim in ("supervisor", "all"):
+        up.process.kill()
+    for name, words in SERVICES.items():
+        if victim in (name, "all"):
+            for pid in service_pids(up.home, words):
+                with suppress(ProcessLookupError):
+                    os.killpg(os.getpgid(pid), signal.SIGKILL)
+    if victim in ("run", "all"):
+        for pid in runs_here(up.home)[: None if victim == "all" else 1]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _start_if_ended(up: RunningUp) -> None:
+    """Start `era5 up` again as a user would, if it was killed or has given up."""
+    time.sleep(0.2)
+    if up.process.poll() is None:
+        return
+    said = ended(up.process).err.strip().splitlines()
+    _say(f"         era5 up ended with {up.process.returncode}: {said[-1] if said else ''}")
+    up.start()
+
+
+def _state(backfill: Backfill) -> str:
+    with suppress(CannotRunError):
+        return backfill.status()
+    return "unknown"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def main() -> None:
+    """Run a storm, and print its outcome."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("seed", 1), ("kills", 20), ("months", 44)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS)
+    given = parser.parse_args()
+    _say(str(storm(seed=given.seed, kills=given.kills, months=given.months, victims=given.victims)))
+
+
+if __name__ == "__main__":
+    main()
