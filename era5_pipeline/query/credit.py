@@ -52,11 +52,16 @@ def read_credit(connection: psycopg.Connection[Any], start: datetime | None, end
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
-    sources = _sources(connection, first, last)
-    real = [months for source, *months in sources if not source_kind(source).is_generated]
+    return credit_of((source, start.year, end.year) for source, start, end in _sources(connection, first, last))
+
+
+def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
+    """The credit line for data of these sources, each with the first and the last year of what came from it."""
+    sources = list(sources)
+    real = [years for source, *years in sources if not source_kind(source).is_generated]
     if not real:
         return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
-    credit = era5_credit(min(month.year for month, _ in real), max(month.year for _, month in real))
+    credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
     return f"{credit}; some months are generated sample data, not ERA5" if len(real) < len(sources) else credit
 
 

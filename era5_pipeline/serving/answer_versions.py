@@ -7,7 +7,7 @@ is weak: answers that mean the same may differ in their bytes, as compressed one
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,13 @@ from fastapi import Response
 from era5_pipeline import __version__
 from era5_pipeline.model.months import Month
 from era5_pipeline.query.available import NO_LEDGER
+from era5_pipeline.query.credit import UNKNOWN_CREDIT, credit_of, sample_notice
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import psycopg
     from fastapi import Request
 
@@ -28,25 +31,65 @@ if TYPE_CHECKING:
 
 # A cache may keep an answer, and asks each time whether it is still right.
 CACHE_CONTROL = "no-cache"
+# Of every answer from the table: sources, versions, credit, and a notice where data are generated.
+ORIGIN_HEADERS = ("X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
+# Of an answer with days: what a day is.
+DAY_HEADER = "X-Era5-Day-Rule"
 # Times of HTTP are whole seconds: what changed in this second may change again within it.
 _UNSETTLED = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class AnswerOrigin:
+    """Where the data of an answer come from: sources and versions of its months by the ledger, and their credit.
+
+    `notice` is what must be said first, of generated data; None if none of them is.
+    """
+
+    sources: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ("unknown",)
+    credit: str = UNKNOWN_CREDIT
+    notice: str | None = None
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[str, str | None, int]]) -> AnswerOrigin:
+        """The origin of parts, each with its source, its version and its year."""
+        found = [(source, version or "unknown", year) for source, version, year in parts]
+        if not found:
+            return cls()
+        sources = tuple(sorted({source for source, _, _ in found}))
+        versions = tuple(sorted({version for _, version, _ in found}))
+        credit = credit_of((source, year, year) for source, _, year in found)
+        return cls(sources, versions, credit, sample_notice(sources))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The origin as headers, for answers in any format."""
+        texts = (", ".join(self.sources) or "unknown", ", ".join(self.versions), self.credit, self.notice or "")
+        return {name: text for name, text in zip(ORIGIN_HEADERS, texts, strict=True) if text}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The origin for JSON."""
+        return {"sources": self.sources, "versions": self.versions, "credit": self.credit}
 
 
 @dataclass(frozen=True)
 class AnswerVersion:
     """The ETag of an answer, and when the parts that it is read from last changed (None: just now).
 
-    `contents` is the same for all answers from the same parts by the same version of this package.
+    `contents` is the same for all answers from the same parts by the same version of this package; `origin` is theirs.
     """
 
     etag: str
     changed_at: datetime | None
     contents: str
+    origin: AnswerOrigin = field(default_factory=AnswerOrigin)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of an answer of this version, or of one that says it is unchanged."""
-        found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding"}
+        found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding", **self.origin.headers}
         if self.changed_at is not None:
             found["Last-Modified"] = format_datetime(self.changed_at, usegmt=True)
         return found
@@ -92,9 +135,9 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, changed_at, digest, now = row or (0, None, None, datetime.now(UTC))
+    parts, changed_at, digest, now, origins = row or (0, None, None, datetime.now(UTC), None)
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AnswerVersion(f'W/"{tag}"', settled, contents)
+    return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of(origins or ()))

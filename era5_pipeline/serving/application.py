@@ -13,7 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.http.browser_guard import AllowedHosts
-from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, archive_routes
+from era5_pipeline.serving.answer_versions import DAY_HEADER, ORIGIN_HEADERS
+from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
 from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.climate.climate_route import climate_routes
 from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
@@ -28,6 +29,8 @@ from era5_pipeline.serving.request_guard import RequestGuard
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+# Headers that pages of other origins may read.
+_TOLD = (*ORIGIN_HEADERS, DAY_HEADER, MISSING_HEADER)
 # Besides the requests that have a turn: health, metrics, and cancelling what nobody waits for.
 _MORE_THREADS = 4
 
@@ -79,7 +82,9 @@ def make_app(
     for routes in (archive_routes, climate_routes, page_routes, health_routes, metrics_routes):
         app.include_router(routes)
     if cors_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD", "POST"])
+        app.add_middleware(
+            CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD", "POST"], expose_headers=_TOLD
+        )
     app.add_middleware(RequestGuard, limits=limits, metrics=metrics, hosts=hosts or AllowedHosts())
     app.add_middleware(ClientRequests, path=ARCHIVE_PATH, seconds=limits.wait_seconds)
     describe_errors(app)

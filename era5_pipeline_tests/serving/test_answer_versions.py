@@ -13,7 +13,8 @@ from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import parse_time_range
-from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.answer_versions import AnswerOrigin, read_version
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
@@ -22,7 +23,6 @@ from era5_pipeline_tests.served import served, wait_until
 if TYPE_CHECKING:
     import httpx
 
-    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
 
 routes = APIRouter()
@@ -121,3 +121,48 @@ def test_without_a_ledger_nobody_knows(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
         assert read_version(connection, request) is None
+
+
+def test_the_origin_of_an_answer_says_what_is_generated_and_what_is_not_known() -> None:
+    real = AnswerOrigin.of([("cds", "final", 2022), ("cds", "mixed", 2023), ("files", None, 2001)])
+    assert real.headers == {
+        "X-Era5-Sources": "cds, files",
+        "X-Era5-Versions": "final, mixed, unknown",
+        "X-Era5-Credit": "Contains modified Copernicus Climate Change Service information 2001 to 2023; "
+        "data ERA5, C3S/ECMWF",
+    }
+    made = AnswerOrigin.of([("sample", "unknown", 2023)])
+    assert made.headers["X-Era5-Notice"].startswith("Generated sample data, not ERA5")
+    assert made.credit == "Generated sample data, not ERA5"
+    assert AnswerOrigin.of([("sample", "unknown", 2023), ("cds", "final", 2023)]).notice is not None
+    assert AnswerOrigin.of([]).headers == {
+        "X-Era5-Sources": "unknown",
+        "X-Era5-Versions": "unknown",
+        "X-Era5-Credit": "Source unknown",
+    }
+
+
+def test_generated_hours_say_so_first_in_every_format(database_url: str, flat_months: FlatMonths) -> None:
+    warehouse = Warehouse(database_url)
+    load_month(warehouse, flat_months("2023-07"))
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE era5.ledger SET source = 'sample'")
+    asked: dict[str, str | float] = {
+        "latitude": 10.5,
+        "longitude": 20.0,
+        "start_date": "2023-07-01",
+        "end_date": "2023-07-01",
+    }
+    with served(warehouse) as client:
+        for form in ("json", "csv", "flatbuffers"):
+            answer = client.get("/v1/archive", params={**asked, "hourly": "temperature_2m", "format": form})
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["x-era5-notice"].startswith("Generated sample data, not ERA5")
+            assert answer.headers["x-era5-sources"] == "sample"
+            if form == "json":
+                assert answer.text.startswith('{"notice":"Generated sample data, not ERA5')
+            if form == "csv":
+                assert 'filename="sample-' in answer.headers["content-disposition"]
+        assert client.get("/").headers["x-era5-notice"].startswith("Generated sample data, not ERA5")
+        text = client.get("/").text
+        assert text.index("Generated sample data, not ERA5: ") < text.index("What is loaded")

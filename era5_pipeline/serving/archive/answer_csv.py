@@ -41,11 +41,13 @@ def answer_as_csv(
     return b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
 
 
-def csv_name(answers: Sequence[PointAnswer]) -> str:
-    """The name of the file: `era5-52.50N13.50E.csv`, of the first point."""
+def csv_name(answers: Sequence[PointAnswer], *, is_generated: bool = False) -> str:
+    """The name of the file: `era5-52.50N13.50E.csv`, of the first point; of generated data `sample-...`."""
     where = answers[0].point.cell.location
     north, east = ("N" if where.latitude >= 0 else "S"), ("E" if where.longitude >= 0 else "W")
-    return f"era5-{abs(where.latitude):.2f}{north}{abs(where.longitude):.2f}{east}.csv"
+    return (
+        f"{'sample' if is_generated else 'era5'}-{abs(where.latitude):.2f}{north}{abs(where.longitude):.2f}{east}.csv"
+    )
 
 
 def _numbered(number: object, line: str, *, several: bool) -> str:

@@ -14,13 +14,26 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.serving.answer_versions import AnswerOrigin
     from era5_pipeline.serving.archive.answer_times import AnswerZone, TimeFormat
     from era5_pipeline.serving.archive.archive_answer import AnswerColumn, AnswerSection, PointAnswer
 
 
-def answer_as_json(answers: Sequence[PointAnswer], time_format: TimeFormat, milliseconds: float) -> bytes:
-    """One object for one point, a list for several; `milliseconds` are what the answer took to make."""
-    parts = [_object(answer, time_format, milliseconds) for answer in answers]
+def answer_as_json(
+    answers: Sequence[PointAnswer],
+    time_format: TimeFormat,
+    milliseconds: float,
+    origin: AnswerOrigin | None = None,
+    day_rule: str | None = None,
+) -> bytes:
+    """One object for one point, a list for several; `milliseconds` are what the answer took to make.
+
+    The keys that Open-Meteo does not know, which clients ignore, are the notice of generated data, which stands first,
+    and `era5`: where the data come from, and what a day is, if there are days.
+    """
+    before = {"notice": origin.notice} if origin and origin.notice else {}
+    after = {"era5": {**origin.facts, **({"day_rule": day_rule} if day_rule else {})}} if origin else {}
+    parts = [{**before, **_object(answer, time_format, milliseconds), **after} for answer in answers]
     return orjson.dumps(parts[0] if len(parts) == 1 else parts, option=orjson.OPT_SERIALIZE_NUMPY)
 
 

@@ -95,6 +95,18 @@ _PLACE = {
         "daily": _SECTION,
         "missing_months": {"type": "array", "items": {"type": "string"}},
         "missing_hours": {"type": "integer"},
+        "notice": {"type": "string"},
+        "era5": {
+            "type": "object",
+            "properties": {
+                "sources": {"type": "array", "items": {"type": "string"}},
+                "versions": {"type": "array", "items": {"type": "string"}},
+                "credit": {"type": "string"},
+                "day_rule": {"type": "string"},
+            },
+            "required": ["sources", "versions", "credit"],
+            "additionalProperties": False,
+        },
     },
     "required": [
         *("latitude", "longitude", "generationtime_ms", "utc_offset_seconds", "timezone", "timezone_abbreviation"),

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, spans
-from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.serving.answer_versions import DAY_HEADER, AnswerOrigin, read_version
 from era5_pipeline.serving.archive.answer_csv import answer_as_csv, csv_name
 from era5_pipeline.serving.archive.answer_flatbuffers import answer_as_flatbuffers
 from era5_pipeline.serving.archive.answer_json import answer_as_json
@@ -36,6 +36,10 @@ MISSING_HEADER = "X-Era5-Missing-Months"
 _CSV_TYPE = "text/csv; charset=utf-8"
 _FLATBUFFERS_TYPE = "application/octet-stream"
 _SHOWN_SPANS = 20
+DAY_RULE = (
+    "A day has the 24 hours 00:00 to 23:00 of the time zone, as they are labelled: the precipitation of 00:00, which "
+    "fell in the hour before, counts to the day that begins then. (/v1/climate counts it to the day before.)"
+)
 
 
 _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-31"
@@ -65,24 +69,27 @@ def archive(request: Request, reader: Reader) -> Response:
     reader.limits.require_values(question.values)
     with reader.connected("reading the hours") as connection:
         elevations = read_elevations(connection, [point.cell.location for point in question.points])
+        known = _version(connection, request, question, elevations)
         # An ETag is of a URL: what a POST asks for is not in it.
-        version = None if form is not None else _version(connection, request, question, elevations)
+        version = known if form is None else None
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
         answers = [
             read_answer(connection, question, point, elevation)
             for point, elevation in zip(question.points, elevations, strict=True)
         ]
-    headers = _missing(answers)
+    origin = known.origin if known else AnswerOrigin()
+    day_rule = DAY_RULE if question.daily else None
+    headers = {**_missing(answers), **origin.headers, **({DAY_HEADER: day_rule} if day_rule else {})}
     if question.answer_format == "csv":
         content = answer_as_csv(answers, question.time_format, question.location_information)
-        headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers)}"'
+        headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers, is_generated=bool(origin.notice))}"'
         return encoded_answer(request, content, _CSV_TYPE, version=version, headers=headers)
     milliseconds = (time.perf_counter() - started) * 1000
     if question.answer_format == "flatbuffers":
         content = answer_as_flatbuffers(answers, question.time_format, milliseconds)
         return encoded_answer(request, content, _FLATBUFFERS_TYPE, version=version, headers=headers)
-    content = answer_as_json(answers, question.time_format, milliseconds)
+    content = answer_as_json(answers, question.time_format, milliseconds, origin, day_rule)
     return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places.grid_cells import CellChoice  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.query.api.question import asked_place
-from era5_pipeline.serving.answer_versions import read_version
+from era5_pipeline.serving.answer_versions import DAY_HEADER, AnswerOrigin, read_version
 from era5_pipeline.serving.encoded_answers import encoded_answer
 from era5_pipeline.serving.pages.route_page import EXAMPLES
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
@@ -64,4 +64,5 @@ def climate(
             return unchanged
         answer = read_climate(connection, subject, period, years, choice)
     content = orjson.dumps(answer_as_json(answer, with_days=table == "daily"), option=orjson.OPT_SERIALIZE_NUMPY)
-    return encoded_answer(request, content, version=version)
+    headers = {DAY_HEADER: answer.days.statement, **({} if version else AnswerOrigin().headers)}
+    return encoded_answer(request, content, version=version, headers=headers)

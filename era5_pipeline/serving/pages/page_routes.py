@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.query.available import places_held
 from era5_pipeline.serving.answer_versions import read_version
 from era5_pipeline.serving.encoded_answers import encoded_answer
 from era5_pipeline.serving.error_answers import reason_of
@@ -17,6 +18,7 @@ from era5_pipeline.serving.pages.place_page import (
     asked_place,
     choice_page,
     failure_page,
+    nearest_link,
     path_of,
     read_place,
 )
@@ -26,6 +28,8 @@ from era5_pipeline.serving.refusals import RefusalError
 from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAPI evaluates it
 
 if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
+
     from era5_pipeline.model.places.place import AskedPlace
     from era5_pipeline.query.climate.climate_answer import ClimateAnswer
 
@@ -46,7 +50,7 @@ def start(request: Request, reader: Reader) -> Response:
         version = read_version(connection, request)
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
-        content = start_page(connection)
+        content = start_page(connection, version.origin.notice if version else None)
     return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)
 
 
@@ -63,8 +67,10 @@ def docs(request: Request) -> Response:
     responses={303: {"description": "To the page of the place"}},
     openapi_extra={EXAMPLES: ["/place?name=jakarta"]},
 )
-def place_by_form(name: Annotated[str, Query(description="Name of a city", max_length=100)]) -> Response:
-    """Find the page of a city by its name, as the form of the start page asks."""
+def place_by_form(
+    name: Annotated[str, Query(description="Name of a city, or latitude and longitude", max_length=100)],
+) -> Response:
+    """Find the page of a city by its name, or of coordinates, as the form of the start page asks."""
     return Response(status_code=303, headers={"Location": path_of(name)})
 
 
@@ -79,14 +85,17 @@ def place_by_form(name: Annotated[str, Query(description="Name of a city", max_l
         503: {**_HTML, "description": "Busy, or without database: try again after Retry-After seconds"},
         504: {**_HTML, "description": "Reading took longer than the limit"},
     },
-    openapi_extra={EXAMPLES: ["/place/jakarta", "/place/Paris, Texas"]},
+    openapi_extra={EXAMPLES: ["/place/jakarta", "/place/Paris, Texas", "/place/-6.25,106.75"]},
 )
 def place(
     request: Request,
     reader: Reader,
-    name: Annotated[str, Path(description="Name of a city: `jakarta`, `Paris, Texas`, or its number of GeoNames")],
+    name: Annotated[
+        str, Path(description="City: `jakarta`, `Paris, Texas`, its number of GeoNames; or `-6.25,106.75`")
+    ],
 ) -> Response:
-    """Show how the weather of a city has changed, as `era5 report` does: is it getting warmer, and by how much.
+    """Show how the weather of a city, or of a point, has changed, as `era5 report` does: is it getting warmer, and by
+    how much.
 
     The page needs no network and runs no script. The first of a place takes seconds, the next are kept.
     """
@@ -95,10 +104,20 @@ def place(
     except UsageError as error:
         return _page(request, failure_page("No such place", reason_of(error)), 404)
     except NoDataError as error:
-        return _page(request, failure_page(f"{name}: not loaded", reason_of(error)), 404)
+        return _page(request, failure_page(f"{name}: not loaded", reason_of(error), _nearest(reader, name)), 404)
     except RefusalError as error:
         retry = {} if error.retry_seconds is None else {"Retry_After": str(error.retry_seconds)}
         return _page(request, failure_page("Not now", error.reason), error.status, **retry)
+
+
+def _nearest(reader: Reader, name: str) -> ET.Element | None:
+    """A link to the page of the loaded place that is nearest to one that is not; None if nothing is loaded."""
+    asked = asked_place(name)
+    if isinstance(asked, list):
+        return None
+    with reader.connected("reading the ledger") as connection:
+        places = places_held(connection)
+    return nearest_link(places, asked) if places else None
 
 
 def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.places.grid_cells import cell_of
 from era5_pipeline.model.places.place import AskedPlace
 from era5_pipeline.model.places.place_search import describe, find_candidates, place_meant, unknown_place
+from era5_pipeline.query.api.question import asked_place as asked_point
+from era5_pipeline.query.available import nearest_place, point_name
 from era5_pipeline.query.climate.anomalies import parse_baseline
 from era5_pipeline.query.climate.climate_answer import ClimatePlace
 from era5_pipeline.query.climate.reading.read_climate import DayChoice, Period, read_climate
@@ -20,9 +23,11 @@ from era5_pipeline.serving.refusals import BusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from xml.etree import ElementTree as ET
 
     import psycopg
 
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.places.place import Place
     from era5_pipeline.query.climate.climate_answer import ClimateAnswer
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 _BASELINE = "1991-2020"
 # Pages kept in one process: each is about a megabyte.
 _KEPT_PAGES = 32
+_COORDINATES = re.compile(r"([+-]?\d{1,3}(?:\.\d{1,12})?)\s*[,\s]\s*([+-]?\d{1,3}(?:\.\d{1,12})?)")
 _guessing = threading.Lock()
 
 
@@ -40,7 +46,7 @@ class PageCache:
     """
 
     def __init__(self, wait_seconds: float) -> None:
-        self._pages: OrderedDict[tuple[object, str], bytes] = OrderedDict()
+        self._pages: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._wait_seconds = wait_seconds
@@ -51,7 +57,7 @@ class PageCache:
         Raises:
             BusyError: if others were made for as long as a request may wait.
         """
-        key = (asked.place, contents or "")
+        key = (asked.place, asked.latitude, asked.longitude, contents or "")
         kept = self._kept(key)
         if kept is not None:
             return kept
@@ -71,13 +77,13 @@ class PageCache:
             self._keep(key, page)
         return page
 
-    def _kept(self, key: tuple[object, str]) -> bytes | None:
+    def _kept(self, key: tuple[object, ...]) -> bytes | None:
         with self._lock:
             if key in self._pages:
                 self._pages.move_to_end(key)
             return self._pages.get(key)
 
-    def _keep(self, key: tuple[object, str], page: bytes) -> None:
+    def _keep(self, key: tuple[object, ...], page: bytes) -> None:
         with self._lock:
             self._pages[key] = page
             while len(self._pages) > _KEPT_PAGES:
@@ -85,11 +91,13 @@ class PageCache:
 
 
 def asked_place(name: str) -> AskedPlace | list[Place]:
-    """The city that a name means, with its cell; or the cities that it may mean.
+    """The city that a name means, or the point of `LAT,LON`, with its cell; or the cities that it may mean.
 
     Raises:
-        UsageError: if no city has the name.
+        UsageError: if no city has the name, or there is no such point.
     """
+    if match := _COORDINATES.fullmatch(name.strip()):
+        return asked_point(None, float(match[1]), float(match[2]))
     candidates = find_candidates(name)
     if not candidates:
         raise _unknown(name)
@@ -126,10 +134,17 @@ def choice_page(name: str, places: list[Place]) -> bytes:
     return framed(f"{name}: which one?", element("p", f"{len(places)} cities have this name."), element("ul", *items))
 
 
-def failure_page(title: str, reason: str) -> bytes:
-    """The page that says why there is none."""
+def failure_page(title: str, reason: str, link: ET.Element | None = None) -> bytes:
+    """The page that says why there is none, and where there is one."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    return framed(title, *(element("p", line) for line in lines))
+    return framed(title, *(element("p", line) for line in lines), *([link] if link is not None else []))
+
+
+def nearest_link(places: LocationSet, asked: AskedPlace) -> ET.Element:
+    """A link to the page of that of the places which is nearest, with its distance."""
+    place, distance = nearest_place(places.ids(), asked.latitude, asked.longitude)
+    link = element("a", point_name(place), href=path_of(f"{place.latitude:g},{place.longitude:g}"))
+    return element("p", "The nearest place that is loaded is ", link, f", {distance:,.0f} km away.")
 
 
 def path_of(name: str) -> str:

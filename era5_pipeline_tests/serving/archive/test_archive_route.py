@@ -118,6 +118,58 @@ def test_csv_has_the_same_values(client: httpx.Client) -> None:
     assert pd.read_csv(io.StringIO(days))["temperature_2m_mean (°C)"].tolist() == found["daily"]["temperature_2m_mean"]
 
 
+def test_every_format_says_where_the_data_come_from_and_what_a_day_is(client: httpx.Client) -> None:
+    parameters = {**JANUARY, "daily": "precipitation_sum"}
+    asked = [
+        client.get("/v1/archive", params={**parameters, "format": name}) for name in ("json", "csv", "flatbuffers")
+    ]
+    asked.append(client.post("/v1/archive", data=parameters))
+    for answer in asked:
+        assert answer.status_code == 200
+        headers = answer.headers
+        assert (headers["x-era5-sources"], headers["x-era5-versions"]) == ("files", "unknown")
+        assert (
+            headers["x-era5-credit"] == "Contains modified Copernicus Climate Change Service information 2022; "
+            "data ERA5, C3S/ECMWF"
+        )
+        assert "00:00 to 23:00" in headers["x-era5-day-rule"]
+        assert "x-era5-notice" not in headers
+    found = asked[0].json()
+    assert (next(iter(found)), list(found)[-1]) == ("latitude", "era5")
+    assert found["era5"] == {
+        "sources": ["files"],
+        "versions": ["unknown"],
+        "credit": asked[0].headers["x-era5-credit"],
+        "day_rule": asked[0].headers["x-era5-day-rule"],
+    }
+    again = client.get(
+        "/v1/archive",
+        params=parameters,
+        headers={"If-None-Match": client.get("/v1/archive", params=parameters).headers["etag"]},
+    )
+    assert (again.status_code, again.headers["x-era5-sources"]) == (304, "files")
+    hourly = client.get("/v1/archive", params={**JANUARY, "hourly": "precipitation"})
+    assert "x-era5-day-rule" not in hourly.headers
+
+
+def test_each_answer_counts_the_rain_of_midnight_by_the_rule_that_it_names(client: httpx.Client, mekong: Any) -> None:
+    """The rain of 00:00 is that of the hour before: it is the next day's here, and the same day's in /v1/climate."""
+    march = {**PLACE, "start_date": "2022-03-01", "end_date": "2022-03-30"}
+    archive = client.get("/v1/archive", params={**march, "daily": "precipitation_sum"})
+    climate = client.get("/v1/climate", params={**PLACE, "start": "2022-03", "end": "2022-03", "table": "daily"})
+    labelled = mekong["tp"].resample("D").sum().loc["2022-03-01":"2022-03-30"] * 1000
+    ending = mekong["tp"].shift(-1).resample("D").sum().loc["2022-03-01":"2022-03-30"] * 1000
+    archived = archive.json()["daily"]["precipitation_sum"]
+    counted = [day["precipitation"] for day in climate.json()["daily"]][:30]
+    np.testing.assert_allclose(archived, labelled, atol=HUNDREDTH, rtol=0)
+    np.testing.assert_allclose(counted, ending, atol=HUNDREDTH, rtol=0)
+    assert (archived[27], round(counted[27], 2)) == (7.06, 7.15)  # as docs/http.md says
+    assert "counts to the day that begins then" in archive.json()["era5"]["day_rule"]
+    assert "from 01:00 to 24:00" in climate.json()["days"]["rule"]
+    assert climate.json()["days"]["rule"] == climate.headers["x-era5-day-rule"]
+    assert climate.headers["x-era5-sources"] == "files"
+
+
 def test_unix_times_are_real_instants(client: httpx.Client) -> None:
     found = answer_of(client, **JANUARY, hourly="temperature_2m", timezone="Asia/Jakarta", timeformat="unixtime")
     assert found["hourly_units"]["time"] == "unixtime"
@@ -148,7 +200,7 @@ def test_several_places_are_answered_in_order(client: httpx.Client, gulf: Any) -
 
 
 def test_without_variables_the_answer_has_only_the_place(client: httpx.Client) -> None:
-    assert list(answer_of(client, **JANUARY))[-1] == "timezone_abbreviation"
+    assert list(answer_of(client, **JANUARY))[-2:] == ["timezone_abbreviation", "era5"]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +383,7 @@ def test_keys_and_types_are_those_of_open_meteos_openapi_file(client: httpx.Clie
     found = answer_of(
         client, **JANUARY, hourly="temperature_2m,wind_direction_10m", daily="precipitation_sum,temperature_2m_max"
     )
-    assert set(found) == set(TYPES_OF_OPEN_METEO)
+    assert set(found) == {*TYPES_OF_OPEN_METEO, "era5"}
     assert all(isinstance(found[name], kinds) for name, kinds in TYPES_OF_OPEN_METEO.items())
     for section in ("hourly", "daily"):
         assert list(found[section]) == list(found[f"{section}_units"])

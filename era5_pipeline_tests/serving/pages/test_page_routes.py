@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -61,11 +62,36 @@ def test_the_start_page_says_what_is_loaded_and_its_links_lead_somewhere(client:
     assert "4 points of ERA5" in text
     assert "temperature_2m, total_precipitation" in text
     assert "Contains modified Copernicus Climate Change Service information 2023; " in text
-    known = {route.split("{")[0] for route in client.get("/openapi.json").json()["paths"]}
-    for link in re.findall(r'href="([^"]+)"', text):
-        path = link.split("?")[0]
-        # The two of Open-Meteo's conventions have tests of their own.
-        assert path in known or path.startswith("/v1/"), link
+    links = [unescape(link) for link in re.findall(r'href="([^"]+)"', text)]
+    paths = [link.split("?")[0] for link in links]
+    assert [path for path in paths if path.startswith(("/v1/", "/place"))] == [
+        *("/v1/archive", "/v1/climate", f"/place/{DOHA.geoname_id}")
+    ]
+    for link in links:
+        answer = client.get(link)
+        assert answer.status_code == 200, link
+        if link.startswith("/v1/archive"):
+            assert len([value for value in answer.json()["hourly"]["temperature_2m"] if value is not None]) == 24
+        if link.startswith("/v1/climate"):
+            assert answer.json()["yearly"]
+
+
+def test_coordinates_have_a_page_and_what_is_not_loaded_leads_to_the_nearest_that_is(client: httpx.Client) -> None:
+    page = client.get(f"/place/{CELL.latitude},{CELL.longitude}")
+    assert page.status_code == 200
+    assert client.get("/place", params={"name": f" {CELL.latitude}  {CELL.longitude} "}).headers["location"] == (
+        f"/place/{CELL.latitude}%20%20{CELL.longitude}"
+    )
+    assert client.get(f"/place/{CELL.latitude}  {CELL.longitude}").status_code == 200
+    for name in ("Dubai", "24.9,55.2"):
+        answer = client.get(f"/place/{name}")
+        assert answer.status_code == 404
+        (link,) = re.findall(
+            r'The nearest place that is loaded is <a href="([^"]+)">[^<]+</a>, \d+ km away', answer.text
+        )
+        assert client.get(link).status_code == 200
+    for wrong in ("91,0", "0,999", "1e5,3", "nan,nan", "1,2,3", "1,"):
+        assert client.get(f"/place/{wrong}").status_code == 404
 
 
 def test_the_page_of_routes_has_every_route_with_parameters_and_examples(client: httpx.Client) -> None:
