@@ -17,13 +17,9 @@ import csv
 import gzip
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from era5_pipeline.model.places.folded_names import folded
 from era5_pipeline.model.places.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent
 CITIES, OTHER_NAMES, COUNTRIES = "cities.tsv.gz", "other_names.tsv.gz", "countries.csv"
@@ -48,11 +44,9 @@ def _other_names() -> bytes:
     return gzip.decompress((FOLDER / OTHER_NAMES).read_bytes())
 
 
-def other_names() -> Iterator[tuple[int, str]]:
-    """The number of the city's line and the name, folded, of all other names."""
-    for number, line in enumerate(_other_names().decode().split("\n")):
-        for name in line.split("\t"):
-            yield number, name
+def other_names() -> str:
+    """All other names, folded: a line for each city, with tabs between its names."""
+    return _other_names().decode()
 
 
 def with_main_name(name: str) -> list[int]:

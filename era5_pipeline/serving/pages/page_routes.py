@@ -94,8 +94,7 @@ def place(
         str, Path(description="City: `jakarta`, `Paris, Texas`, its number of GeoNames; or `-6.25,106.75`")
     ],
 ) -> Response:
-    """Show how the weather of a city, or of a point, has changed, as `era5 report` does: is it getting warmer, and by
-    how much.
+    """Show how the weather of a city or of a point has changed, as `era5 report` does.
 
     The page needs no network and runs no script. The first of a place takes seconds, the next are kept.
     """

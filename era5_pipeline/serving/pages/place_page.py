@@ -109,7 +109,7 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
 
 def _unknown(name: str) -> UsageError:
     """The error for a name that no city has; with the nearest names, unless these are being looked for already."""
-    # Comparing a name with all others takes the best part of a second, which other answers wait for.
+    # Comparing a name with all others takes a tenth of a second or two, which other answers wait for.
     if not _guessing.acquire(blocking=False):
         return UsageError("no city of the table has this name", remedy="Check how it is written.")
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+
 import pytest
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.places import place_search
 from era5_pipeline.model.places.place_search import find_candidates, find_place, nearest_places
+from era5_pipeline.model.places.place_table import main_names
 
 
 @pytest.mark.parametrize(
@@ -150,3 +154,23 @@ def test_other_texts_are_refused_with_a_reason(text: str, message: str, remedy: 
     assert message in caught.value.message
     assert remedy in caught.value.remedy
     assert len(caught.value.message) < 300
+
+
+@pytest.mark.parametrize("name", ["jakrta", "reykjavk", "pariss", "new yrok", "aaaaa", "xqzwvk nowhere", "東亰"])
+def test_comparing_only_names_with_common_letters_finds_what_comparing_all_does(name: str) -> None:
+    names = "\n".join(main_names())
+    found = place_search._with_common_letters(name, names)
+    assert all(names.split("\n")[line] == one for line, one in found[:100])
+    alike, of_all = (
+        difflib.get_close_matches(name, dict.fromkeys(among), n=5, cutoff=0.7)
+        for among in ([one for _, one in found], main_names())
+    )
+    assert alike == of_all
+    # Few are left to compare, which is what makes an unknown name quick.
+    assert len(found) < len(main_names()) / 10
+
+
+def test_names_of_several_in_a_line_keep_the_number_of_their_line() -> None:
+    names = "batavia\tjakarta\n\nparis\tlutetia\njakata"
+    assert place_search._with_common_letters("jakarta", names) == [(0, "jakarta"), (3, "jakata")]
+    assert place_search._with_common_letters("jakarta", "") == []
