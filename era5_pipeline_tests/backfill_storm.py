@@ -25,7 +25,7 @@ from era5_pipeline_tests.commands import ended, new_home
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "dagster_webserver"}
+SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "running.web_server"}
 VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
 _ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
 # Between two kills: sometimes the next comes before what was killed is there again.
