@@ -47,9 +47,10 @@ def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -
         ("Columns", ", ".join(variable.column for variable in variables)),
     ]
     last = max(months)
+    of = "" if notice else " of the ERA5 reanalysis"
     parts: list[Child] = [
         *([element("p", element("strong", notice))] if notice else []),
-        element("p", "Hours of the ERA5 reanalysis, in a table of PostgreSQL. This server only reads it."),
+        element("p", f"Hours{of}, in a table of PostgreSQL. This server only reads it."),
         table("What is loaded", ("", ""), rows),
         element("h2", "A place"),
         element(
