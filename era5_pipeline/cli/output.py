@@ -4,6 +4,7 @@ Here also: `--json` and `--format json`, which mean the same (`ResultsCommand`).
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +14,10 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month, spans
+
+_WAITED = re.compile(r" \(waited [^()]*\)")
+_REQUEST_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 def print_line(text: str) -> None:
@@ -38,6 +43,27 @@ def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:
     for message, remedy in problems:
         by_remedy.setdefault(remedy, {})[message] = None
     return ["\n".join((*messages, f"      {remedy}")) for remedy, messages in by_remedy.items()]
+
+
+def by_cause(failures: Iterable[tuple[Month, str]]) -> list[str]:
+    """Return a message for each cause: where several months failed of the same, it is said once, and of which.
+
+    What differs in messages of the same cause is left out: the month itself, how long was waited, ids of requests.
+    """
+    groups: dict[str, dict[Month, str]] = {}
+    for month, message in failures:
+        groups.setdefault(_cause(month, message), {}).setdefault(month, message)
+    return [
+        next(iter(of.values())) if len(of) == 1 else f"{spans(sorted(of), shown=8)}: {cause}"
+        for cause, of in groups.items()
+    ]
+
+
+def _cause(month: Month, message: str) -> str:
+    text = message.removeprefix(f"{month}: ")
+    # Standing alone: in the name of a file it tells which file it is.
+    text = re.sub(rf"(?<![\w/.-]){month}(?=[\s:,;]|$)", "the month", text)
+    return _REQUEST_ID.sub("...", _WAITED.sub("", text))
 
 
 class ResultsCommand(TyperCommand):

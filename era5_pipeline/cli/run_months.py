@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.output import grouped_problems, print_line
+from era5_pipeline.cli.output import by_cause, grouped_problems, print_line
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.settings import split_places
@@ -270,7 +270,12 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
     from era5_pipeline.sources.open_source import stray_problems
 
     errors = [error for run in runs for error in run.errors]
-    for text in grouped_problems((f"era5: {error.message}", error.remedy) for error in errors):
+    by_remedy: dict[str, list[tuple[Month, str]]] = {}
+    for run in runs:
+        for error in run.errors:
+            by_remedy.setdefault(error.remedy, []).append((run.month, error.message))
+    problems = ((f"era5: {text}", remedy) for remedy, said in by_remedy.items() for text in by_cause(said))
+    for text in grouped_problems(problems):
         typer.echo(text, err=True)
     if source_kind(settings.source_name).is_series:
         said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.coverage import require_coverage_options, show_coverage
+from era5_pipeline.cli.output import by_cause
 from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import MonthSpace, Space
 
@@ -103,12 +105,21 @@ def status(
         typer.echo(line)
     for line in _space_lines(space) if space else ():
         typer.echo(line)
+    for line in _attempt_lines(entries):
+        typer.echo(line)
+
+
+def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
+    """Say which months failed at the last attempt, and why: the same cause once, with its months."""
+    lines: dict[str, list[tuple[Month, str]]] = {"failed": [], "interrupted": []}
     for entry in entries:
         attempt = entry.last_attempt
-        if attempt is not None and attempt.outcome in ("failed", "interrupted"):
-            typer.echo(
-                f"{entry.month}: the last load was {attempt.outcome}{f' ({attempt.error})' if attempt.error else ''}"
-            )
+        if attempt is not None and attempt.outcome in lines:
+            reason = (attempt.error or "").removeprefix(f"{entry.month}: ")
+            said = f"the last load was {attempt.outcome}{f' ({reason})' if reason else ''}"
+            lines[attempt.outcome].append((entry.month, f"{entry.month}: {said}"))
+    remedy = ["era5 load --failed loads the failed months again, with the settings they had"] if lines["failed"] else []
+    return [*by_cause(lines["failed"]), *by_cause(lines["interrupted"]), *remedy]
 
 
 def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Table, list[str]]":

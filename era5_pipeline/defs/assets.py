@@ -9,6 +9,7 @@ import dagster as dg
 
 from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.dagster_failures import as_failures, refusal
+from era5_pipeline.defs.failures_in_ledger import failure_in_ledger
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.stage_results import current_results
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, CheckResult
@@ -83,7 +84,7 @@ def _materialized_unless_refused(
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Get the month's files from the source, and check that they are complete."""
-    with as_failures(context.retry_number):
+    with failure_in_ledger(context.partition_key, era5, context.retry_number), as_failures(context.retry_number):
         try:
             with _progress_in_log(context):
                 result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
@@ -112,7 +113,7 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
 )
 def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Flatten the month's raw files."""
-    with as_failures(context.retry_number):
+    with failure_in_ledger(context.partition_key, era5, context.retry_number), as_failures(context.retry_number):
         with _progress_in_log(context):
             result = run_flat(era5.settings(), Month.parse(context.partition_key))
         facts = metadata.flat_metadata(result)

@@ -14,6 +14,7 @@ import dagster as dg
 from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
+from era5_pipeline.defs.failures_in_ledger import record
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.running.storage import store_together
 from era5_pipeline.defs.stage_results import StageResults
@@ -88,6 +89,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
                 if caller or isinstance(error, NotYetAvailableError):
                     break
                 failures[month] = error
+                record(loading.settings, month, error.message)
                 continue
             _record(context, month, results)
             if caller:

@@ -34,6 +34,25 @@ def end_attempt(
     )
 
 
+def record_failure(connection: psycopg.Connection[Any], month: Month, error: str) -> None:
+    """Record an attempt that failed before the load itself began: in the source, or while the month was flattened."""
+    connection.execute(
+        "INSERT INTO era5.load_attempt (month, finished_at, outcome, error) "
+        "VALUES (%s, clock_timestamp(), 'failed', %s)",
+        (month.start.date(), error),
+    )
+
+
+def settle_failure(connection: psycopg.Connection[Any], month: Month) -> None:
+    """Record that the month is loaded as it should be, if its last attempt failed."""
+    connection.execute(
+        "INSERT INTO era5.load_attempt (month, finished_at, outcome) "
+        "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT month, outcome FROM era5.load_attempt "
+        "WHERE month = %s ORDER BY id DESC LIMIT 1) last WHERE outcome = 'failed'",
+        (month.start.date(),),
+    )
+
+
 def last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
     """Read the last attempt of each month."""
     with connection.cursor(row_factory=dict_row) as cursor:

@@ -37,6 +37,11 @@ def test_failed_months_are_loaded_again_once_their_input_is_mended(here: InProce
     with damaged(files[1]):
         first = here.run("load", "--from", "2021-01", "--to", "2021-03", *place, code=3)
         assert "2021-02" in first.err
+        status = here.run("status").out
+        assert f"2021-02: the last load was failed ({files[1]}" in status
+        assert "era5 load --failed" in status
+        (row,) = (line.split() for line in status.splitlines() if line.split()[:1] == ["2021-02"])
+        assert row[1] == "failed"
         # Without its options: they are those of the failed run.
         again = here.run("load", "--failed", "--json", code=3)
         assert [result["month"] for result in again.json()] == ["2021-02"]
@@ -46,6 +51,24 @@ def test_failed_months_are_loaded_again_once_their_input_is_mended(here: InProce
     (result,) = here.run("load", "--failed", "--json").json()
     assert (result["month"], result["state"], result["rows"]) == ("2021-02", "loaded", 672 * 6)
     assert here.run("load", "--failed").out == "no month's last attempt failed\n"
+    assert "failed" not in here.run("status").out
+    # A month that is loaded, fails, and then has not changed after all.
+    with damaged(files[1]):
+        here.run("load", "--from", "2021-02", *place, code=3)
+        assert "2021-02: the last load was failed" in here.run("status").out
+    here.run("load", "--failed")
+    assert "failed" not in here.run("status").out
+
+
+def test_months_that_fail_of_the_same_are_one_message(here: InProcess, tmp_path: Path) -> None:
+    sample_files(tmp_path / "inbox", "2021-01", "2021-01")
+    asked = ("load", "--from", "2021-02", "--to", "2021-05", "--files-dir", str(tmp_path / "inbox"))
+    printed = here.run(*asked, code=3)
+    assert printed.err.count("2021-02 to 2021-05: ") == 1
+    assert "2021-03" not in printed.err
+    status = here.run("status").out
+    (line,) = (line for line in status.splitlines() if "the last load was failed" in line)
+    assert line.startswith("2021-02 to 2021-05: ")
 
 
 def test_settings_of_the_environment_are_remembered(here: InProcess, tmp_path: Path) -> None:
