@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import netCDF4
 
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 MOST_HOURS = 160 * 366 * 24
 # Of one file: final, preliminary, and those of experiments.
 MOST_VERSIONS = 10
-# HDF5 reads a chunk whole; a month of the globe takes 3 GB.
-_LARGEST_CHUNK_BYTES = 1 << 30
+# HDF5 reads a chunk whole; the largest that ERA5 can have is a month of the globe in float32 (3.1 GB).
+_LARGEST_CHUNK_BYTES = 744 * N_LATITUDES * N_LONGITUDES * 4
 # What HDF5 needs besides the values is far less; small files are not worth a look.
 _OTHER_BYTES = 64 << 20
 # On disk: files with holes. File systems that compress reach a tenth, not a thousandth.

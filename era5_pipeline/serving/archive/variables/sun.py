@@ -2,7 +2,7 @@
 
 Its position is by the equations of NOAA's solar calculator, after Meeus, Astronomical Algorithms; sunlight above the
 atmosphere over an hour is equation 28 of FAO Irrigation and Drainage Paper 56. Whole arrays at once, in float64: of the
-libraries, astral computes one moment after the other and had its last release in 2022, and pvlib brings far more.
+libraries, astral computes one moment after the other, and pvlib brings far more than the sun.
 """
 
 from __future__ import annotations
