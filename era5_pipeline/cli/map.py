@@ -157,7 +157,7 @@ def map_(
         server_errors("reading the map"),
     ):
         reading = read_map(connection, question, variable, rectangle)
-        credit = read_credit(connection, reading.start, reading.end)
+        credit = read_credit(connection, reading.start, reading.end, reading.locations, [variable.column])
     plot_map(
         reading.field,
         out,

@@ -94,6 +94,7 @@ def series(
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.derived_variables import find_columns
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.postgres.connect import open_warehouse
@@ -128,7 +129,9 @@ def series(
         variables = require_values(connection, rows, asked, location, asked_place.description)
         gaps = read_gaps(connection, location, rows, variables, start, end)
         first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
-        credit = read_credit(connection, first, last + timedelta(hours=1)) if plot else ""
+        there = LocationSet.of_ids([location.location_id])
+        columns = [variable.column for variable in variables]
+        credit = read_credit(connection, first, last + timedelta(hours=1), there, columns) if plot else ""
     lines = gap_lines(gaps)
     if plot:
         from era5_pipeline.query.plots import plot_series

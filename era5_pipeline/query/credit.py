@@ -10,15 +10,19 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.query.available import NO_LEDGER
 from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import date, datetime
+    from datetime import datetime
 
     import psycopg
+
+    from era5_pipeline.model.location_set import LocationSet
 
 _COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
@@ -45,14 +49,30 @@ def era5_credit(first_year: int, last_year: int) -> str:
     return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
 
 
-def read_credit(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> str:
-    """The credit line for data with `start <= time < end` (aware; None: unlimited).
+def read_credit(
+    connection: psycopg.Connection[Any],
+    start: datetime | None,
+    end: datetime | None,
+    locations: LocationSet | None = None,
+    columns: Iterable[str] | None = None,
+) -> str:
+    """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
 
     Copernicus is credited only if a month came from a source of real data, with the years of these months.
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
-    return credit_of((source, start.year, end.year) for source, start, end in _sources(connection, first, last))
+    parameters = {
+        "first": first,
+        "last": last,
+        "location_ids": None if locations is None else multirange(locations),
+        "columns": None if columns is None else list(stored_columns(columns)),
+    }
+    try:
+        rows = connection.execute(read_sql("sources"), parameters).fetchall()
+    except NO_LEDGER:
+        rows = []
+    return credit_of((source, start.year, end.year) for source, start, end in rows)
 
 
 def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
@@ -63,12 +83,3 @@ def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
         return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
     credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
     return f"{credit}; some months are generated sample data, not ERA5" if len(real) < len(sources) else credit
-
-
-def _sources(
-    connection: psycopg.Connection[Any], first: date | None, last: date | None
-) -> list[tuple[str, date, date]]:
-    try:
-        return connection.execute(read_sql("sources"), {"first": first, "last": last}).fetchall()
-    except NO_LEDGER:
-        return []

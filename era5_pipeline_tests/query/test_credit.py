@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from psycopg import sql
 
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.query.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit, sample_notice
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline_tests.servers import fresh_role
@@ -71,6 +72,39 @@ def test_dropped_months_are_not_credited(weather_table: Connection) -> None:
     assert read_credit(weather_table, None, None) == ERA5_CREDIT
 
 
+def test_columns_that_were_added_later_have_a_credit_of_their_own(weather_table: Connection) -> None:
+    weather_table.execute("DELETE FROM era5.ledger WHERE source = 'sample'")
+    weather_table.execute(
+        'ALTER TABLE era5.ledger ADD COLUMN columns jsonb DEFAULT \'[{"column": "temperature_2m"}, '
+        '{"column": "wind_gust_10m"}, {"column": "zonal_wind_100m"}]\', '
+        'ADD COLUMN additions jsonb DEFAULT \'[{"source": "sample", "columns": ["zonal_wind_100m"]}]\''
+    )
+
+    def credit_of(*columns: str) -> str:
+        return read_credit(weather_table, None, None, None, columns)
+
+    assert credit_of("temperature_2m") == credit_of("wind_gust_10m", "temperature_2m") == ERA5_CREDIT
+    assert credit_of("zonal_wind_100m") == credit_of("wind_speed_100m") == SAMPLE_CREDIT
+    both = credit_of("zonal_wind_100m", "temperature_2m")
+    assert both == read_credit(weather_table, None, None)
+    assert both.startswith(ERA5_CREDIT)
+    assert "sample data" in both
+    assert credit_of("snowfall") == UNKNOWN_CREDIT  # nothing is there
+
+
+def test_generated_months_of_other_places_are_not_told(weather_table: Connection) -> None:
+    weather_table.execute("ALTER TABLE era5.ledger ADD COLUMN location_ids int4multirange")
+    weather_table.execute(
+        "UPDATE era5.ledger SET month = '2023-01-01', "
+        "location_ids = CASE source WHEN 'sample' THEN '{[1,5)}' ELSE '{[5,9)}' END::int4multirange"
+    )
+    there, elsewhere, both = (LocationSet.of_ids(ids) for ids in ([6, 7], [1], [4, 5]))
+    assert read_credit(weather_table, None, None, there) == ERA5_CREDIT
+    assert read_credit(weather_table, None, None, elsewhere) == SAMPLE_CREDIT
+    assert "sample data" in read_credit(weather_table, None, None, both)
+    assert read_credit(weather_table, None, None, LocationSet.of_ids([20])) == UNKNOWN_CREDIT
+
+
 def test_source_is_unknown_to_a_role_that_may_not_read_the_ledger(weather_table: Connection, database_url: str) -> None:
     with fresh_role(database_url) as role:
         weather_table.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
@@ -82,3 +116,4 @@ def test_source_is_unknown_without_ledger(empty_database: Connection) -> None:
     assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
     empty_database.execute(read_sql("schema"))
     assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
+    assert read_credit(empty_database, None, None, LocationSet.of_ids([1]), ["temperature_2m"]) == UNKNOWN_CREDIT

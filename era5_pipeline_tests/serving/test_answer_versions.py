@@ -19,8 +19,11 @@ from era5_pipeline.serving.request_reader import Reader  # noqa: TC001  # FastAP
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.served import served, wait_until
+from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import httpx
 
     from era5_pipeline_tests.flat_months import FlatMonths
@@ -166,3 +169,17 @@ def test_generated_hours_say_so_first_in_every_format(database_url: str, flat_mo
         assert client.get("/").headers["x-era5-notice"].startswith("Generated sample data, not ERA5")
         text = client.get("/").text
         assert text.index("Generated sample data, not ERA5: ") < text.index("What is loaded")
+
+
+def test_an_answer_names_the_sources_of_added_variables_too(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(month="2023-07", names=("t2m",)))
+    with served(warehouse, routes=routes) as client:
+        first = client.get("/hours", params=JULY)
+        load_month(warehouse, make(month="2023-07", names=("tp",), source="arco"))
+        added = client.get("/hours", params=JULY)
+        with warehouse.connect() as connection:  # the ledger of an earlier version
+            connection.execute("ALTER TABLE era5.ledger DROP COLUMN additions CASCADE")
+        before = client.get("/hours", params=JULY)
+    assert [answer.headers["X-Era5-Sources"] for answer in (first, added, before)] == ["cds", "arco, cds", "cds"]
+    assert first.headers["etag"] != added.headers["etag"] == before.headers["etag"]

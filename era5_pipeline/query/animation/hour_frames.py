@@ -97,7 +97,7 @@ def read_hour_frames(
     part = None if area else _main_part(connection, variable, held)
     if part:
         held = read_box_contents(connection, part.area, (variable,), start, end)
-    credit = read_credit(connection, held.start, held.end)
+    credit = read_credit(connection, held.start, held.end, held.window.locations, [variable.column])
     hours = hour_range(held.start, held.end)
     window, kept = held.window, hours[::every]
     step = max(_MOST_VALUES // (len(hours) * window.columns), 1)

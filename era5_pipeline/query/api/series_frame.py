@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.places.time_zones import standard_offset
 from era5_pipeline.query.api.cf_attributes import cf_attributes
@@ -57,7 +58,8 @@ def read_series_frame(
         at = np.searchsorted(times, hours)
         values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
     frame = pd.DataFrame(values, index=index, copy=False)
-    credit = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime())
+    there = LocationSet.of_ids([location.location_id])
+    credit = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
     frame.attrs = {**_attributes(asked, variables, gaps), "credit": credit}
     if local_time:
         frame = _local(frame, asked.time_zone)

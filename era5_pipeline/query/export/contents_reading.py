@@ -103,7 +103,7 @@ def _of_box(
         incomplete_months=box.incomplete_months,
         lines=tuple(box.lines),
         parts=_read_parts(connection, wanted, box.variables, *months),
-        credit=read_credit(connection, box.start, box.end),
+        credit=read_credit(connection, box.start, box.end, wanted, [one.column for one in box.variables]),
         state=read_state(connection, wanted, *months),
     )
 
@@ -153,7 +153,7 @@ def _of_place(
         incomplete_months=(),
         lines=(),
         parts=_read_parts(connection, there, variables, *spanned),
-        credit=read_credit(connection, start, end),
+        credit=read_credit(connection, start, end, there, [one.column for one in variables]),
         state=read_state(connection, there, *spanned) if held else None,
     )
 
@@ -180,21 +180,26 @@ def _read_parts(
     first: Month,
     last: Month,
 ) -> tuple[PartVersion, ...]:
-    """Source, version and preliminary hours of the parts that have any of these locations; none without a ledger."""
-    parameters = {"location_ids": multirange(there), "first": first.start.date(), "last": last.start.date()}
+    """Sources, version and preliminary hours of the parts that have any of these locations; none without a ledger."""
+    columns = set(stored_columns(variable.column for variable in variables))
+    parameters = {
+        "location_ids": multirange(there),
+        "first": first.start.date(),
+        "last": last.start.date(),
+        "columns": list(columns),
+    }
     try:
         rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
     except NO_LEDGER:
         return ()
-    columns = set(stored_columns(variable.column for variable in variables))
     return tuple(
         PartVersion(
             Month(day.year, day.month),
-            source,
+            tuple(sources),
             version,
             hours_in(run for column, of_column in runs.items() if column in columns for run in of_column),
         )
-        for day, source, version, runs in rows
+        for day, sources, version, runs in rows
     )
 
 

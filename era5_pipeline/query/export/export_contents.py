@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.data_version import FINAL, PRELIMINARY
-from era5_pipeline.model.grid import N_LONGITUDES, location_ids
 from era5_pipeline.model.hours import hours_of_month
-from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 
 if TYPE_CHECKING:
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.data_version import Version
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.places.place import AskedPlace
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.query.api.boxes.grid_window import GridWindow
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartVersion:
-    """Source and version of a part of a month, and its preliminary hours of the columns exported."""
+    """Version of a part of a month, and the sources and preliminary hours of its columns that are exported."""
 
     month: Month
-    source: str
+    sources: tuple[str, ...]
     version: Version
     preliminary: frozenset[int]
 
@@ -66,9 +65,7 @@ class ExportContents:
     @property
     def locations(self) -> LocationSet:
         """The grid points of the window."""
-        rows = self.window.north_index - np.arange(self.window.rows)[:, np.newaxis]
-        columns = (self.window.west_index + np.arange(self.window.columns)) % N_LONGITUDES
-        return LocationSet.of_ids(location_ids(rows, columns).reshape(-1))
+        return self.window.locations
 
     @property
     def first_month(self) -> Month:

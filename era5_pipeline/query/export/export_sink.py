@@ -50,7 +50,7 @@ class ExportSink(Protocol):
 
 def file_attributes(contents: ExportContents) -> dict[str, str]:
     """Attributes that describe a file: conventions, origin, history, versions, credit, place, what is missing."""
-    sources = sorted({part.source for part in contents.parts})
+    sources = sorted({source for part in contents.parts for source in part.sources})
     is_real = any(not source_kind(source).is_generated for source in sources)
     found = {
         "Conventions": CONVENTIONS,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from era5_pipeline.model.grid import latitude_indices, location_ids, longitude_indices
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.query.snapshots import on_rectangle
 
 if TYPE_CHECKING:
@@ -38,6 +40,14 @@ class MapReading:
     summary: str
     table_unit: str
     left_out: str | None = None
+
+    @property
+    def locations(self) -> LocationSet:
+        """The locations that have a value on the map."""
+        rows, columns = np.nonzero(np.isfinite(self.field.values))
+        degrees_east = (self.field.longitudes + 180.0) % 360.0 - 180.0
+        of_rows, of_columns = latitude_indices(self.field.latitudes), longitude_indices(degrees_east)
+        return LocationSet.of_ids(location_ids(of_rows[rows], of_columns[columns]))
 
     @property
     def lines(self) -> list[str]:

@@ -56,7 +56,7 @@ def read_hour(
     array = xr.DataArray(
         values[np.newaxis], coordinates_of(hours, window), DIMENSIONS, variable.column, cf_attributes(variable)
     ).squeeze("time")
-    array.attrs |= _origin(connection, time, time + timedelta(hours=1))
+    array.attrs |= _origin(connection, time, time + timedelta(hours=1), window, variable)
     warn_of_missing(f"{time:%Y-%m-%d %H:%M} UTC", lines)
     return array
 
@@ -85,7 +85,7 @@ def read_month(
         variable.column,
         cf_attributes(variable),
     )
-    array.attrs |= _origin(connection, month.start, month.end)
+    array.attrs |= _origin(connection, month.start, month.end, held.window, variable)
     lines = held.lines
     if not has_values.all():
         lines.append(f"no value at {np.count_nonzero(~has_values):,} of {month.hours} hours")
@@ -93,6 +93,8 @@ def read_month(
     return array
 
 
-def _origin(connection: psycopg.Connection[Any], start: datetime, end: datetime) -> dict[str, str]:
-    attributes = dataset_attributes(connection, start, end)
+def _origin(
+    connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, variable: Variable
+) -> dict[str, str]:
+    attributes = dataset_attributes(connection, start, end, window, [variable.column])
     return {name: attributes[name] for name in ("source", "credit")}

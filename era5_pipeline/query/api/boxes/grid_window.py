@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.query.snapshots import narrowest_arc
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ class GridWindow:
         """The rectangle of these rows from the north and columns from the west; neither is empty."""
         west = (self.west_index + columns.start) % grid.N_LONGITUDES
         return GridWindow(self.north_index - rows.start, west, len(rows), len(columns))
+
+    @property
+    def locations(self) -> LocationSet:
+        """The grid points."""
+        rows = self.north_index - np.arange(self.rows)[:, np.newaxis]
+        columns = (self.west_index + np.arange(self.columns)) % grid.N_LONGITUDES
+        return LocationSet.of_ids(grid.location_ids(rows, columns).reshape(-1))
 
     @property
     def ids(self) -> tuple[int, int]:

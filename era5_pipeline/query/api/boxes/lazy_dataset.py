@@ -19,6 +19,7 @@ from era5_pipeline.query.available import require_columns
 from era5_pipeline.query.credit import read_credit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     import numpy.typing as npt
@@ -109,7 +110,7 @@ def make_dataset(
             attributes["missing_months"] = " ".join(map(str, held.missing_months[variable.column]))
         variables[variable.column] = xr.Variable(DIMENSIONS, array, attributes, {"preferred_chunks": preferred})
     dataset = xr.Dataset(variables, coordinates)
-    dataset.attrs = dataset_attributes(connection, held.start, held.end)
+    dataset.attrs = dataset_attributes(connection, held.start, held.end, held.window, variables)
     if held.incomplete_months:
         dataset.attrs["incomplete_months"] = " ".join(map(str, held.incomplete_months))
     dataset.encoding["source"] = warehouse.shown
@@ -135,11 +136,13 @@ def coordinates_of(hours: range, window: GridWindow) -> dict[str, xr.Variable]:
     }
 
 
-def dataset_attributes(connection: psycopg.Connection[Any], start: datetime, end: datetime) -> dict[str, str]:
+def dataset_attributes(
+    connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, columns: Iterable[str]
+) -> dict[str, str]:
     """What a dataset says of itself: conventions, what made it, and whom to credit."""
     return {
         "Conventions": CONVENTIONS,
         "title": "ERA5 hourly data on single levels",
         "source": f"table weather of era5-pipeline {__version__}",
-        "credit": read_credit(connection, start, end),
+        "credit": read_credit(connection, start, end, window.locations, columns),
     }

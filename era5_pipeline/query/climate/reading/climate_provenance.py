@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.hours import from_datetime64, hours_in
 from era5_pipeline.model.months import Month
 from era5_pipeline.query.available import NO_LEDGER, describe_months
@@ -57,7 +58,8 @@ def read_provenance(
     knows, to the end of the last). A column without any value is not a gap: the answer has nothing of it.
     """
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
-    parts = _parts(connection, locations, Month.of(first), Month.of(last))
+    columns = _columns(hours)
+    parts = _parts(connection, locations, columns, Month.of(first), Month.of(last))
     months = {month for month, *_ in parts}
     if months:
         start, end = start or min(months).start, end or max(months).end
@@ -69,7 +71,7 @@ def read_provenance(
     there = hours.loc[:, hours.notna().any()]
     gaps = _gaps(there, start, end)
     absent = [variable_of(column).column for column in hours.columns if column not in there.columns]
-    sources = Counter(source for _, source in {(month, source) for month, source, _, _ in parts})
+    sources = Counter(source for _, source in {(month, source) for month, of_part, _, _ in parts for source in of_part})
     versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
     preliminary = _preliminary(parts, hours)
     unknown = _hours_of_unknown_version(parts, hours) / len(hours)
@@ -90,7 +92,7 @@ def read_provenance(
         versions=dict(versions),
         sources=dict(sources),
         lines=(*lines, *missing),
-        credit=read_credit(connection, first, last + timedelta(hours=1)),
+        credit=read_credit(connection, first, last + timedelta(hours=1), locations, columns),
         gaps=tuple(missing),
         unknown_share=unknown,
         notice=sample_notice(_all_sources(connection, locations, sources, beside)),
@@ -98,31 +100,42 @@ def read_provenance(
 
 
 _DAY = timedelta(days=1)
-_Part = tuple[Month, str, "Version", "Mapping[str, list[str]]"]
+_Part = tuple[Month, tuple[str, ...], "Version", "Mapping[str, list[str]]"]
 
 
-def _parts(connection: psycopg.Connection[Any], locations: LocationSet, first: Month, last: Month) -> list[_Part]:
-    """Month, source, version and runs of preliminary hours of the parts that have any of these locations."""
+def _parts(
+    connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
+) -> list[_Part]:
+    """Month, sources, version and runs of preliminary hours of the parts that have any of these locations.
+
+    The sources are those of the columns.
+    """
     parameters = {
         "location_ids": multirange(locations),
         "first": first.start.date(),
         "last": last.start.date(),
+        "columns": list(columns),
     }
     try:
         rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
     except NO_LEDGER:
         return []
-    return [(Month(day.year, day.month), source, version, runs) for day, source, version, runs in rows]
+    return [(Month(day.year, day.month), tuple(sources), version, runs) for day, sources, version, runs in rows]
 
 
 def _held(connection: psycopg.Connection[Any], locations: LocationSet, month: Month) -> bool:
     """Whether the ledger has the month at any of these locations."""
-    return bool(_parts(connection, locations, month, month))
+    return bool(_parts(connection, locations, (), month, month))
+
+
+def _columns(hours: pd.DataFrame) -> set[str]:
+    """The columns of the table that hours were read from."""
+    return set(stored_columns(hours.columns))
 
 
 def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
     """The hours read that are preliminary in any of the columns read."""
-    columns = {variable_of(column).column for column in hours.columns} | set(hours.columns)
+    columns = _columns(hours)
     found: set[int] = set()
     for _, _, _, runs in parts:
         for column in columns & runs.keys():
@@ -150,7 +163,8 @@ def _all_sources(
     if beside is None:
         return set(sources)
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(beside.index)[[0, -1]])
-    return {*sources, *(source for _, source, *_ in _parts(connection, locations, Month.of(first), Month.of(last)))}
+    parts = _parts(connection, locations, _columns(beside), Month.of(first), Month.of(last))
+    return {*sources, *(source for _, of_part, *_ in parts for source in of_part)}
 
 
 def _count_months(hours: pd.DataFrame) -> int:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline.model.derived_variables import find_columns
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.query.climate.reading.climate_hours import hours_of_cell
 from era5_pipeline.query.climate.reading.climate_provenance import read_provenance
+from era5_pipeline.query.credit import era5_credit
+from era5_pipeline.query.export.contents_reading import read_contents
+from era5_pipeline.query.export.export_sink import file_attributes
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.query.export.test_run_export import place_at
 from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
 from era5_pipeline_tests.weather_table import JAKARTA, Connection
 
@@ -72,6 +77,30 @@ def test_an_unknown_version_is_not_none_and_generated_data_are_noticed(warehouse
     # The baseline has generated hours.
     assert (with_baseline.notice or "").startswith("Partly generated sample data, not ERA5")
     assert (generated.notice or "").startswith("Generated sample data, not ERA5")
+
+
+def test_sources_of_added_variables_are_named_where_they_were_read(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(FINAL, month="2024-10", names=("t2m",)))
+    load_month(warehouse, make(FINAL, month="2024-10", names=("tp",), source="arco"))
+    load_month(warehouse, make("", month="2024-10", north=50.0))
+    with warehouse.connect() as connection:
+        connection.execute("UPDATE era5.ledger SET source = 'sample' WHERE version = 'unknown'")
+        hours = hours_of_cell(connection, HERE, None, None)
+        temperature = hours[["temperature_2m"]]
+        found = [read_provenance(connection, LOCATIONS, some, None, None) for some in (hours, temperature)]
+        here = place_at(10.5, 20.0)
+        export = [read_contents(connection, here, find_columns(names), None, None) for names in ("t2m,tp", "tp")]
+        # The ledger of an earlier version knows of no additions.
+        connection.execute("ALTER TABLE era5.ledger DROP COLUMN additions CASCADE")
+        before = read_provenance(connection, LOCATIONS, hours, None, None)
+        export.append(read_contents(connection, here, None, None, None))
+    assert [one.sources for one in found] == [{"cds": 1, "arco": 1}, {"cds": 1}]
+    assert before.sources == {"cds": 1}
+    # The generated data of another place are not of this one.
+    assert {one.credit for one in (*found, before)} | {one.credit for one in export} == {era5_credit(2024, 2024)}
+    loaded_from = [file_attributes(contents)["source"].partition("loaded from ")[2] for contents in export]
+    assert loaded_from == ["arco, cds", "arco", "cds"]
 
 
 def test_the_first_hours_of_local_days_are_no_gap_where_their_month_was_never_loaded(
