@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STEP_TYPE = "GRIB_stepType"
 # What the aggregate is over. Along latitude or longitude it is one only where a single value is left along the axis.
-Scope = Literal["time", "ensemble", "latitude", "longitude", "point"]
+Scope = Literal["time", "ensemble", "latitude", "longitude", "cell"]
 
 GET_HOURS = (
     "Request hourly data from the Climate Data Store: dataset reanalysis-era5-single-levels, product type reanalysis "
@@ -61,26 +61,29 @@ _CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
     (re.compile(rf"ens{_STATISTIC}"), "statistics of an ensemble", "ensemble"),
     (re.compile(rf"zon{_STATISTIC}"), "statistics along parallels", "longitude"),
     (re.compile(rf"mer{_STATISTIC}"), "statistics along meridians", "latitude"),
-    (re.compile(rf"(fld|gridbox){_STATISTIC}"), "statistics of a region", "point"),
+    (re.compile(rf"(fld|gridbox){_STATISTIC}"), "statistics of a region", "cell"),
     # remapnn copies the value of one cell, as users of CDO cut out a place; remapeta is vertical.
-    (re.compile(r"remap(?!nn$|eta$)\w+"), "values of another grid, interpolated", "point"),
+    (re.compile(r"remap(?!nn$|eta$)\w+"), "values of another grid, interpolated", "cell"),
 )
 _NCO: dict[str, tuple[str, Scope]] = {
     "ncra": ("averages of records", "time"),
     "ncea": ("averages of files", "ensemble"),
     "nces": ("averages of files", "ensemble"),
-    "ncremap": ("values of another grid, interpolated", "point"),
+    "ncremap": ("values of another grid, interpolated", "cell"),
 }
 _AXES: dict[str, Scope] = {
     **dict.fromkeys(("time", "valid_time"), "time"),
     **dict.fromkeys(("lat", "latitude"), "latitude"),
     **dict.fromkeys(("lon", "longitude"), "longitude"),
-    "area": "point",
+    "area": "cell",
 }
 # By `step_type` of the table of variables, what `cell_methods` says of one hour.
 _OF_HOUR = {"accum": "sum", "avg": "mean", "max": "maximum", "min": "minimum"}
-# `time: mean`, `latitude: longitude: mean`, each with an optional comment such as `(interval: 1 hour)`.
-_CELL_METHOD = re.compile(r"((?:\w+:\s+)+)(\w+)((?:\s+(?:within|over|where)\s+\w+)*)(?:\s+\(([^)]*)\))?")
+# `time: mean`, `latitude: longitude: mean`, each with an optional comment such as `(interval: 1 hour)`; `point` says
+# that nothing was aggregated.
+_CELL_METHOD = re.compile(
+    r"((?:\w+:\s+)+)(?!point\b)(\w+)\b(?!:)((?:\s+(?:within|over|where)\s+\w+)*)(?:\s+\(([^)]*)\))?"
+)
 _ONE_HOUR = re.compile(r"interval:\s*(1|1\.0|one)\s*(h|hr|hour)\b")
 
 
@@ -119,7 +122,7 @@ def require_hourly_values(
         ProblemError: naming what they are, and what says so.
     """
     has_one = {"latitude": latitude.size == 1, "longitude": longitude.size == 1}
-    has_one["point"] = all(has_one.values())
+    has_one["cell"] = all(has_one.values())
     for found in (*_stated_by_variable(array, variable), *stated):
         if has_one.get(found.over, True):
             of = "grid points" if found.over in has_one else "hours"
@@ -147,8 +150,6 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
 def _in_cell_methods(text: str, variable: Variable) -> Iterator[Aggregate]:
     for match in _CELL_METHOD.finditer(text):
         names, method, comment = match[1].replace(":", " ").split(), match[2], match[4] or ""
-        if method == "point":
-            continue
         for name in names:
             over = _AXES.get(name)
             if over is None:
@@ -164,7 +165,7 @@ def _in_history(line: str) -> Iterator[Aggregate]:
     if match := _DAILY.search(line) or _DAILY_OPTION.search(line):
         yield Aggregate(f"{match[2]} statistics", "time", f"{match[1]} in its history")
     elif match := _EARTHKIT.search(line):
-        over: Scope = "time" if match[1] == "temporal" else "point"
+        over: Scope = "time" if match[1] == "temporal" else "cell"
         yield Aggregate("statistics", over, f"{match[0]} in its history")
     words = line.split()
     for position, word in enumerate(words):
