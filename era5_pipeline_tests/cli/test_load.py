@@ -268,6 +268,7 @@ def test_a_store_that_cannot_be_used_is_explained_before_a_month_is_begun(
     ):
         on_server.set(ERA5_STORE=store)
         assert_explained(on_server.run(*asked, code=code), what, remedy)
+    on_server.set(ERA5_STORE_PATIENCE_SECONDS="4")
     on_server.set(ERA5_STORE=s3_address, AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")
     assert_explained(on_server.run(*asked, code=7), "Could not connect to server", "AWS_ENDPOINT_URL")
     assert not (tmp_path / "raw").exists()

@@ -84,12 +84,16 @@ class S3Store:
         return str(self._address)
 
     def require(self) -> None:
-        """See `ObjectStore`; asked once. A missing bucket would otherwise look like one without objects."""
-        with s3_errors(f"the store {self.shown}", self._where):
-            try:
-                self._s3.get_file_info(fs.FileSelector(self._address.path(), recursive=False))
-            except FileNotFoundError:  # nothing is below the prefix yet
-                return
+        """See `ObjectStore`. A missing bucket would otherwise look like one without objects."""
+
+        def require() -> None:
+            with s3_errors(f"the store {self.shown}", self._where):
+                try:
+                    self._s3.get_file_info(fs.FileSelector(self._address.path(), recursive=False))
+                except FileNotFoundError:  # nothing is below the prefix yet
+                    return
+
+        self._patiently(require)
 
     def size_of(self, key: str) -> int | None:
         """See `ObjectStore`."""

@@ -260,13 +260,14 @@ def _restart_after(server: S3Server, bucket: str, caplog: pytest.LogCaptureFixtu
     server.client().create_dir(bucket)  # it kept its objects in memory
 
 
-@pytest.mark.parametrize("method", ["size_of", "read", "write", "upload", "download", "remove", "objects"])
+@pytest.mark.parametrize("method", ["require", "size_of", "read", "write", "upload", "download", "remove", "objects"])
 def test_every_call_waits_for_a_server_that_refuses(
     method: str, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with aws_environment(f"http://127.0.0.1:{free_port()}"):
         store = open_store("s3://bucket/x", patience_seconds=15.0 if method == "upload" else 4.0)
         calls: dict[str, Callable[[], object]] = {
+            "require": store.require,
             "size_of": lambda: store.size_of("a"),
             "read": lambda: store.read("a"),
             "write": lambda: store.write("a", b"1"),
