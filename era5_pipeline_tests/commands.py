@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import pty
 import re
+import select
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+import termios
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +40,8 @@ BIN = Path(sys.executable).parent
 ERA5 = str(BIN / "era5")
 ROOT = Path(__file__).parents[1]
 _SECONDS = 300.0
+# Of a command in a terminal, which shows something at once.
+TERMINAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -211,3 +219,60 @@ def assert_explained(printed: CommandResult, what: str, remedy: str = "") -> Non
     assert what in lines[first], printed.err
     assert lines[first + 1].startswith("      "), printed.err
     assert remedy in lines[first + 1], printed.err
+
+
+class Terminal:
+    """A terminal of 100 columns, and the text written to it so far."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+        self.written = ""
+
+    def read_until(self, words: str) -> None:
+        deadline = time.monotonic() + TERMINAL_SECONDS
+        while words not in self.written:
+            assert time.monotonic() < deadline, self.written
+            if not self._read():
+                assert words in self.written, self.written
+
+    def read_all(self) -> None:
+        while self._read():
+            pass
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def _read(self) -> bool:
+        if not select.select([self._master], [], [], TERMINAL_SECONDS)[0]:
+            return False
+        with suppress(OSError):  # the other side is closed
+            read = os.read(self._master, 65_536)
+            self.written += read.decode("utf-8", "replace")
+            return bool(read)
+        return False
+
+
+@contextmanager
+def in_a_terminal(home: Path, *arguments: str, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
+    """Run `era5` in a terminal."""
+    master, slave = pty.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        process = subprocess.Popen(
+            [ERA5, *arguments],
+            env=environment(home, TERM="xterm-256color", **env),
+            cwd=home,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # Ctrl-C reaches it
+        )
+        os.close(slave)
+        try:
+            yield process, Terminal(master)
+        finally:
+            process.kill()
+            process.wait()
+    finally:
+        os.close(master)

@@ -10,9 +10,11 @@ import typer
 from era5_pipeline.cli.asked_point import point_overrides
 from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
 
@@ -108,6 +110,7 @@ def load(
         bool,
         typer.Option("--failed", help="Load the months again whose last attempt failed, with the settings they had."),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before loading the whole globe.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
     """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
@@ -115,6 +118,8 @@ def load(
     A load replaces the month's rows at its own places, in one transaction, and leaves all others as they are. Months
     that did not change are skipped. Less never replaces more, unless --replace says that it is meant. Variables that
     loaded months lack are added to their rows if they alone are named.
+
+    A load of the whole globe says its rows and bytes first and asks, if it is started in a terminal.
 
     \b
     Examples:
@@ -154,7 +159,56 @@ def load(
         raise typer.Exit(_load_failed(overrides, from_, to, as_json=as_json))
     settings = read_settings(**overrides)
     months = _months(settings, from_, to)
+    if not yes:
+        _ask_about_the_globe(settings, months)
     raise typer.Exit(run_months(settings, [(month, overrides) for month in months], as_json=as_json))
+
+
+def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> None:
+    """Ask before a load of the whole globe, if somebody at a terminal can answer; nothing is started for that.
+
+    Raises:
+        typer.Abort: if the answer is no.
+    """
+    import sys
+    from dataclasses import replace
+    from datetime import timedelta
+
+    from rich.filesize import decimal
+
+    from era5_pipeline.cli.plan import plan_of
+    from era5_pipeline.model.months import spans
+    from era5_pipeline.planning.current_contents import read_current_contents
+    from era5_pipeline.planning.estimates import counted
+    from era5_pipeline.planning.extent import Load
+
+    kind = source_kind(settings.source_name)
+    if kind.has_own_files or kind.is_series or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    load = Load.of(settings, months)
+    if not load.is_global:
+        return
+    contents = read_current_contents(settings)
+    if settings.force or settings.refetch:
+        contents = replace(contents, months=())  # loaded months are loaded again
+    # A load tries months that may not be complete yet, which a plan leaves out.
+    planned = plan_of(load, settings, contents, months[-1].end + timedelta(days=settings.available_after_days))
+    if not planned.to_load:
+        return
+    size = planned.bytes
+    parts = [("download", size.download), ("raw files", size.raw), ("Parquet", size.parquet), ("table", size.table)]
+    taken = ", ".join(f"{name} {decimal(round(figure.value))}" for name, figure in parts if figure.value)
+    count = counted(len(planned.to_load), "month")
+    typer.echo(
+        f"This loads the whole globe: {count} ({spans(planned.to_load)}), {planned.size.rows:,} rows\n"
+        f"      {taken}, as era5 plan estimates; for a part of the globe, give --area N/W/S/E",
+        err=True,
+    )
+    if contents.months is None:
+        typer.echo(f"      months that are loaded already are counted too: {contents.reason}", err=True)
+    for warning in planned.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.confirm("Load it?", abort=True, err=True)
 
 
 def _place(text: str) -> str:

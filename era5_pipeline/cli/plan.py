@@ -16,10 +16,13 @@ from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates ann
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.planning.current_contents import CurrentContents
     from era5_pipeline.planning.estimates import Figure
+    from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.load_plan import Plan
 
     # Label, number, words.
@@ -70,10 +73,8 @@ def plan(
 
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
+    from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
-    from era5_pipeline.planning.file_storage import StoragePolicy
-    from era5_pipeline.planning.make_plan import make_plan
 
     point = point_overrides(source, find_asked_place(place, lat, lon, cell))
     settings = read_settings(variables=variables, area=area, **point)
@@ -82,18 +83,27 @@ def plan(
             "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
     load = Load.of(settings, months_between(from_, to))
-    planned = make_plan(
-        load,
-        read_current_contents(settings),
-        read_disk_space(settings),
-        now=datetime.now(tz=UTC),
-        available_after_days=settings.available_after_days,
-        policy=StoragePolicy.of(settings),
-    )
+    planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
     if as_json:
         typer.echo(json.dumps(planned.to_json(), indent=1))
     else:
         _print(planned, settings)
+
+
+def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
+    """Plan the load into a warehouse with these contents, with the disks and the files of the settings."""
+    from era5_pipeline.planning.current_contents import read_disk_space
+    from era5_pipeline.planning.file_storage import StoragePolicy
+    from era5_pipeline.planning.make_plan import make_plan
+
+    return make_plan(
+        load,
+        contents,
+        read_disk_space(settings),
+        now=now,
+        available_after_days=settings.available_after_days,
+        policy=StoragePolicy.of(settings),
+    )
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:

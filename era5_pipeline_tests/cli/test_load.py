@@ -6,15 +6,16 @@ import re
 import shlex
 import shutil
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from rich.filesize import decimal
 
 from era5_pipeline.runtime.store.object_store import open_store
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
+from era5_pipeline_tests.commands import TERMINAL_SECONDS, Home, InProcess, assert_explained, in_a_terminal, new_home
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
 from era5_pipeline_tests.stores import free_port
 
@@ -144,6 +145,68 @@ def test_invalid_options_are_refused_before_anything_starts(here: InProcess, arg
     assert_explained(printed, what)
     assert printed.out == ""
     assert not (here.home / "postgres").exists()
+
+
+GLOBE = ("load", "--from", "2023-01", "--to", "2023-02", "--source", "sample", "--area", "global")
+NOWHERE = {"ERA5_DATABASE_URL": "postgresql://me@127.0.0.1:9/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        pytest.param(GLOBE, "n\n", id="generated, no"),
+        pytest.param(("load", "--from", "2023-07"), "\n", id="cds, enter"),
+        pytest.param(("load", "--from", "2023-07", "--source", "arco"), "\x04", id="arco, end of input"),
+    ],
+)
+def test_a_load_of_the_globe_asks_in_a_terminal_and_a_no_changes_nothing(
+    here: InProcess, arguments: tuple[str, ...], answer: str
+) -> None:
+    plan: Any = here.run("plan", *arguments[1:], "--json").json()
+    with in_a_terminal(here.home, *arguments, CDSAPI_URL="http://127.0.0.1:9", CDSAPI_KEY="x") as (process, terminal):
+        terminal.read_until("Load it? [y/N]")
+        terminal.type(answer.encode())
+        terminal.read_all()
+        assert process.wait(TERMINAL_SECONDS) == 1
+    assert f"{plan['rows']:,} rows" in terminal.written
+    for name in ("download", "raw files", "Parquet", "table"):
+        size = decimal(plan[f"{name.split()[0].lower()}_bytes"])
+        assert (f"{name} {size}" in terminal.written) == (size != "0 bytes")
+    assert "Traceback" not in terminal.written
+    assert list(here.home.iterdir()) == []
+
+
+def test_a_load_of_the_globe_goes_on_after_a_yes_with_the_option_and_without_a_terminal(
+    here: InProcess, tmp_path: Path
+) -> None:
+    """The database cannot be reached, which is said only once the load has begun."""
+    with in_a_terminal(tmp_path, *GLOBE, **NOWHERE) as (process, terminal):
+        terminal.read_until("Load it? [y/N]")
+        terminal.type(b"y\n")
+        terminal.read_all()
+        assert process.wait(TERMINAL_SECONDS) == 5
+    assert "loaded already are counted too: " in terminal.written
+    with in_a_terminal(tmp_path, *GLOBE, "--yes", **NOWHERE) as (process, terminal):
+        terminal.read_all()
+        assert process.wait(TERMINAL_SECONDS) == 5
+    assert "Load it?" not in terminal.written
+    here.set(**NOWHERE)
+    assert "Load it?" not in here.run(*GLOBE, code=5).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("load", "--from", "2023-01", "--to", "2023-02", *SMALL_SAMPLE), id="area"),
+        pytest.param(("load", "--from", "2023-01", "--source", "point", "--lat", "1", "--lon", "2"), id="point"),
+        pytest.param(("load", "--from", "2023-01", "--files-dir", "."), id="files"),
+    ],
+)
+def test_other_loads_do_not_ask(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with in_a_terminal(tmp_path, *arguments, CDSAPI_KEY="x", **NOWHERE) as (process, terminal):
+        terminal.read_all()
+        assert process.wait(TERMINAL_SECONDS) == 5
+    assert "Load it?" not in terminal.written
 
 
 @pytest.mark.parametrize("arguments", [["--source", "cloud"], ["--sample-hours", "0"], ["--format", "xlsx"]])

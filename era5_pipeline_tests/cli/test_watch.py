@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
-import termios
 import time
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +15,18 @@ import pytest
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import (
-    ERA5,
     CommandResult,
     Home,
     InProcess,
     assert_explained,
     ended,
-    environment,
+    in_a_terminal,
     new_home,
 )
 from era5_pipeline_tests.monitor.test_activity import paused_load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -172,63 +163,6 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
         assert line
         assert time.monotonic() < deadline
     return line
-
-
-class Terminal:
-    """A terminal of 100 columns, and the text written to it so far."""
-
-    def __init__(self, master: int) -> None:
-        self._master = master
-        self.written = ""
-
-    def read_until(self, words: str) -> None:
-        deadline = time.monotonic() + SECONDS
-        while words not in self.written:
-            assert time.monotonic() < deadline, self.written
-            if not self._read():
-                assert words in self.written, self.written
-
-    def read_all(self) -> None:
-        while self._read():
-            pass
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._master, keys)
-
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], SECONDS)[0]:
-            return False
-        with suppress(OSError):  # the other side is closed
-            read = os.read(self._master, 65_536)
-            self.written += read.decode("utf-8", "replace")
-            return bool(read)
-        return False
-
-
-@contextmanager
-def in_a_terminal(home: Path, *arguments: str, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
-    """Run `era5` in a terminal."""
-    master, slave = pty.openpty()
-    try:
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        process = subprocess.Popen(
-            [ERA5, *arguments],
-            env=environment(home, TERM="xterm-256color", **env),
-            cwd=home,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # Ctrl-C reaches it
-        )
-        os.close(slave)
-        try:
-            yield process, Terminal(master)
-        finally:
-            process.kill()
-            process.wait()
-    finally:
-        os.close(master)
 
 
 def test_live_in_a_terminal(warehouse: Warehouse, here: InProcess, large: FlatMonth) -> None:
