@@ -41,14 +41,15 @@ ASSETS = {
     "era5/weather": (
         {"era5/flat"},
         "era5",
-        {"postgres", "timescaledb"},
+        # An embedded server has no TimescaleDB, and which one a URL leads to is not known before a load.
+        {"postgres"},
         {"rows_equal": False, "columns_equal": False},
     ),
     # The table as a whole: nothing materializes it.
     "era5/table": (
         set(),
         "era5",
-        {"postgres", "timescaledb"},
+        {"postgres"},
         {"newest_month_loaded": False},
     ),
 }

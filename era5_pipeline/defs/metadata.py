@@ -15,6 +15,7 @@ from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.model.data_version import version_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
+from era5_pipeline.query.plots import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Metadata = dict[str, dg.MetadataValue]
 
 # Dagster's UI (1.13, `MetadataEntry` of ui-core) renders Markdown of fewer characters in place, longer Markdown behind
-# "[Show Markdown]". That leaves some 600 bytes for a picture.
+# "[Show Markdown]". With the words above it, that leaves some 500 bytes for a picture.
 _INLINE_CHARACTERS = 1000
 # Pixels. A wider picture at a lower quality than these looks worse than a narrower one, which the browser enlarges.
 _INLINE_WIDTHS = (180, 150, 120, 90, 60, 40, 20)
@@ -171,6 +172,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
         "hours": dg.MetadataValue.int(flat.hours),
         "state": dg.MetadataValue.text(state_of(flat)),
+        "server": dg.MetadataValue.text(loaded.server),
         "version": dg.MetadataValue.text(flat.version),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
@@ -196,7 +198,6 @@ def weather_metadata(result: LoadResult) -> Metadata:
             rows_per_second=per_second(loaded.rows, loaded.seconds),
             workers=loaded.workers,
             layout=loaded.layout,
-            server=loaded.server,
         ),
     }
 
@@ -241,7 +242,7 @@ def _maps(path: Path) -> Metadata:
     try:
         picture = path.read_bytes()
         small = _inline(picture)
-    except OSError:  # missing or damaged: no reason for a load to fail
+    except (OSError, ValueError):  # missing or damaged: no reason for a load to fail
         return {"map": dg.MetadataValue.null(), "preview": dg.MetadataValue.null()}
     encoded = base64.b64encode(picture).decode()
     return {
@@ -251,15 +252,17 @@ def _maps(path: Path) -> Metadata:
 
 
 def _inline(picture: bytes) -> str:
-    """The picture as Markdown that the UI shows in place: blurred, at its original size."""
+    """The picture as Markdown that the UI shows in place: its title as text, and below it the map, blurred."""
     with Image.open(io.BytesIO(picture)) as image:
-        original = image.convert("RGB")
-    text = ""
+        # A preview of an earlier version has neither words nor a title. Blurred, a title could not be read.
+        words, title = image.info.get(TEXT_OF_PREVIEW, ""), int(image.info.get(TITLE_OF_PREVIEW, 0))
+        original = image.convert("RGB").crop((0, title, image.width, image.height))
+    above, text = f"{words}\n\n" if words else "", ""
     for width, quality in product(_INLINE_WIDTHS, _INLINE_QUALITIES):
         file = io.BytesIO()
         small = original.resize((width, max(1, original.height * width // original.width)), Image.Resampling.LANCZOS)
         small.save(file, "webp", quality=quality, method=6)
-        text = _enlarged(file.getvalue(), original.width, original.height)
+        text = above + _enlarged(file.getvalue(), original.width, original.height)
         if len(text) < _INLINE_CHARACTERS:
             break
     return text

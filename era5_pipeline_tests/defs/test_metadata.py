@@ -12,11 +12,13 @@ import dagster as dg
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
 from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
+from era5_pipeline.query.plots import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
 from era5_pipeline_tests.pipelines import plain
@@ -135,6 +137,36 @@ def test_map_is_short_enough_to_be_shown_in_place(flat: FlatMonth, preview: Path
     with Image.open(io.BytesIO(base64.b64decode(encoded, validate=True))) as picture:
         assert picture.format == "WEBP"
         assert picture.width / picture.height == pytest.approx(360 / 300, rel=0.1)
+
+
+def test_what_the_map_shows_is_text_beside_it(flat: FlatMonth, preview: Path) -> None:
+    noise = np.asarray(Image.open(preview)).copy()
+    noise[:50] = 255  # the title, which could not be read in the blurred map
+    words = "2 m temperature, Sun 16 Jul 2023, 12:00 UTC: \u22123.14 to 29.4 °C"
+    texts = PngInfo()
+    texts.add_text(TEXT_OF_PREVIEW, words)
+    texts.add_text(TITLE_OF_PREVIEW, "50")
+    Image.fromarray(noise).save(preview, pnginfo=texts)
+    for shown in (
+        metadata.flat_metadata(FlatResult(flat, (), preview, reused=False)),
+        metadata.weather_metadata(loaded(flat)),
+    ):
+        markdown = str(shown["map"].value)
+        assert len(markdown) < 1000
+        assert markdown.startswith(f"{words}\n\n![map](data:image/svg+xml,")
+        assert "width='360' height='250'" in unquote(markdown)
+
+
+def test_a_preview_with_a_false_height_of_its_title_fails_no_load(flat: FlatMonth, preview: Path) -> None:
+    texts = PngInfo()
+    texts.add_text(TITLE_OF_PREVIEW, "high")
+    Image.open(preview).save(preview, pnginfo=texts)
+    shown = metadata.weather_metadata(loaded(flat))
+    assert (shown["map"].value, shown["preview"].value) == (None, None)
+
+
+def test_the_server_is_named_with_its_version(flat: FlatMonth) -> None:
+    assert metadata.weather_metadata(loaded(flat))["server"].value == "PostgreSQL"
 
 
 def test_averages_have_units_and_leave_out_what_the_month_lacks(flat: FlatMonth) -> None:

@@ -310,8 +310,36 @@ def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.format == "PNG"
         assert picture.width == 360
-        assert 100 < picture.height <= 300
+        assert 150 < picture.height <= 350
     assert colours_in(png) > 10
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("temperature_2m", (-3.14159, 29.3949), "2 m temperature, Tue 04 Dec 2018, 04:00 UTC: \u22123.14 to 29.4 °C"),
+        (
+            "total_precipitation",
+            (0, 12.3456),
+            "Precipitation, Tue 04 Dec 2018, 04:00 UTC: 0 to 12.3 mm in the hour before",
+        ),
+        ("surface_pressure", (512.345, 1013.25), "Surface pressure, Tue 04 Dec 2018, 04:00 UTC: 512 to 1013 hPa"),
+        ("dewpoint_2m", (-1e-8, 12.0), "2 m dew point, Tue 04 Dec 2018, 04:00 UTC: 0 to 12 °C"),
+        ("dewpoint_2m", (np.nan, np.nan), "2 m dew point, Tue 04 Dec 2018, 04:00 UTC: no values"),
+    ],
+)
+def test_a_preview_says_in_words_what_it_shows(column: str, values: tuple[float, float], words: str) -> None:
+    shown = field_in("60/-20/30/40", BY_COLUMN[column])
+    shown.values[:] = values[0]
+    shown.values[0, 0] = values[1]
+    png = plots.preview_map(shown)
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.info[plots.TEXT_OF_PREVIEW] == words
+        title = int(picture.info[plots.TITLE_OF_PREVIEW])
+        # Two lines of dark letters above the map, and nothing of them on its edge.
+        ink = np.asarray((np.asarray(picture.convert("L"))[:title] < 140).any(axis=1))
+    assert np.count_nonzero(np.diff(ink.astype(int)) == 1) >= 2
+    assert not ink[-3:].any()
 
 
 def test_preview_of_noise_is_under_40_kb() -> None:

@@ -31,7 +31,7 @@ table = dg.AssetSpec(
     TABLE,
     group_name=GROUP,
     owners=OWNERS,
-    kinds={"postgres", "timescaledb"},
+    kinds={"postgres"},
     description="The table weather as a whole, as readers have it. Its check says whether the newest month is there.",
 )
 

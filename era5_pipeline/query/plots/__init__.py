@@ -10,12 +10,14 @@ threads can draw at the same time. Functions that end in `_figure` return a figu
 
 from era5_pipeline.query.plots.coverage_plots import coverage_figure, plot_coverage
 from era5_pipeline.query.plots.figures import latitude_label, longitude_label, require_drawable
-from era5_pipeline.query.plots.map_parts.map_preview import preview_map
+from era5_pipeline.query.plots.map_parts.map_preview import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW, preview_map
 from era5_pipeline.query.plots.map_plots import map_figure, plot_map
 from era5_pipeline.query.plots.series_plots import plot_series, series_figure
 from era5_pipeline.query.plots.variable_styles import variable_title
 
 __all__ = [
+    "TEXT_OF_PREVIEW",
+    "TITLE_OF_PREVIEW",
     "coverage_figure",
     "latitude_label",
     "longitude_label",

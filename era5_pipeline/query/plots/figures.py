@@ -50,14 +50,19 @@ def add_axes(figure: Figure, left: float, bottom: float, width: float, height: f
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def print_title(figure: Figure, left: float, title: str, below: str) -> Text:
+def print_title(figure: Figure, left: float, title: str, below: str, *, scale: float = 1.0) -> Text:
     """Print a title and a line below it at the top, starting at `left` (inches), smaller if they are too long.
+
+    `scale` is the size of both lines, and of the space above them, as a part of that of large figures.
 
     Returns the line below.
     """
     height = figure.get_size_inches()[1]
-    _print_line(figure, left, 1 - 0.42 / height, title, size=13.0, smallest=7.0, weight="bold", colour=INK)
-    return _print_line(figure, left, 1 - 0.66 / height, below, size=9.5, smallest=6.0, weight="normal", colour=FAINT)
+    upper, lower = 1 - 0.42 * scale / height, 1 - 0.66 * scale / height
+    size, smallest = 13.0 * scale, 7.0 * scale
+    _print_line(figure, left, upper, title, size=size, smallest=smallest, weight="bold", colour=INK)
+    size, smallest = 9.5 * scale, 6.0 * scale
+    return _print_line(figure, left, lower, below, size=size, smallest=smallest, weight="normal", colour=FAINT)
 
 
 def _print_line(

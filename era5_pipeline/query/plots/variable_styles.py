@@ -174,7 +174,8 @@ def unit_of_hour(variable: Variable, power: int = 0) -> str:
 
 def number_text(value: float, power: int = 0) -> str:
     """A number as a label, divided by a power of ten."""
-    return f"{round(value / 10.0**power, 6):g}".replace("-", "\u2212")
+    # Adding 0 makes 0 of -0.
+    return f"{round(value / 10.0**power, 6) + 0.0:g}".replace("-", "\u2212")
 
 
 def power_of(largest: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from era5_pipeline.query import plots
+from era5_pipeline.query.plots.variable_styles import style_of
 from era5_pipeline_tests.query.plots.variables_of_each_kind import KINDS, USUAL, usual_field
 
 if TYPE_CHECKING:
@@ -35,7 +37,12 @@ def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
 def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
     png = plots.preview_map(usual_field(variable, "60/-20/30/40", TIME))
     assert len(png) < 40_000
-    assert Image.open(io.BytesIO(png)).width == 360
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.width == 360
+        words = picture.info[plots.TEXT_OF_PREVIEW]
+    assert words.startswith(f"{plots.variable_title(variable)}, Tue 04 Dec 2018, 04:00 UTC: ")
+    assert re.search(r": \S+ to \S+", words)
+    assert words.endswith(style_of(variable).unit) or "hour before" in words
 
 
 def test_a_title_stands_above_the_variables_name() -> None:
