@@ -78,10 +78,15 @@ def _heading(answer: "ClimateAnswer") -> str:
 
 
 def _print_wide(console: "Console", title: str, table: "Table") -> None:
-    """Print a title and a table, as wide as it must be rather than with truncated numbers."""
+    """Print a title and a table: folded in a terminal, else as wide as it must be."""
     from rich.console import Console
 
+    from era5_pipeline.cli.output import print_table
+
     console.print(f"\n{title}" if title else "", markup=False)
+    if console.is_terminal:
+        print_table(console, table)
+        return
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
     Console(width=max(console.width, needed), highlight=False).print(table)
 
@@ -93,7 +98,7 @@ def _new_table(*columns: str) -> "Table":
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
+        table.add_column(Text(column), justify="right" if number else "left")
     return table
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from era5_pipeline.cli.output import print_table
 from era5_pipeline.cli.picture_options import require_picture
 from era5_pipeline.model.errors import UsageError
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from era5_pipeline.query.coverage import AreaCoverage
+
+_MONTHS = ("complete", "incomplete", "preliminary", "not loaded in between")
 
 
 def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
@@ -54,7 +57,7 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         console = Console()
         # Redirected output is not folded at 80 columns.
         console = console if console.is_terminal else Console(width=240)
-        console.print(_table(areas))
+        print_table(console, _table(areas), labelled=_MONTHS)
     if out is not None:
         typer.echo(f"wrote {out}", err=True)
 
@@ -64,8 +67,8 @@ def _table(areas: "list[AreaCoverage]") -> "Table":
     from rich.table import Table
 
     table = Table(box=SIMPLE)
-    for name in ("area", "variables", "complete", "incomplete", "preliminary", "not loaded in between"):
-        table.add_column(name, overflow="fold")
+    for name in ("area", "variables", *_MONTHS):
+        table.add_column(name)
     for area in areas:
         title = area.name
         for columns, cells in _rows(area):

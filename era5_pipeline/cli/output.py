@@ -1,13 +1,15 @@
 """Output that all commands share: lines that tolerate a closed pipe, and problems with their remedies.
 
-Here also: `--json` and `--format json`, which mean the same (`ResultsCommand`).
+Here also: tables that fold in a narrow terminal (`print_table`); `--json` and `--format json`, which mean the same
+(`ResultsCommand`).
 """
 
 import os
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any
+import textwrap
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 import typer
@@ -16,6 +18,11 @@ from typer.core import TyperCommand, TyperOption
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month, spans
 
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _WAITED = re.compile(r" \(waited [^()]*\)")
 _REQUEST_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
@@ -31,6 +38,61 @@ def print_line(text: str) -> None:
 def discard_output() -> None:
     """Redirect standard output to /dev/null, including what is flushed at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_table(console: "Console", table: "Table", *, labelled: Collection[str] = ()) -> None:
+    """Print a table; on a narrow terminal, fold the cells of columns that may wrap, between words.
+
+    If it is too wide even so, each row becomes a paragraph, in which numbers and the columns `labelled` have headings.
+    """
+    if narrow_columns(console, table):
+        console.print(table)
+        return
+    headings = [" ".join(_plain(column.header).split()) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        texts = []
+        for column, heading, cell in zip(table.columns, headings, row, strict=True):
+            text = ", ".join(filter(None, map(str.strip, _plain(cell).splitlines())))
+            is_labelled = heading and (column.justify == "right" or heading in labelled)
+            shown = f"{heading}: {text}" if is_labelled else text
+            # A short text stays on one line.
+            texts += [shown if len(shown) > console.width // 2 else shown.replace(" ", _NO_BREAK)] if text else []
+        indents = ("  " if _plain(row[0]) else "      ", "      ")
+        folder = textwrap.TextWrapper(console.width, initial_indent=indents[0], subsequent_indent=indents[1])
+        folder.break_long_words = folder.break_on_hyphens = False
+        for line in folder.wrap("   ".join(texts)):
+            console.print(line.replace(_NO_BREAK, " "), markup=False, highlight=False, soft_wrap=True)
+
+
+def narrow_columns(console: "Console", table: "Table") -> bool:
+    """Narrow the columns that may wrap so that the table fits and no word is broken; False if that cannot be."""
+    from rich.cells import cell_len
+
+    needed = console.measure(table, options=console.options.update_width(1000)).maximum
+    if needed <= console.width:
+        return True
+    natural, least = [], []
+    for column in table.columns:
+        texts = [_plain(cell) for cell in (column.header, *column.cells)]
+        natural.append(max(cell_len(line) for text in texts for line in (text.splitlines() or [""])))
+        words = max((cell_len(word) for text in texts for word in text.split()), default=0)
+        least.append(natural[-1] if column.no_wrap else words)
+    spare = console.width - (needed - sum(natural)) - sum(least)
+    if spare < 0:
+        return False
+    more = [wide - narrow for wide, narrow in zip(natural, least, strict=True)]
+    for number in sorted(range(len(more)), key=lambda number: more[number]):
+        given = min(more[number], spare)
+        table.columns[number].width = least[number] + given
+        spare -= given
+    return True
+
+
+def _plain(cell: "RenderableType") -> str:
+    """The text of a cell, which is one of rich or a string."""
+    from rich.text import Text
+
+    return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
 
 
 def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli.output import print_table
+
 if TYPE_CHECKING:
     from era5_pipeline.model.places.place import AskedPlace
 
@@ -68,7 +70,7 @@ def _print(found: "list[AskedPlace]") -> None:
     for heading in ("population", "latitude", "longitude"):
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("time zone", "cell", "of the cell"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=heading == "cell")
     table.add_column("number", justify="right", no_wrap=True)
     for one in found:
         if one.place is not None:
@@ -85,4 +87,4 @@ def _print(found: "list[AskedPlace]") -> None:
             )
     console = Console()
     console = console if console.is_terminal else Console(width=160)
-    console.print(table)
+    print_table(console, table, labelled=("cell",))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.coverage import require_coverage_options, show_coverage
-from era5_pipeline.cli.output import by_cause
+from era5_pipeline.cli.output import by_cause, narrow_columns, print_table
 from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
     *(("columns", "left"), ("loaded", "left")),
 )
 # Columns to leave out on a narrow terminal, in this order.
-_LEFT_OUT_FIRST = ("loaded", "columns", "bytes/row", "locations", "source", "hours", "area", "version")
+_LEFT_OUT_FIRST = ("loaded", "bytes/row", "locations", "source", "hours", "version")
+# Columns whose cells are folded before others are left out.
+_FOLDED = ("area", "version", "columns")
 # How many parts of a month are shown one by one.
 _SHOWN_PARTS = 8
 # How many of the months with preliminary hours are named.
@@ -93,7 +95,7 @@ def status(
     console = console if console.is_terminal else Console(width=300)
     rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
-    console.print(table)
+    print_table(console, table, labelled=("loaded",))
     if left_out:
         typer.echo(f"columns that do not fit: {', '.join(left_out)} (era5 status --json has all)")
     rows = sum(entry.rows for entry in entries)
@@ -123,23 +125,27 @@ def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
 
 
 def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Table, list[str]]":
-    """The table with as many columns as fit without truncation, and the names of the others."""
+    """The table with as many columns as fit, if need be folded, and the names of the others.
+
+    If those that are never left out do not fit, it has all: each month is then a paragraph.
+    """
     from rich.box import SIMPLE
     from rich.table import Table
 
     left_out: list[str] = []
+    is_last = False
     while True:
         shown = [i for i, (name, _) in enumerate(_COLUMNS) if name not in left_out]
         table = Table(box=SIMPLE)
         for i in shown:
             name, justify = _COLUMNS[i]
-            table.add_column(name, justify=justify, no_wrap=True)
+            table.add_column(name, justify=justify, no_wrap=name not in _FOLDED)
         for row in rows:
             table.add_row(*(row[i] for i in shown))
-        wanted = console.measure(table, options=console.options.update_width(1000)).maximum
-        if wanted <= console.width or len(left_out) == len(_LEFT_OUT_FIRST):
+        if is_last or narrow_columns(console, table):
             return table, left_out
-        left_out.append(_LEFT_OUT_FIRST[len(left_out)])
+        is_last = len(left_out) == len(_LEFT_OUT_FIRST)
+        left_out = [] if is_last else [*left_out, _LEFT_OUT_FIRST[len(left_out)]]
 
 
 def _space(connection: "psycopg.Connection[Any]") -> "Space | None":

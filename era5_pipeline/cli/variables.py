@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from era5_pipeline.cli.output import print_table
 from era5_pipeline.model.errors import Era5Error
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
         )
     console = Console()
     console = console if console.is_terminal else Console(width=160)
-    console.print(table)
+    print_table(console, table, labelled=("held",))
     said = f"{len(found)} of {len(VARIABLES)} variables" if len(found) < len(VARIABLES) else f"{len(found)} variables"
     first = ", ".join(variable.short_name for variable in DEFAULT_VARIABLES)
     typer.echo(f"{said}; {DEFAULT_NAME} stands for the six that are loaded unless others are named: {first}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from era5_pipeline.cli.climate_summary import print_answer
 from era5_pipeline.query.climate.climate_tables import answer_as_json
 from era5_pipeline.warehouse.layouts.layout import create_weather
 from era5_pipeline_tests.climate_answers import answer_of, made_hours
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal
 from era5_pipeline_tests.query.climate.answers import warming_hours
 from era5_pipeline_tests.weather_table import FIJI, JAKARTA
 
@@ -56,6 +57,21 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 def nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
     """Commands in a home without a database."""
     return InProcess(capsys, monkeypatch, tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+def test_names_stay_whole_in_a_terminal_of_80_columns(made: str, here: InProcess, tmp_path: Path) -> None:
+    wide = here.run(*HERE).out
+    printed = in_terminal(80, *HERE, cwd=tmp_path, ERA5_DATABASE_URL=made)
+    tables = [block for block in printed.split("\n\n") if "───" in block]
+    assert "…" not in printed
+    assert len(tables) >= 2
+    # Above a table is its title, a sentence. Without room for a table, each row is a paragraph.
+    assert max(len(line) for block in tables for line in block.splitlines()[1:]) <= 80
+    # Nothing is lost: the same words, some of them headings that are repeated or folded.
+    assert {word.strip(":") for word in wide.split() if "─" not in word} <= {
+        word.strip(":") for word in printed.split()
+    }
 
 
 def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal
 from era5_pipeline_tests.servers import fresh_database
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ def test_table_names_the_months_of_each_area(here: InProcess, filled_url: str) -
     assert "total_precipitation" in lines
     assert "-5/20 zonal_wind_10m 1: 2023-06" in lines
     assert "layout" not in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_names_and_areas_stay_whole_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
+    printed = in_terminal(columns, "status", "--coverage", cwd=tmp_path, ERA5_DATABASE_URL=filled_url)
+    assert max(map(len, printed.splitlines())) <= columns
+    words = set(printed.replace(",", " ").split())
+    assert {"10.5/20/10.25/20.5", "-5/20", "temperature_2m", "total_precipitation", "zonal_wind_10m"} <= words
+    assert {"2023-01", "2023-02", "2023-03", "2023-04", "2023-05", "2023-06"} <= words
+    assert "…" not in printed
 
 
 def test_json_lists_the_areas(here: InProcess, filled_url: str) -> None:

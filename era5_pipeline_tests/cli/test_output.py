@@ -9,9 +9,13 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from era5_pipeline.cli import app
-from era5_pipeline.cli.output import ResultsCommand, grouped_problems
+from era5_pipeline.cli.output import ResultsCommand, grouped_problems, print_table
 from era5_pipeline_tests.commands import InProcess, assert_explained
 
 if TYPE_CHECKING:
@@ -121,3 +125,23 @@ def test_every_message_is_in_the_group_of_its_remedy_once(problems: list[tuple[s
     assert [group[-1].strip() for group in groups] == list(dict.fromkeys(remedy for _, remedy in problems))
     for *messages, remedy in groups:
         assert messages == list(dict.fromkeys(message for message, of in problems if of == remedy.strip()))
+
+
+@pytest.mark.parametrize("width", [200, 40, 30, 12])
+def test_a_table_folds_between_words_and_becomes_paragraphs_before_a_word_is_cut(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = Table(box=SIMPLE)
+    table.add_column("name", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("description")
+    table.add_row("zonal_wind_10m", "4,464", "one two three four five six")
+    table.add_row("", "", "[b]seven[/b]")  # no number: no heading either
+    table.add_row(Text("sf [mm]"), "1", "")
+    print_table(Console(width=width), table)
+    printed = capsys.readouterr().out
+    words = set(printed.split())
+    assert {"zonal_wind_10m", "4,464", "one", "two", "three", "four", "five", "six", "seven", "sf", "[mm]"} <= words
+    assert "…" not in printed
+    assert ("rows: 4,464" in " ".join(printed.split())) is (width < 40)
+    assert ("one two three four five six" in printed) is (width == 200)

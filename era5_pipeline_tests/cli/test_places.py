@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,20 @@ def test_a_city_is_listed_with_its_facts(here: InProcess, tmp_path: Path) -> Non
     assert "--place 'Saigon' is Ho Chi Minh City, Vietnam" in printed
     assert printed.splitlines()[-1] == "Place names: GeoNames (geonames.org), CC BY 4.0, changed: shortened"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+@pytest.mark.parametrize("columns", [80, 110])
+def test_names_and_cells_stay_whole_in_a_narrow_terminal(here: InProcess, tmp_path: Path, columns: int) -> None:
+    found = here.run("places", "Paris", "--json").json()
+    printed = in_terminal(columns, "places", "Paris", cwd=tmp_path)
+    words = printed.split()
+    for place in (one["place"] for one in found):
+        facts = {str(place["geoname_id"]), place["time_zone"], *place["name"].split(), *place["country"].split()}
+        assert facts <= {word.rstrip(",") for word in words}
+    assert {"48.75/2.25", "33.75/-95.5"} <= set(words)
+    assert "…" not in printed
+    assert max(map(len, printed.partition("--place")[0].splitlines())) <= columns
 
 
 def test_words_of_a_name_need_no_quotes(here: InProcess) -> None:

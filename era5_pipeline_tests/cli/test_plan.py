@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import pytest
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import read_settings
+from era5_pipeline.model.variables import find_variables
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import InProcess, assert_explained, new_home
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal, new_home
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
@@ -160,6 +162,17 @@ def test_plan_of_all_of_era5_is_readable(here: InProcess) -> None:
 def without_free_bytes(text: str) -> str:
     """The text without free disk space, which changes from one command to the next."""
     return re.sub(r"has [\d.]+ \w+ free", "has room", text)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
+def test_names_and_areas_stay_whole_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    area, months = "60/-10/35/30", ("--from", "1940", "--to", "2024")
+    names = "t2m,instantaneous_eastward_turbulent_surface_stress,tp"
+    printed = in_terminal(80, "plan", *months, "--area", area, "--variables", names, cwd=tmp_path)
+    columns = {variable.column for variable in find_variables(names)}
+    assert {area, "1940-01", "2024-12", *columns} <= set(printed.replace(",", " ").split())
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_stopped_embedded_server_is_not_started() -> None:

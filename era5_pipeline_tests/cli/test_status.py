@@ -109,11 +109,15 @@ def test_no_cell_is_truncated_in_a_narrow_terminal(filled_url: str, tmp_path: Pa
     printed = in_terminal(columns, "status", cwd=tmp_path, ERA5_DATABASE_URL=filled_url).splitlines()
     rows = [line.split() for line in printed if line.startswith("  2023-")]
     assert [row[:2] for row in rows][:2] == [["2023-07", "loaded"], ["2023-08", "incomplete"]]
-    assert ["4,464" in row for row in rows][:2] == [True, False]
     table = printed[: next(i for i, line in enumerate(printed) if " months, " in line)]
     assert "…" not in "".join(table)
     assert max(map(len, (line for line in table if not line.startswith("columns that do not fit")))) <= columns
-    assert any(line.startswith("columns that do not fit: loaded") for line in table) is (columns < 190)
+    # At 50 columns each month is a paragraph, which has all.
+    assert any(line.startswith("columns that do not fit: loaded") for line in table) is (columns == 80)
+    words = " ".join(table).replace(",", " ").split()
+    loaded = ["10.5/20/10.25/20.5", "temperature_2m", "total_precipitation"]
+    assert [words.count(word) for word in loaded] == [3, 3, 3]
+    assert "4 464" in " ".join(words)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
