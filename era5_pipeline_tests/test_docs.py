@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from era5_pipeline import __version__
 from era5_pipeline.cli import app
+from era5_pipeline.cli.demo import next_commands
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
@@ -127,6 +128,19 @@ def test_the_readme_describes_every_column_with_its_unit() -> None:
         row = next(row for row in rows if f"`{variable.column}`" in row)
         assert variable.unit in row
         assert f"`{variable.short_name}`" in row
+
+
+def test_the_commands_that_the_readme_says_work_as_they_are_are_those_of_the_demo() -> None:
+    """Those that the demo prints are run, as printed, in its own test."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, said, after = text.partition("These commands work here as they are:\n")
+    assert said
+    block, _, end = after.partition("```")[0].partition("To load files")
+    printed = [line.removeprefix("  ") for line in block.splitlines()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.which", lambda _: "/usr/bin/psql")
+        assert printed == next_commands(".venv/bin/era5", ".era5/demo", "demo-rain.png", "demo-july.pdf")
+    assert not any("..." in line or "$ " in line for line in (*printed, end))
 
 
 def test_licence_attribution_and_changelog_are_there() -> None:

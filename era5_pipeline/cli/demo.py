@@ -86,7 +86,7 @@ def demo(
         _show_climate(data_folder(_SERIES), pictures / "demo-climate.html", shown, say)
     era5 = shown(_program())
     typer.echo(f"\nWhat next? These commands work here as they are{_database_note()}:")
-    for line in _next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
+    for line in next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
         typer.echo(f"  {line}")
     typer.echo(f"To load files of your own, into ERA5_HOME's default: unset ERA5_HOME; {era5} load --files-dir FOLDER")
     typer.echo(f"To delete the data of the demo: ERA5_HOME={shown(home)} {era5} db stop; rm -r {shown(home)}")
@@ -119,7 +119,7 @@ def _show_climate(folder: Path, page: Path, shown: Callable[[Path], str], say: C
     report(out=page, lat=latitude, lon=longitude, from_=_SERIES_FROM, days="local", title=_QUESTION)
 
 
-def _next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
+def next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
     """Shell commands that show more of the demo's data, in the order in which they are meant to be typed."""
     latitude, longitude = _DOHA
     query = (
