@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.output import print_table
+from era5_pipeline.cli.output import narrow_columns, print_table
 from era5_pipeline.cli.picture_options import require_picture
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import psycopg
     from rich.table import Table
 
@@ -57,22 +59,29 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         console = Console()
         # Redirected output is not folded at 80 columns.
         console = console if console.is_terminal else Console(width=240)
-        print_table(console, _table(areas), labelled=_MONTHS)
+        table = _table(areas, _MONTHS)
+        if not narrow_columns(console, table):  # then without the columns that are empty
+            rows = [cells for area in areas for _, cells in _rows(area)]
+            shown = [name for name, cells in zip(_MONTHS, zip(*rows, strict=True), strict=True) if any(cells)]
+            table = _table(areas, shown)
+        print_table(console, table, labelled=_MONTHS)
     if out is not None:
         typer.echo(f"wrote {out}", err=True)
 
 
-def _table(areas: "list[AreaCoverage]") -> "Table":
+def _table(areas: "list[AreaCoverage]", shown: "Collection[str]") -> "Table":
+    """The table with the columns of months shown."""
     from rich.box import SIMPLE
     from rich.table import Table
 
     table = Table(box=SIMPLE)
-    for name in ("area", "variables", *_MONTHS):
+    for name in ("area", "variables", *shown):
         table.add_column(name)
     for area in areas:
         title = area.name
         for columns, cells in _rows(area):
-            table.add_row(title, "\n".join(columns), *cells)
+            months = [cell for name, cell in zip(_MONTHS, cells, strict=True) if name in shown]
+            table.add_row(title, "\n".join(columns), *months)
             title = ""
     return table
 

@@ -57,6 +57,8 @@ def test_names_and_areas_stay_whole_in_a_narrow_terminal(filled_url: str, tmp_pa
     assert {"10.5/20/10.25/20.5", "-5/20", "temperature_2m", "total_precipitation", "zonal_wind_10m"} <= words
     assert {"2023-01", "2023-02", "2023-03", "2023-04", "2023-05", "2023-06"} <= words
     assert "…" not in printed
+    # No hours are preliminary: with 80 columns, a table without that column.
+    assert ("───" in printed, "preliminary" in printed) == (columns > 50, columns > 80)
 
 
 def test_json_lists_the_areas(here: InProcess, filled_url: str) -> None:
