@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli.month_options import CalendarMonthsOption
 from era5_pipeline.cli.output import print_line
 from era5_pipeline.model.errors import UsageError
 
@@ -24,6 +25,7 @@ def drop(
     to: Annotated[
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
+    calendar_month: CalendarMonthsOption = None,
     area: Annotated[
         str | None,
         typer.Option(
@@ -45,13 +47,13 @@ def drop(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.months import months_between
+    from era5_pipeline.model.months import months_between, parse_calendar_months
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
     settings = read_settings()
-    months = months_between(from_, to)
+    months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
     locations = None if area is None else LocationSet.of_area(Area.parse(area))
     with open_warehouse(settings) as warehouse:
         with warehouse.connect() as connection:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.asked_point import point_overrides
+from era5_pipeline.cli.month_options import CalendarMonthsOption
 from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
@@ -23,11 +24,17 @@ def load(
     *,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="YYYY-MM", help="First month.", show_default="all months of the files"),
+        typer.Option(
+            "--from",
+            metavar="YYYY-MM",
+            help="First month; a year is all of its months.",
+            show_default="all months of the files",
+        ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
+    calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
         typer.Option(
@@ -125,6 +132,7 @@ def load(
     Examples:
       era5 load --from 2023-01 --to 2023-12 --source cds --area -5/106/-8/108
       era5 load --from 1940 --to 2024 --source point --place Jakarta
+      era5 load --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
       era5 load --from 2023-01 --to 2023-12 --source files --files-dir ~/era5
       era5 load --files-dir ~/era5
       era5 load --files-dir ~/era5 --variables all
@@ -136,8 +144,10 @@ def load(
     import os
 
     from era5_pipeline.cli.run_months import run_months
+    from era5_pipeline.model.months import parse_calendar_months
     from era5_pipeline.model.settings import read_settings
 
+    calendar_months = parse_calendar_months(calendar_month or ())
     asked = find_asked_place(place, lat, lon, cell)
     overrides: dict[str, Any] = {
         **point_overrides(source or (SOURCE_OF_FOLDERS if files_dir else None), asked),
@@ -156,9 +166,9 @@ def load(
     }
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if failed:
-        raise typer.Exit(_load_failed(overrides, from_, to, as_json=as_json))
+        raise typer.Exit(_load_failed(overrides, from_, to, calendar_months, as_json=as_json))
     settings = read_settings(**overrides)
-    months = _months(settings, from_, to)
+    months = _months(settings, from_, to, calendar_months)
     if not yes:
         _ask_about_the_globe(settings, months)
     raise typer.Exit(run_months(settings, [(month, overrides) for month in months], as_json=as_json))
@@ -220,8 +230,10 @@ def _place(text: str) -> str:
     return text if is_s3(text) else str(Path(text).expanduser().absolute())
 
 
-def _load_failed(overrides: dict[str, Any], first: str | None, last: str | None, *, as_json: bool) -> int:
-    """Load the failed months, of this range if one is given, each with its own settings below `overrides`."""
+def _load_failed(
+    overrides: dict[str, Any], first: str | None, last: str | None, calendar_months: tuple[int, ...], *, as_json: bool
+) -> int:
+    """Load the failed months, of the range and calendar months if given, with their own settings below `overrides`."""
     from era5_pipeline.cli.output import print_line
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.defs.running.failed_months import failed_months
@@ -232,8 +244,10 @@ def _load_failed(overrides: dict[str, Any], first: str | None, last: str | None,
     if first is None and last is not None:
         raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     wanted = None if first is None else months_between(first, last)
+    numbers = calendar_months or range(1, 13)
     with open_instance(read_settings(**overrides).home) as instance:
-        found = [month for month in failed_months(instance) if wanted is None or month.month in wanted]
+        found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
+        found = [one for one in found if one.month.month in numbers]
     for one in found:
         typer.echo(f"era5: failed before: {one.reason}", err=True)
     if not found:
@@ -245,10 +259,12 @@ def _load_failed(overrides: dict[str, Any], first: str | None, last: str | None,
     return run_months(settings, months, as_json=as_json, known_changed=True)
 
 
-def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple[Month, ...]":
+def _months(
+    settings: "Settings", first: str | None, last: str | None, calendar_months: tuple[int, ...]
+) -> "tuple[Month, ...]":
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.months import months_between
+    from era5_pipeline.model.months import months_between, of_calendar_months
     from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.sources.source import FolderSource
 
@@ -263,7 +279,7 @@ def _months(settings: "Settings", first: str | None, last: str | None) -> "tuple
         held = source.months()
         if not held:
             raise source.no_months()
-        return held
-    months = months_between(first, last)
+        return of_calendar_months(held, calendar_months)
+    months = months_between(first, last, calendar_months)
     months[-1].require_begun(datetime.now(tz=UTC))
     return months

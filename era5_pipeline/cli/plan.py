@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from era5_pipeline.cli.asked_point import point_overrides
+from era5_pipeline.cli.month_options import CalendarMonthsOption
 from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
@@ -39,6 +40,7 @@ def plan(
     to: Annotated[
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
+    calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
         typer.Option("--source", help="Where months come from.", show_default="from the settings"),
@@ -67,11 +69,12 @@ def plan(
       era5 plan --from 1940 --to 2024
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
       era5 plan --from 1940 --to 2024 --source point --place Jakarta
+      era5 plan --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
       era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.months import months_between
+    from era5_pipeline.model.months import months_between, parse_calendar_months
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
@@ -82,7 +85,7 @@ def plan(
         raise UsageError(
             "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
-    load = Load.of(settings, months_between(from_, to))
+    load = Load.of(settings, months_between(from_, to, parse_calendar_months(calendar_month or ())))
     planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
     if as_json:
         typer.echo(json.dumps(planned.to_json(), indent=1))

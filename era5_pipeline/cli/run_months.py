@@ -12,6 +12,7 @@ import typer
 from era5_pipeline.cli.output import by_cause, grouped_problems, print_line
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import points_text
+from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
@@ -216,6 +217,8 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
     """The command that loads these variables of the months, with the options that this one was given."""
     words = ["era5", "load", "--from", str(min(months))]
     words += ["--to", str(max(months))] if len(months) > 1 else []
+    if numbers := calendar_months_of(sorted(set(months))):
+        words += ["--calendar-month", ",".join(map(str, numbers))]
     for name in ("source", "files_dir", "area"):
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]

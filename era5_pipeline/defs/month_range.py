@@ -1,4 +1,4 @@
-"""The job `load_months`: consecutive months in one run, which shares what they have in common.
+"""The job `load_months`: months of a range in one run, which shares what they have in common.
 
 The months of a point series take 15 kB each: a run for each would take longer than the work. What is recorded is the
 same: for every month a materialization of each asset, and its checks. Not here: a run of one month (`assets`).
@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 import dagster as dg
+from pydantic import Field
 
 from era5_pipeline.defs import metadata, pools
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
@@ -59,10 +60,11 @@ def called_by(caller: RangeCaller) -> Iterator[None]:
 
 
 class MonthRange(dg.Config):
-    """The months from `first` to `last`, YYYY-MM or years, both included."""
+    """The months from `first` to `last`, YYYY-MM or years; of each year only the `calendar_months`, if any."""
 
     first: str
     last: str
+    calendar_months: list[int] = Field(default=[])
 
 
 @dg.op(
@@ -75,7 +77,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
     caller, failures = _caller.get(), dict[Month, Era5Error]()
     with ExitStack() as stack:
         with as_failures(context.retry_number):
-            months = months_between(config.first, config.last)
+            months = months_between(config.first, config.last, config.calendar_months)
             loading = stack.enter_context(_loading(era5.settings(), context.log.info))
             left_alone = frozenset() if caller else unchanged_months(loading.settings, loading.warehouse, months)
         for month in (month for month in months if month not in left_alone):
@@ -98,7 +100,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
         raise _failure(failures)
 
 
-@dg.job(description="Loads consecutive months in one run: for point series, whose months are small.")
+@dg.job(description="Loads months of a range in one run: for point series, whose months are small.")
 def load_months() -> None:
     """Load a range of months."""
     load_in_turn()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 MONTH, SOURCE = "era5/month", "era5/source"
-# Of a run of several months: the first and the last.
+# Of a run of several months: which these are.
 MONTHS = "era5/months"
 # What was set in the environment and decides what is loaded: `era5 load --failed` takes it where its own is silent.
 # The web UI does not show tags with this prefix.

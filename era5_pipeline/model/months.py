@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Self
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 FIRST_YEAR = 1940
 # The last year whose months end within the range of pandas' nanosecond timestamps.
 _LAST_YEAR = 2261
 _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?", re.ASCII)
+_CALENDAR_MONTH = re.compile(r"\d{1,4}", re.ASCII)
 _YEAR = re.compile(r"(\d{4})", re.ASCII)
 
 _FORMS = "Months are written YYYY-MM, for example 2023-07; where a range is meant, a year is all of its months."
@@ -110,18 +111,76 @@ class Month:
             )
 
 
-def months_between(first: str, last: str | None = None) -> tuple[Month, ...]:
+def months_between(first: str, last: str | None = None, calendar_months: Collection[int] = ()) -> tuple[Month, ...]:
     """Return the months from the first of `first` to the last of `last`, or to the last of `first` if that is None.
 
-    Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month).
+    Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month). With
+    `calendar_months` only these of each year: 7 is July.
 
     Raises:
-        UsageError: if one is neither, or before 1940, or the range is empty.
+        UsageError: if one is neither, or before 1940; if the range is empty, or lacks one of the calendar months.
     """
     begin, end = _months_of(first)
     if last is not None:
         _, end = _months_of(last)
-    return tuple(month_range(begin, end))
+    return of_calendar_months(tuple(month_range(begin, end)), calendar_months)
+
+
+def parse_calendar_months(texts: Iterable[str]) -> tuple[int, ...]:
+    """Parse lists of calendar months, such as `7` or `6,7,8`; ascending, each once.
+
+    Raises:
+        UsageError: if one is not a number from 1 to 12.
+    """
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if not _CALENDAR_MONTH.fullmatch(word):
+            raise _not_a_calendar_month(repr(word))
+        require_calendar_month(int(word))
+    return tuple(sorted({int(word) for word in words}))
+
+
+def require_calendar_month(number: int) -> None:
+    """Check that the number is one of a month of the year.
+
+    Raises:
+        UsageError: if it is not from 1 to 12.
+    """
+    if not 1 <= number <= 12:
+        raise _not_a_calendar_month(str(number))
+
+
+def _not_a_calendar_month(shown: str) -> UsageError:
+    return UsageError(f"{shown} is not a calendar month", remedy="Calendar months are numbered from 1 to 12.")
+
+
+def of_calendar_months(months: tuple[Month, ...], numbers: Collection[int]) -> tuple[Month, ...]:
+    """Return those of the ascending months that are one of these calendar months; all of them without any numbers.
+
+    Raises:
+        UsageError: if a number is not from 1 to 12, or is that of none of the months.
+    """
+    for number in numbers:
+        require_calendar_month(number)
+        if not any(month.month == number for month in months):
+            raise UsageError(
+                f"{spans(months)}: none of these is calendar month {number}",
+                remedy="Give a range that has such a month, for example whole years: --from 1991 --to 2020.",
+            )
+    return tuple(month for month in months if not numbers or month.month in numbers)
+
+
+def calendar_months_of(months: Sequence[Month]) -> tuple[int, ...] | None:
+    """Return the calendar months by which `of_calendar_months` picks these ascending months from their range.
+
+    It is empty if they are the whole range, and None if no calendar months pick exactly them.
+    """
+    first, last = months[0].number, months[-1].number
+    if last - first + 1 == len(months):
+        return ()
+    numbers = sorted({month.month for month in months})
+    picked = sum(number % 12 + 1 in numbers for number in range(first, last + 1))
+    return tuple(numbers) if picked == len(months) else None
 
 
 def _months_of(text: str) -> tuple[Month, Month]:

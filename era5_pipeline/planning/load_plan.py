@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.sources.cds.request import MAX_FIELDS
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Plan:
         return {
             "from": str(self.load.months[0]),
             "to": str(self.load.months[-1]),
+            "calendar_months": list(calendar_months_of(self.load.months) or ()) or None,
             "source": self.load.source,
             "variables": [variable.column for variable in self.load.variables],
             "area": self._area,

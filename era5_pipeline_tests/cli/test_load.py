@@ -131,6 +131,11 @@ def test_what_the_files_hold_besides_is_named_once_with_the_command_that_loads_i
         pytest.param(["--from", "2023-12", "--to", "2023-01"], "the range 2023-12 to 2023-01 is empty", id="backwards"),
         pytest.param(["--from", "2023-13"], "2023-13 is not a month", id="no month"),
         pytest.param(["--from", "July"], "'July' is not a month", id="words"),
+        pytest.param(["--from", "2023", "--calendar-month", "13"], "13 is not a calendar month", id="month 13"),
+        pytest.param(["--from", "2023", "--calendar-month", "0"], "0 is not a calendar month", id="month 0"),
+        pytest.param(["--from", "2023", "--calendar-month", "July"], "'July' is not a calendar month", id="month name"),
+        pytest.param(["--from", "2023-01", "--calendar-month", "7"], "none of these is calendar month 7", id="no July"),
+        pytest.param(["--calendar-month", "7"], "the months to load are missing", id="calendar month alone"),
         pytest.param(["--to", "2023-01"], "--to was given without --from", id="to alone"),
         pytest.param([], "the months to load are missing", id="nothing"),
         pytest.param(["--from", "2023-01", "--area", "1/2/3"], "'1/2/3' is not an area", id="area"),
@@ -264,6 +269,32 @@ def test_sample_source_warns_about_generated_data(on_server: InProcess) -> None:
     assert [words[:2] for words in table_of(printed.out).values()] == [["loaded", "6,264"], ["loaded", "6,696"]]
     printed = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force")
     assert "replaced 6,264 rows" in printed.out
+
+
+def test_a_calendar_month_of_several_years(on_server: InProcess) -> None:
+    julys = (*SMALL_SAMPLE, "--from", "2020", "--to", "2022", "--calendar-month", "7")
+    printed = on_server.run("load", *julys)
+    assert list(table_of(printed.out)) == ["2020-07", "2021-07", "2022-07"]
+    assert [month["month"] for month in on_server.run("status", "--json").json()] == ["2020-07", "2021-07", "2022-07"]
+    more = on_server.run("load", *julys, "--calendar-month", "8,7", "--json").json()
+    assert [(month["month"], month["state"]) for month in more] == [
+        (f"{year}-{number}", "unchanged" if number == "07" else "loaded")
+        for year in (2020, 2021, 2022)
+        for number in ("07", "08")
+    ]
+    on_server.run("drop", "--from", "2020", "--to", "2021", "--calendar-month", "8", "--yes")
+    held = [month["month"] for month in on_server.run("status", "--json").json() if month["parts"]]
+    assert held == ["2020-07", "2021-07", "2022-07", "2022-08"]
+
+
+def test_a_calendar_month_of_what_the_files_hold(here: InProcess, era5_samples: Path) -> None:
+    gulf = ("load", "--files-dir", str(era5_samples / "gulf-2023"), "--calendar-month")
+    with new_home() as home:
+        here.set(ERA5_HOME=str(home.path))
+        with home.server.lease():
+            assert list(table_of(here.run(*gulf, "2,3").out)) == ["2023-02", "2023-03"]
+    norway = ("load", "--files-dir", str(era5_samples / "norway-2018-10-packed"), "--calendar-month", "7")
+    assert_explained(here.run(*norway, code=2), "2018-10: none of these is calendar month 7", "whole years")
 
 
 def test_unreachable_server(here: InProcess) -> None:

@@ -159,6 +159,17 @@ def test_plan_of_all_of_era5_is_readable(here: InProcess) -> None:
     assert all(without_free_bytes(text) in joined for text in value["warnings"])
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_plan_of_a_calendar_month_of_many_years(here: InProcess) -> None:
+    julys = ("plan", "--from", "1991", "--to", "2020", "--calendar-month", "7", "--area", "-5/106/-8/108")
+    lines = lines_of(here.run(*julys).out)
+    assert "to load 30 1991-07, 1992-07, 1993-07 and 27 more months" in lines
+    value = here.run(*julys, "--json").json()
+    assert (value["months"], value["from"], value["to"], value["calendar_months"]) == (30, "1991-07", "2020-07", [7])
+    assert value["hours_of_data"] == 30 * 744
+    assert here.run("plan", "--from", "1991", "--to", "2020", "--json").json()["calendar_months"] is None
+
+
 def without_free_bytes(text: str) -> str:
     """The text without free disk space, which changes from one command to the next."""
     return re.sub(r"has [\d.]+ \w+ free", "has room", text)
@@ -226,6 +237,8 @@ def test_future_months_are_named(here: InProcess) -> None:
     [
         (["--from", "2024-02", "--to", "2024-01"], "the range 2024-02 to 2024-01 is empty", "earlier month first"),
         (["--from", "1939-12"], "1939-12 is before ERA5 begins", "1940-01"),
+        (["--from", "2024", "--calendar-month", "13"], "13 is not a calendar month", "1 to 12"),
+        (["--from", "2024-01", "--calendar-month", "7"], "none of these is calendar month 7", "whole years"),
         (["--from", "2024-13"], "2024-13 is not a month", "YYYY-MM"),
         (["--from", "2024-01", "--variables", "rain"], "'rain' is not in the catalogue", "total_precipitation"),
         (["--from", "2024-01", "--area", "here"], "'here' is not an area", "NORTH/WEST/SOUTH/EAST"),

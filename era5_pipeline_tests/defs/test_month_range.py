@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,8 +13,9 @@ import pytest
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.month_range import load_in_turn, load_months
+from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
 from era5_pipeline.defs.running.runner import MonthRun, run_months_together
-from era5_pipeline.model.months import months_between
+from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
@@ -157,11 +159,45 @@ def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeli
         assert entry.revision.columns_changed == changed
 
 
-def run_job(pipeline: Pipeline, first: str, last: str) -> dg.ExecuteInProcessResult:
+def in_turn(pipeline: Pipeline, *months: str, unchanged: frozenset[Month] = frozenset()) -> list[list[str]]:
+    """Load the months as a command does; return those of each run."""
+    runs: list[MonthRun] = []
+    MonthsInTurn(
+        pipeline.instance,
+        [(Month.parse(month), {}) for month in months],
+        unchanged,
+        around=lambda _: nullcontext(),
+        on_run=runs.append,
+        on_unchanged=lambda _: None,
+    ).run()
+    assert [run.errors for run in runs] == [()] * len(runs)
+    return [[str(run.month) for run in of_id] for _, of_id in groupby(runs, key=lambda run: run.run_id)]
+
+
+def test_a_calendar_month_of_several_years_is_one_run(pipeline: Pipeline) -> None:
+    julys = ["2013-07", "2014-07", "2015-07"]
+    assert in_turn(pipeline, *julys) == [julys]
+    assert julys == [month for month in ledger(pipeline) if month.startswith(("2013", "2014", "2015"))]
+    (run,) = pipeline.instance.get_runs(limit=1)
+    assert run.tags["era5/months"] == "2013-07, 2014-07, 2015-07"
+
+
+def test_months_that_no_calendar_months_pick_are_several_runs(pipeline: Pipeline) -> None:
+    winter = ["2009-12", "2010-01", "2010-12", "2011-01"]
+    assert in_turn(pipeline, *winter, "2011-03") == [winter, ["2011-03"]]
+    # A month between them that is loaded already is left alone.
+    left_alone = frozenset({Month(2010, 1)})
+    assert in_turn(pipeline, *winter, unchanged=left_alone) == [["2009-12"], ["2010-12", "2011-01"]]
+
+
+def run_job(
+    pipeline: Pipeline, first: str, last: str, calendar_months: tuple[int, ...] = ()
+) -> dg.ExecuteInProcessResult:
     """The job as somebody launches it in the web UI."""
+    config = {"first": first, "last": last, **({"calendar_months": list(calendar_months)} if calendar_months else {})}
     return defs.resolve_job_def(load_months.name).execute_in_process(
         instance=pipeline.instance,
-        run_config={"ops": {load_in_turn.name: {"config": {"first": first, "last": last}}}},
+        run_config={"ops": {load_in_turn.name: {"config": config}}},
         raise_on_error=False,
     )
 
@@ -177,3 +213,19 @@ def test_the_job_alone_goes_on_after_a_month_that_fails_and_names_it(pipeline: P
     assert {"2017-05", "2017-07"} <= ledger(pipeline).keys()
     assert run_job(pipeline, "2017-07", "2017-08").success
     assert "2017-08" in ledger(pipeline)
+
+
+def test_the_job_takes_calendar_months_and_refuses_wrong_ones(pipeline: Pipeline) -> None:
+    assert run_job(pipeline, "2005", "2006", (6, 8)).success
+    assert [m for m in ledger(pipeline) if m.startswith(("2005", "2006"))] == [
+        "2005-06",
+        "2005-08",
+        "2006-06",
+        "2006-08",
+    ]
+    for first, wrong, said in (("2004", 13, "13 is not a calendar month"), ("2004-01", 7, "is calendar month 7")):
+        result = run_job(pipeline, first, first, (wrong,))
+        (failure,) = [event for event in result.all_events if event.is_step_failure]
+        described = failure.step_failure_data.user_failure_data
+        assert described is not None
+        assert said in str(described.description)

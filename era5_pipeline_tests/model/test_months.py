@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.months import Month, month_range, months_between, spans
+from era5_pipeline.model.months import (
+    Month,
+    calendar_months_of,
+    month_range,
+    months_between,
+    of_calendar_months,
+    parse_calendar_months,
+    spans,
+)
 
 months = st.builds(Month, st.integers(1940, 2200), st.integers(1, 12))
 
@@ -131,3 +139,48 @@ def test_what_is_no_month_and_no_year_is_refused(text: str) -> None:
         with pytest.raises(UsageError, match="is not a month") as refused:
             months_between(first, last)
         assert "a year is all of its months" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [(["7"], (7,)), (["07"], (7,)), (["6,7,8"], (6, 7, 8)), (["12, 1", "2", "1"], (1, 2, 12)), ([], ())],
+)
+def test_calendar_months_are_parsed_from_numbers_and_lists(texts: list[str], numbers: tuple[int, ...]) -> None:
+    assert parse_calendar_months(texts) == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "13", "-7", "7.5", "July", "JJA", "6-8", "6,,8", "6,", "2023-07", "७", "9" * 9]
+)
+def test_no_other_text_is_a_calendar_month(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a calendar month") as raised:
+        parse_calendar_months(["7", text])
+    assert "1 to 12" in raised.value.remedy
+
+
+def test_a_range_of_years_has_each_calendar_month_once_a_year() -> None:
+    julys = months_between("1991", "2020", (7,))
+    assert julys == tuple(Month(year, 7) for year in range(1991, 2021))
+    winter = months_between("2021-12", "2023-01", (12, 1))
+    assert [str(month) for month in winter] == ["2021-12", "2022-01", "2022-12", "2023-01"]
+
+
+@pytest.mark.parametrize("numbers", [(7,), (1, 7), (7, 1)])
+def test_a_calendar_month_that_the_range_lacks_is_refused(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="2023-01 to 2023-06: none of these is calendar month 7"):
+        months_between("2023-01", "2023-06", numbers)
+    with pytest.raises(UsageError, match="13 is not a calendar month"):
+        months_between("2023", None, (13,))
+
+
+@given(st.lists(st.builds(Month, st.integers(2000, 2003), st.integers(1, 12)), min_size=1, unique=True).map(sorted))
+def test_calendar_months_pick_the_months_that_they_are_of(given_: list[Month]) -> None:
+    whole = tuple(month_range(given_[0], given_[-1]))
+    numbers = calendar_months_of(given_)
+    if numbers is None:
+        assert of_calendar_months(whole, {month.month for month in given_}) != tuple(given_)
+    else:
+        assert of_calendar_months(whole, numbers) == tuple(given_)
+        assert (numbers == ()) == (whole == tuple(given_))
+        # So do those of fewer of the months, which groups of them rely on.
+        assert all(calendar_months_of(given_[:n]) is not None for n in range(1, len(given_)))

@@ -1,4 +1,4 @@
-"""Run months one after another in this process; consecutive months of a series in one run, which is much faster.
+"""Run months one after another in this process; months of a series in one run, which is much faster.
 
 Here: which months go together, and when the others are not tried. Not here: the runs themselves (`runner`), or what is
 printed of them (`cli.run_months`).
@@ -6,6 +6,7 @@ printed of them (`cli.run_months`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from era5_pipeline.model.errors import (
     StoreUnreachableError,
     TransientError,
 )
+from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.sources.open_source import is_of_series, request_ahead
 
@@ -91,20 +93,22 @@ class MonthsInTurn:
                 months,
                 overrides=self.wanted[position][1],
                 around=self.around,
-                on_run=lambda run: self._record(position + run.month.number - months[0].number, run),
+                on_run=lambda run: self._record(position + months.index(run.month), run),
             )
 
     def _months_together(self, position: int) -> list[Month]:
-        """The months from there on that follow each other, are due, and are asked for in the same way."""
+        """The months from there on that are a range or its calendar months, due, and asked for in the same way."""
         first, overrides = self.wanted[position]
         if not self._is_of_series(overrides):
             return [first]
-        months = []
-        for offset, (month, own) in enumerate(self.wanted[position:]):
-            if month.number != first.number + offset or own != overrides or not self._is_due(position + offset):
+        months = [first]
+        for offset, (month, own) in enumerate(self.wanted[position + 1 :], start=1):
+            if month <= months[-1] or own != overrides or not self._is_due(position + offset):
                 break
             months.append(month)
-        return months
+        # If so many are picked by calendar months, fewer are too.
+        together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
+        return months[:together]
 
     def _is_of_series(self, overrides: Mapping[str, Any]) -> bool:
         """Return whether months with these overrides are of point series; kept, since finding out may list folders."""

@@ -23,6 +23,7 @@ from era5_pipeline.defs.running.instance import OWN_PROCESS
 from era5_pipeline.defs.running.services import LOCATION, socket_path
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
+from era5_pipeline.model.months import calendar_months_of, spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,7 +99,9 @@ def run_months_together(
     around: Callable[[Month], AbstractContextManager[None]],
     on_run: Callable[[MonthRun], None],
 ) -> None:
-    """Load consecutive months in one run of Dagster's, as far as they can be loaded; call `on_run` for each that is.
+    """Load months of a range in one run of Dagster's, as far as they can be loaded; call `on_run` for each that is.
+
+    They are all months of the range, or all of certain calendar months (`calendar_months_of`).
 
     It ends before the first month that cannot be loaded, of which it records nothing: `run_month` then says why.
 
@@ -107,12 +110,16 @@ def run_months_together(
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
     caller = RangeCaller(around, lambda month, run_id, results: on_run(MonthRun(month, run_id, results)))
-    config = {"first": str(months[0]), "last": str(months[-1])}
+    config = {
+        "first": str(months[0]),
+        "last": str(months[-1]),
+        "calendar_months": list(calendar_months_of(months) or ()),
+    }
     with _interrupts_raised(), _recorded_code_location(instance, load_months.name), called_by(caller):
         defs.resolve_job_def(load_months.name).execute_in_process(
             instance=instance,
             run_config={"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
-            tags={**OWN_PROCESS, MONTHS: f"{months[0]} to {months[-1]}"},
+            tags={**OWN_PROCESS, MONTHS: spans(months)},
             raise_on_error=False,
         )
 

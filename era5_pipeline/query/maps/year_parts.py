@@ -9,7 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.months import FIRST_YEAR, Month, require_calendar_month
 from era5_pipeline.query.climate.climate_answer import YearSpan
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def calendar_month(number: int) -> YearPart:
     Raises:
         UsageError: if there is no such month.
     """
-    if not 1 <= number <= 12:
-        raise UsageError(f"{number} is not a calendar month", remedy="Calendar months are numbered from 1 to 12.")
+    require_calendar_month(number)
     return YearPart(number, number, _MONTHS[number - 1], "month")
 
 
