@@ -18,7 +18,9 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from rich.console import Console
 
     from era5_pipeline.defs.running.runner import MonthRun
     from era5_pipeline.model.months import Month
@@ -66,11 +68,9 @@ def run_months(
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
     from rich.console import Console
 
-    from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.defs.running.instance import open_instance
-    from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
     from era5_pipeline.planning.unchanged_months import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.warehouse.attempts import settle_failures
     from era5_pipeline.warehouse.schema import require_may_load
 
     _quiet_libraries()
@@ -91,19 +91,24 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         if not known_changed:
             with console.status("checking which months are already loaded"):
                 unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
+            if unchanged:
+                with warehouse.connect() as connection:
+                    settle_failures(connection, unchanged)
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
-        with open_instance(settings.home) as instance:
-            turn = MonthsInTurn(
-                instance,
-                wanted,
-                unchanged,
-                around=lambda month: stage_bars(console, str(month)),
-                on_run=lambda run: None if as_json else _print_run(run),
-                on_unchanged=lambda month: None if as_json else _print_row((str(month), "unchanged")),
-            )
-            turn.run()
-    done, runs = turn.done, list(turn.done.values())
+
+        def on_unchanged(month: "Month") -> None:
+            if not as_json:
+                _print_row((str(month), "unchanged"))
+
+        done: Mapping[int, MonthRun] = {}
+        if all(month in unchanged and not overrides.get("refetch") for month, overrides in wanted):
+            # Importing Dagster takes most of the time in which nothing is done.
+            for month, _ in wanted:
+                on_unchanged(month)
+        else:
+            done = _run_in_turn(settings, wanted, unchanged, console, on_unchanged, as_json=as_json)
+    runs = list(done.values())
     if as_json:
         results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
         print_line(json.dumps(results, indent=1))
@@ -115,6 +120,33 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     if (besides := _said_besides(settings, [one for one in wanted if one[0] in held])) is not None:
         typer.echo(besides, err=True)
     return code
+
+
+def _run_in_turn(
+    settings: "Settings",
+    wanted: "Sequence[MonthAndOverrides]",
+    unchanged: "Collection[Month]",
+    console: "Console",
+    on_unchanged: "Callable[[Month], None]",
+    *,
+    as_json: bool,
+) -> "Mapping[int, MonthRun]":
+    """Run the months that are due; return the runs by their position in `wanted`."""
+    from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.defs.running.instance import open_instance
+    from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
+
+    with open_instance(settings.home) as instance:
+        turn = MonthsInTurn(
+            instance,
+            wanted,
+            unchanged,
+            around=lambda month: stage_bars(console, str(month)),
+            on_run=lambda run: None if as_json else _print_run(run),
+            on_unchanged=on_unchanged,
+        )
+        turn.run()
+    return turn.done
 
 
 def _quiet_libraries() -> None:

@@ -10,6 +10,8 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.ledger_entry import Attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import psycopg
 
 
@@ -43,13 +45,13 @@ def record_failure(connection: psycopg.Connection[Any], month: Month, error: str
     )
 
 
-def settle_failure(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Record that the month is loaded as it should be, if its last attempt failed."""
+def settle_failures(connection: psycopg.Connection[Any], months: Iterable[Month]) -> None:
+    """Record that the months are loaded as they should be, for those whose last attempt failed."""
     connection.execute(
         "INSERT INTO era5.load_attempt (month, finished_at, outcome) "
-        "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT month, outcome FROM era5.load_attempt "
-        "WHERE month = %s ORDER BY id DESC LIMIT 1) last WHERE outcome = 'failed'",
-        (month.start.date(),),
+        "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT DISTINCT ON (month) month, outcome "
+        "FROM era5.load_attempt WHERE month = ANY (%s) ORDER BY month, id DESC) last WHERE outcome = 'failed'",
+        ([month.start.date() for month in months],),
     )
 
 

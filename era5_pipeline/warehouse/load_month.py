@@ -23,7 +23,7 @@ from era5_pipeline.model.variables import variable_names
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt, settle_failure
+from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt, settle_failures
 from era5_pipeline.warehouse.changes import (
     ReplacedPart,
     columns_changed,
@@ -202,7 +202,7 @@ class _Load:
                 self.summaries.write(self.flat.location_ids)
                 ledger.record_summaries(self.connection, before)
         ledger.record_check(self.connection, before)
-        settle_failure(self.connection, self.flat.month)
+        settle_failures(self.connection, (self.flat.month,))
         return self._loaded()
 
     def confirm(self, before: LedgerEntry) -> Loaded:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,15 @@ from rich.filesize import decimal
 from era5_pipeline.runtime.store.object_store import open_store
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import TERMINAL_SECONDS, Home, InProcess, assert_explained, in_a_terminal, new_home
+from era5_pipeline_tests.commands import (
+    TERMINAL_SECONDS,
+    Home,
+    InProcess,
+    assert_explained,
+    environment,
+    in_a_terminal,
+    new_home,
+)
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
 from era5_pipeline_tests.stores import free_port
 
@@ -87,6 +97,31 @@ def test_a_year_of_real_months(home: Home, here: InProcess, era5_samples: Path) 
         assert str(era5_samples / "gulf-2023") in config
         assert here.run(*gulf, "--json").json()[0] == {"month": "2023-01", "state": "unchanged"}
     assert not home.server.is_running()
+
+
+def test_months_that_have_not_changed_are_told_without_importing_dagster(tmp_path: Path, database_url: str) -> None:
+    place = ("--source", "sample", "--from", "2023-01", "--to", "2023-02", "--area", "10/20/10/20")
+    code = (
+        f"import sys; from era5_pipeline.cli import main; sys.argv = ['era5', 'load', *{place!r}]\n"
+        "try: main()\nfinally: print('dagster' in sys.modules)"
+    )
+
+    def load() -> str:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment(tmp_path, ERA5_DATABASE_URL=database_url),
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        ).stdout
+
+    with dagster_dropped(database_url):
+        assert load().endswith("True\n")
+        again = load()
+    assert again.endswith("False\n")
+    assert "nothing changed" in again
 
 
 def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) -> None:

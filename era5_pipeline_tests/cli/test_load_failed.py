@@ -58,6 +58,10 @@ def test_failed_months_are_loaded_again_once_their_input_is_mended(here: InProce
         assert "2021-02: the last load was failed" in here.run("status").out
     here.run("load", "--failed")
     assert "failed" not in here.run("status").out
+    with damaged(files[1]):
+        here.run("load", "--from", "2021-02", *place, code=3)
+    assert "nothing changed" in here.run("load", "--from", "2021-02", *place).out
+    assert "failed" not in here.run("status").out
 
 
 def test_months_that_fail_of_the_same_are_one_message(here: InProcess, tmp_path: Path) -> None:
