@@ -1,30 +1,25 @@
 -- The sources of what the table holds of these columns (NULL: of all) in parts of months of a range that have any of
--- these locations (NULL: in all), and the first and last month of each. Columns that were added to the rows of a part
--- later have a source of their own. What the ledger of an earlier version lacks is taken from `lacking`: a name that
--- the inner query does not find is that of the outer one.
-SELECT source, min(month), max(month)
+-- these locations (NULL: in all), as lists of those of a part, and the first and last month of each list. Columns that
+-- were added to the rows of a part later have a source of their own. What the ledger of an earlier version lacks is
+-- taken from `lacking`: a name that the inner query does not find is that of the outer one.
+SELECT sources, min(month), max(month)
 FROM (SELECT '{(,)}'::int4multirange AS location_ids, '[]'::jsonb AS columns, '[]'::jsonb AS additions) AS lacking
 CROSS JOIN LATERAL (
-    SELECT month, source AS first_source, columns, additions
+    SELECT month,
+           CASE WHEN %(columns)s::text[] IS NULL OR columns = '[]' OR EXISTS (
+                    SELECT FROM unnest(%(columns)s::text[]) AS name
+                    WHERE columns @> jsonb_build_array(jsonb_build_object('column', name))
+                      AND NOT additions @> jsonb_build_array(jsonb_build_object('columns', jsonb_build_array(name))))
+                THEN ARRAY[source] ELSE '{}' END
+           || CASE WHEN additions = '[]' THEN '{}' ELSE ARRAY(
+                    SELECT DISTINCT added ->> 'source'
+                    FROM jsonb_array_elements(additions) AS added
+                    WHERE %(columns)s::text[] IS NULL OR added -> 'columns' ?| %(columns)s::text[]) END AS sources
     FROM era5.ledger
     WHERE dropped_at IS NULL
       AND (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
       AND month >= coalesce(%(first)s::date, '-infinity')
       AND month <= coalesce(%(last)s::date, 'infinity')
 ) AS part
-CROSS JOIN LATERAL (
-    SELECT first_source AS source
-    WHERE %(columns)s::text[] IS NULL
-       OR part.columns = '[]'
-       OR EXISTS (
-           SELECT FROM unnest(%(columns)s::text[]) AS name
-           WHERE part.columns @> jsonb_build_array(jsonb_build_object('column', name))
-             AND NOT part.additions @> jsonb_build_array(jsonb_build_object('columns', jsonb_build_array(name)))
-       )
-    UNION
-    SELECT added ->> 'source'
-    FROM jsonb_array_elements(part.additions) AS added
-    WHERE %(columns)s::text[] IS NULL OR added -> 'columns' ?| %(columns)s::text[]
-) AS of_part
-GROUP BY source
-ORDER BY source
+GROUP BY sources
+ORDER BY sources

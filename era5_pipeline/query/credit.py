@@ -72,7 +72,7 @@ def read_credit(
         rows = connection.execute(read_sql("sources"), parameters).fetchall()
     except NO_LEDGER:
         rows = []
-    return credit_of((source, start.year, end.year) for source, start, end in rows)
+    return credit_of((source, start.year, end.year) for sources, start, end in rows for source in sources)
 
 
 def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:

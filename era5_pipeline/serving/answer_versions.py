@@ -135,9 +135,10 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, changed_at, digest, now, origins = row or (0, None, None, datetime.now(UTC), None)
+    parts, changed_at, digest, now, origins, added = row or (0, None, None, datetime.now(UTC), None, None)
+    of_added = [(source, version, year) for sources, version, year in added or () for source in sources]
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of(origins or ()))
+    return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of([*(origins or ()), *of_added]))

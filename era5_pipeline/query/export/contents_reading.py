@@ -195,7 +195,7 @@ def _read_parts(
     return tuple(
         PartVersion(
             Month(day.year, day.month),
-            tuple(sources),
+            tuple(dict.fromkeys(sources)),
             version,
             hours_in(run for column, of_column in runs.items() if column in columns for run in of_column),
         )
