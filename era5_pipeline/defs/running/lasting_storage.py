@@ -10,16 +10,18 @@ import functools
 import inspect
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import psycopg2
 from dagster_postgres.utils import DagsterPostgresException
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -56,31 +58,64 @@ def fail_at_once(*storages: object) -> None:
 def until_answered(call: Callable[[], _R]) -> _R:
     """Return what `call` returns; call it again while it fails because Dagster's database does not answer."""
     while True:
+        if _outage.given_up is not None:
+            raise _outage.given_up
         try:
             returned = call()
         except Exception as error:
-            if not is_lost_connection(error) or not _outage.may_last():
+            if not is_lost_connection(error) or not _outage.may_last(error):
                 raise
             time.sleep(_PAUSE_SECONDS)
         else:
-            _outage.since = None
+            _outage.end_if_connected()
             return returned
+
+
+@contextmanager
+def not_waiting_once(is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """Within it, do not wait for the database once `is_stopped`.
+
+    Dagster would still record that the run has ended, in several calls, each of which takes it some seconds: after
+    the first in vain, the others fail at once.
+    """
+    previous, _outage.is_stopped = _outage.is_stopped, is_stopped
+    try:
+        yield
+    finally:
+        _outage.is_stopped, _outage.given_up = previous, None
 
 
 class _Outage:
     """Since when Dagster's database has not answered this process (monotonic seconds); None if it did last time."""
 
-    since: float | None = None
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.is_connected = False
+        self.is_stopped: Callable[[], bool] = lambda: False
+        self.given_up: Exception | None = None
 
-    def may_last(self) -> bool:
+    def may_last(self, error: Exception) -> bool:
         """Note that it does not answer; return whether to wait for it, which begins with the first call in vain."""
+        self.is_connected = False
+        if self.is_stopped():
+            self.given_up = error
+            return False
         if self.since is None:
             self.since = time.monotonic()
             _log.warning("Dagster's database does not answer: waiting for it, up to %.0f s", _PATIENCE_SECONDS)
         return time.monotonic() - self.since < _PATIENCE_SECONDS
 
+    def note_connection(self, *_: object) -> None:
+        self.is_connected = True
+
+    def end_if_connected(self) -> None:
+        """Begin anew with the patience, unless what was called did not ask the database at all."""
+        if self.is_connected:
+            self.since = None
+
 
 _outage = _Outage()
+event.listen(Engine, "engine_connect", _outage.note_connection)
 
 
 def is_lost_connection(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
 from era5_pipeline.defs.run_tags import MONTHS
 from era5_pipeline.defs.running.instance import OWN_PROCESS
+from era5_pipeline.defs.running.lasting_storage import not_waiting_once
 from era5_pipeline.defs.running.services import LOCATION, socket_path
 from era5_pipeline.defs.stage_results import StageResults, collected_results
 from era5_pipeline.model.errors import Era5Error, RefusedError
@@ -165,16 +166,28 @@ def _interrupts_raised() -> Iterator[None]:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
+    received: set[int] = set()
+
+    def is_stopped() -> bool:
+        with suppress(BlockingIOError):  # nothing more was received
+            received.update(os.read(reader, 4096))
+        return not received.isdisjoint((signal.SIGINT, signal.SIGTERM))
+
     previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        yield
+        with not_waiting_once(is_stopped):
+            yield
+    except Exception as error:
+        if is_stopped():  # the interrupted run could not be recorded
+            raise KeyboardInterrupt from error
+        raise
+    else:
+        if is_stopped():
+            raise KeyboardInterrupt
     finally:
         signal.set_wakeup_fd(previous)
         os.close(writer)
-        with os.fdopen(reader, "rb") as pipe:
-            numbers = pipe.read() or b""
-    if {signal.SIGINT, signal.SIGTERM} & set(numbers):
-        raise KeyboardInterrupt
+        os.close(reader)
 
 
 def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: StageResults) -> list[ErrorReport]:

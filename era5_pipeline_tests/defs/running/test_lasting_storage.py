@@ -5,23 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 import psycopg
+import psycopg2
 import pytest
 from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
-from era5_pipeline.defs.running.lasting_storage import fail_at_once, outlast_restarts
+from era5_pipeline.defs.running import lasting_storage
+from era5_pipeline.defs.running.lasting_storage import (
+    fail_at_once,
+    not_waiting_once,
+    outlast_restarts,
+    until_answered,
+)
 from era5_pipeline.defs.running.storage import store_together
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline_tests.backfills import free_port
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.warehouse.loads import copying_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from dagster_postgres import PostgresRunStorage
@@ -75,6 +84,48 @@ def test_other_errors_are_raised_at_once(pipeline: Pipeline, monkeypatch: pytest
     outlast_restarts(storage)
     with pytest.raises(ProgrammingError, match="nonsense"):
         storage.get_runs_count()
+
+
+@pytest.fixture
+def refused() -> Callable[[], object]:
+    """A call of a database that is not there."""
+    return partial(psycopg2.connect, host="127.0.0.1", port=free_port())
+
+
+def test_who_is_asked_to_stop_does_not_wait(refused: Callable[[], object]) -> None:
+    calls = []
+
+    def connect() -> object:
+        calls.append(1)
+        return refused()
+
+    with not_waiting_once(lambda: len(calls) >= 2):
+        for _ in range(3):  # what follows is not even tried
+            with pytest.raises(psycopg2.OperationalError, match="refused"):
+                until_answered(connect)
+            assert len(calls) == 2
+    with not_waiting_once(lambda: True), pytest.raises(psycopg2.OperationalError, match="refused"):
+        until_answered(connect)
+    assert len(calls) == 3
+
+
+def test_a_call_that_asks_no_database_does_not_renew_the_patience(
+    refused: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lasting_storage, "_PATIENCE_SECONDS", 1.5)
+    calls = []
+
+    def connect() -> object:
+        calls.append(1)
+        return refused()
+
+    with pytest.raises(psycopg2.OperationalError, match="refused"):
+        until_answered(connect)
+    calls.clear()
+    assert until_answered(lambda: 7) == 7
+    with pytest.raises(psycopg2.OperationalError, match="refused"):
+        until_answered(connect)
+    assert len(calls) == 1
 
 
 @pytest.fixture
