@@ -133,7 +133,11 @@ def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) ->
     }
     assert_explained(on_server.run(*bremen, "--from", "2026-03", code=4), "latest hour there is 2026-03-05 23:00 UTC")
     entries = on_server.run("status", "--json").json()
-    assert {entry["version"] for entry in entries} == {"unknown"}
+    assert {entry["month"]: (entry["state"], entry["version"]) for entry in entries} == {
+        "2024-02": ("loaded", "unknown"),
+        "2024-03": ("loaded", "unknown"),
+        "2026-03": ("failed", None),
+    }
     printed = on_server.run("series", "--lat", "53", "--lon", "8.75", "--from", "2024-02-01T00", "--format", "csv")
     header, first, *_ = printed.out.splitlines()
     assert header == "time,temperature_2m,zonal_wind_10m,meridional_wind_10m"
@@ -290,7 +294,8 @@ def test_incomplete_month_is_loaded_only_if_allowed(on_server: InProcess, era5_s
     (failed,) = on_server.run(*files, "--json", code=4).json()
     assert (failed["state"], failed["rows"], failed["hours_expected"]) == ("failed", 0, 720)
     assert [error["exit_code"] for error in failed["errors"]] == [4]
-    assert on_server.run("status", "--json").json() == []
+    (entry,) = on_server.run("status", "--json").json()
+    assert (entry["month"], entry["state"], entry["rows"]) == ("2023-09", "failed", 0)
 
     printed = on_server.run(*files, "--allow-incomplete")
     assert table_of(printed.out)["2023-09"][:3] == ["incomplete", "74,088", "168/720"]
