@@ -46,7 +46,8 @@ def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # Threads that were writing when the body was interrupted may not have ended yet.
+        _remove(folder)
         os.close(held)
 
 
@@ -58,7 +59,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder, retrying while a program that the killed owner started is still writing into it."""
+    """Remove the folder, retrying while a thread, or a program that the killed owner started, still writes into it."""
     for _ in range(_REMOVALS):
         try:
             shutil.rmtree(folder)

@@ -85,7 +85,11 @@ def test_a_place_is_planned_loaded_and_unchanged_then(home: Home, server: CdsSer
 def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: Era5) -> None:
     (month,) = era5("load", "--from", "2021-03", "--place", "Jakarta", "--json").json()
     assert (month["state"], month["rows"]) == ("loaded", 744)
-    assert server.submissions[0]["location"] == {"latitude": -6.25, "longitude": 106.75}
+    # A little beside the grid point, which the service's cache takes for another request.
+    assert server.submissions[0]["location"] == {
+        "latitude": pytest.approx(-6.25, abs=0.05),
+        "longitude": pytest.approx(106.75, abs=0.05),
+    }
 
 
 def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: Era5) -> None:
