@@ -111,7 +111,7 @@ def test_an_answer_that_is_under_way_is_finished_before_the_end(home: Home, data
             asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
             asking.start()
             with psycopg.connect(database_url, autocommit=True) as witness:
-                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'era5.ledger'"
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'ledger'"
                 wait_until(lambda: witness.execute(query).fetchone() == (1,))
             server.process.send_signal(signal.SIGTERM)
             time.sleep(1.0)
@@ -253,7 +253,7 @@ def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database
             asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
             asking.start()
             with psycopg.connect(database_url, autocommit=True) as witness:
-                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'era5.ledger'"
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'ledger'"
                 wait_until(lambda: witness.execute(query).fetchone() == (1,))
                 server.process.send_signal(signal.SIGTERM)
                 printed = server.ended()
