@@ -219,8 +219,11 @@ def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path:
 
 def test_missing_requested_variable_is_refused(pipeline: Pipeline, era5_samples: Path) -> None:
     files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
-    run = pipeline.run("2023-05", **files, variables="t2m,tp")
+    run = pipeline.run("2023-05", **files, variables="default", strict_variables=True)
     assert pipeline.checks(run)["variables_present"] is False
+    assert "total_precipitation" in run.errors[0].message
+    # In none of the files: refused before the month is looked at.
+    run = pipeline.run("2023-05", **files, variables="t2m,tp")
     assert "total_precipitation" in run.errors[0].message
     assert pipeline.rows("2023-05") == 0
 
