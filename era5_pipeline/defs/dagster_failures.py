@@ -71,7 +71,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _may_pass(error: Era5Error) -> bool:
-    """Whether the same may succeed in a moment; not with a store, which was waited for already."""
+    """Return whether a retry may succeed soon; a store was already waited for, so its errors are final."""
     if isinstance(error, StoreUnreachableError):
         return False
     # A server that restarts refuses connections for a moment; one that is not there at all, no run gets so far.

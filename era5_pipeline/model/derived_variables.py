@@ -67,7 +67,7 @@ DERIVED = {one.variable.column: one for metres in (10, 100) for one in _of_heigh
 
 
 def is_direction(variable: Variable) -> bool:
-    """Whether values are angles, which have no mean, least or greatest."""
+    """Return whether values are angles, which have no mean, minimum or maximum."""
     return variable.unit == "degrees" and variable.column in DERIVED
 
 
@@ -108,5 +108,5 @@ def stored_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def holds(columns: Collection[str], variable: Variable) -> bool:
-    """Whether a variable is among columns of the table, or can be computed from these."""
+    """Return whether the table has a variable as a column, or the columns to compute it from."""
     return all(column in columns for column in stored_columns([variable.column]))

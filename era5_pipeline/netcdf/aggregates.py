@@ -89,7 +89,7 @@ _ONE_HOUR = re.compile(r"interval:\s*(1|1\.0|one)\s*(h|hr|hour)\b")
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What the values of a file are instead of hours: `what`, `over` which axis, and the text that says so."""
+    """An aggregation found in a file: its name (`what`), the axis it is over, and the text that states it."""
 
     what: str
     over: Scope
@@ -97,7 +97,7 @@ class Aggregate:
 
 
 def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
-    """What the file's global attributes say about all of its values."""
+    """Find the aggregations that the file's global attributes state, which hold for all of its values."""
     texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
     found = [
         Aggregate(f"values of {match[0]}", "time", f"in its {name}")

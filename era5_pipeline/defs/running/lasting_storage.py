@@ -119,7 +119,7 @@ event.listen(Engine, "engine_connect", _outage.note_connection)
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether the error says that the connection to Dagster's database was lost, or that there is none to be had."""
+    """Return whether the error says that Dagster's database cannot be reached or closed the connection."""
     if isinstance(error, DagsterPostgresException | TransientError) or type(error) is ServerUnreachableError:
         return True
     # SQLAlchemy recognises by their words only errors of connections that were open: "the database system is in
