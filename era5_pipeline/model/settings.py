@@ -229,7 +229,7 @@ class Settings(BaseSettings):
 
     @property
     def variable_choice(self) -> VariableChoice | None:
-        """What the list of variables asks for; None: the default ones, as far as the source has them.
+        """The variables asked for, and how strictly; None: the default ones, as far as the source has them.
 
         Raises:
             UsageError: if one is unknown, or all are asked of a source that has more than anybody wants.

@@ -113,7 +113,7 @@ def find_variables(names: str) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True)
 class VariableChoice:
-    """What a list of variables asks for (the table in docs/variables.md).
+    """A list of variables that was asked for, and how strictly (the table in docs/variables.md).
 
     `named` are the columns named by themselves, not by `default` or `all`. `is_open`: a month gets those of the list
     that its files have; otherwise it must have all of them.

@@ -14,10 +14,11 @@ from era5_pipeline import __version__
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.http.browser_guard import AllowedHosts
 from era5_pipeline.serving.answer_versions import DAY_HEADER, ORIGIN_HEADERS
+from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_BODY
 from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
 from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.climate.climate_route import climate_routes
-from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_errors
+from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_routes
 from era5_pipeline.serving.limits import ServingLimits
 from era5_pipeline.serving.monitoring.health import health_routes
 from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics, metrics_routes
@@ -87,5 +88,5 @@ def make_app(
         )
     app.add_middleware(RequestGuard, limits=limits, metrics=metrics, hosts=hosts or AllowedHosts())
     app.add_middleware(ClientRequests, path=ARCHIVE_PATH, seconds=limits.wait_seconds)
-    describe_errors(app)
+    describe_routes(app, {ARCHIVE_PATH: ARCHIVE_BODY})
     return app

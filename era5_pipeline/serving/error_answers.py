@@ -43,6 +43,12 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     504: {"model": ErrorAnswer, "description": "Reading took longer than the limit"},
 }
 
+_BODY_ERRORS = (
+    (408, "The body did not arrive in time"),
+    (413, "The body is too large"),
+    (415, "The body is of another type"),
+)
+
 
 def error_answer(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
     """The answer of an error."""
@@ -50,8 +56,11 @@ def error_answer(status: int, reason: str, headers: Mapping[str, str] | None = N
     return Response(content, status, media_type="application/json; charset=utf-8", headers=dict(headers or {}))
 
 
-def describe_errors(app: FastAPI) -> None:
-    """Let the description of the routes (OpenAPI) show errors as they are, not as FastAPI has them: without 422."""
+def describe_routes(app: FastAPI, bodies: Mapping[str, Mapping[str, Any]]) -> None:
+    """Let the description of the routes (OpenAPI) show errors as they are, without 422, and which take a POST.
+
+    `bodies` are the bodies of those, by path; a POST is answered as a GET is, but for errors of its body.
+    """
     describe = app.openapi
 
     def described() -> dict[str, Any]:
@@ -59,6 +68,15 @@ def describe_errors(app: FastAPI) -> None:
             found = describe()
             for operation in (operation for path in found["paths"].values() for operation in path.values()):
                 operation["responses"].pop("422", None)
+            for path, body in bodies.items():
+                get = found["paths"][path]["get"]
+                refused = {str(status): get["responses"]["400"] | {"description": why} for status, why in _BODY_ERRORS}
+                found["paths"][path]["post"] = {
+                    **{name: get[name] for name in ("tags", "summary", "description")},
+                    "operationId": f"{get['operationId']}_post",
+                    "requestBody": body,
+                    "responses": get["responses"] | refused,
+                }
             for name in ("HTTPValidationError", "ValidationError"):
                 found["components"]["schemas"].pop(name, None)
         return app.openapi_schema or describe()

@@ -32,7 +32,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
         *("cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         *("available_after_days", "revise_after_months", "order"),
         *("serve_connections", "serve_waiting_requests", "serve_wait_seconds", "serve_statement_seconds"),
-        "serve_values",
+        *("serve_values", "store_patience_seconds", "allowed_hosts"),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from era5_pipeline.serving.archive.client_requests import FORM_TYPE, JSON_TYPE
 from era5_pipeline.serving.archive.variables.daily_variables import DAILY
 from era5_pipeline.serving.archive.variables.hourly_variables import HOURLY
 
@@ -70,6 +71,17 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
 # OpenAPI 3.1 has required parameters that FastAPI does not check here: the reasons of refusals are Open-Meteo's.
 for _required in ("start_date", "end_date"):
     next(one for one in ARCHIVE_PARAMETERS if one["name"] == _required)["required"] = True
+
+_BODY = {
+    "type": "object",
+    "properties": {one["name"]: {**one["schema"], "description": one["description"]} for one in ARCHIVE_PARAMETERS},
+    "required": [one["name"] for one in ARCHIVE_PARAMETERS if one["required"]],
+}
+# The same parameters in the body of a POST.
+ARCHIVE_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {kind: {"schema": _BODY} for kind in (FORM_TYPE, JSON_TYPE)},
+}
 
 _SECTION = {
     "type": "object",

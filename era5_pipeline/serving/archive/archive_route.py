@@ -60,8 +60,7 @@ _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-
 def archive(request: Request, reader: Reader) -> Response:
     """Answer with the hours and days of one place or several, as JSON, CSV or FlatBuffers, by Open-Meteo's conventions.
 
-    Months that the table lacks are null in JSON, NaN in the others, and named: `missing_months`, and a header. The
-    parameters may be those of a POST, too.
+    Months that the table lacks are null in JSON, NaN in the others, and named: `missing_months`, and a header.
     """
     started = time.perf_counter()
     form = posted_form(request.scope)

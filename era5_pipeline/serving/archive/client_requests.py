@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FORM = "era5.form"
 # 4,000 places with five decimals.
 _BODY_BYTES = 131_072
-_FORM_TYPE, _JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
+FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 # The clients read the reason of 400 and 429 only, and take other answers, such as 503, for FlatBuffers.
 _UNDERSTOOD = {503: 429, 413: 400, 414: 400, 415: 400, 408: 400}
 
@@ -98,12 +98,12 @@ async def _body(receive: Receive) -> bytes:
 
 def _pairs(scope: Scope, body: bytes) -> list[tuple[str, str]]:
     kinds = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"]
-    kind = kinds[0].partition(";")[0].strip().lower() if kinds else _FORM_TYPE
-    if kind == _FORM_TYPE:
+    kind = kinds[0].partition(";")[0].strip().lower() if kinds else FORM_TYPE
+    if kind == FORM_TYPE:
         return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
-    if kind == _JSON_TYPE:
+    if kind == JSON_TYPE:
         return _json_pairs(body)
-    raise _RefusedBodyError(415, f"A body of {kind} is not read. Send a form ({_FORM_TYPE}), or {_JSON_TYPE}.")
+    raise _RefusedBodyError(415, f"A body of {kind} is not read. Send a form ({FORM_TYPE}), or {JSON_TYPE}.")
 
 
 def _json_pairs(body: bytes) -> list[tuple[str, str]]:

@@ -141,10 +141,10 @@ def failure_page(title: str, reason: str, link: ET.Element | None = None) -> byt
 
 
 def nearest_link(places: LocationSet, asked: AskedPlace) -> ET.Element:
-    """A link to the page of that of the places which is nearest, with its distance."""
-    place, distance = nearest_place(places.ids(), asked.latitude, asked.longitude)
+    """A link to the page of the loaded place that is nearest; the reason beside it tells its distance."""
+    place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
     link = element("a", point_name(place), href=path_of(f"{place.latitude:g},{place.longitude:g}"))
-    return element("p", "The nearest place that is loaded is ", link, f", {distance:,.0f} km away.")
+    return element("p", "The page of the nearest place that is loaded: ", link, ".")
 
 
 def path_of(name: str) -> str:

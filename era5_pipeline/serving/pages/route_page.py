@@ -24,7 +24,9 @@ def route_page(description: Mapping[str, Any]) -> bytes:
     parts: list[Child] = [
         element(
             "p",
-            "All routes answer GET and HEAD. For programs, the same as OpenAPI: ",
+            "All routes answer GET and HEAD. Examples of days that are loaded here are on the ",
+            element("a", "start page", href="/"),
+            ". For programs, the same as OpenAPI: ",
             element("a", "/openapi.json", href="/openapi.json"),
             ".",
         ),
@@ -33,13 +35,17 @@ def route_page(description: Mapping[str, Any]) -> bytes:
     ]
     # What a user came for first: hours, then pages, then what watches the server.
     paths = sorted(description["paths"], key=lambda path: not path.startswith(_DATA))
-    parts += [_route(path, description["paths"][path]["get"]) for path in paths]
+    parts += [_route(path, description["paths"][path]) for path in paths]
     return framed(f"{description['info']['title']}: routes", *parts)
 
 
-def _route(path: str, operation: Mapping[str, Any]) -> ET.Element:
+def _route(path: str, operations: Mapping[str, Any]) -> ET.Element:
+    operation = operations["get"]
     parts: list[Child] = [element("h2", element("code", path), id=operation["operationId"])]
     parts += paragraphs(operation.get("description", operation.get("summary", "")))
+    if "post" in operations:
+        kinds = " or ".join(operations["post"]["requestBody"]["content"])
+        parts.append(element("p", f"Answers POST as well, with the parameters as {kinds} in the body."))
     for example in operation.get(EXAMPLES, ()):
         parts.append(element("p", "Example: ", element("a", element("code", example), href=example)))
     if operation.get("parameters"):

@@ -50,7 +50,8 @@ _HOURLY = (
     "\n          AND time <= (last_day + 1)::timestamp AT TIME ZONE 'UTC'"
 )
 COMMENT = (
-    "ERA5 by day (UTC): one row for each location and day, computed from the hours when it is read. Give a location; "
+    "ERA5 by day (UTC): one row for each location and day, computed from the hours when it is read. The value of "
+    "00:00 for the hour before it, such as precipitation, counts to the day that ended then. Give a location; "
     "for a period: weather_daily('2023-07-01', '2023-07-31')"
 )
 _PERIOD_COMMENT = (
