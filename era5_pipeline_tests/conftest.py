@@ -34,7 +34,7 @@ SLOW_MODULES = frozenset(
         "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed
         "flat/cluster/test_tile_tasks.py",  # Dask clusters are started and killed
         "defs/watching/test_alerts.py",  # the daemon, whose sensors turn every 30 s
-        "defs/watching/test_freshness.py",  # a backfill, whose daemon turns every 30 s
+        "defs/watching/test_freshness.py",  # the daemon, whose sensors turn every 30 s
         "bench/methods/test_methods.py",  # a database for each way to load
         "bench/runner/test_throwaway_server.py",  # data folders are created
         "cli/test_bench.py",  # runs that are interrupted and killed

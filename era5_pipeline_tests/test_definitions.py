@@ -45,15 +45,7 @@ ASSETS = {
         {"postgres"},
         {"rows_equal": False, "columns_equal": False},
     ),
-    # The table as a whole: nothing materializes it.
-    "era5/table": (
-        set(),
-        "era5",
-        {"postgres"},
-        {"newest_month_loaded": False},
-    ),
 }
-MONTHLY = {name for name in ASSETS if name != "era5/table"}
 
 
 def test_assets() -> None:
@@ -75,7 +67,7 @@ def test_jobs_and_schedules() -> None:
     (job,) = [job for job in defs.jobs or () if job.name == "load_month"]
     assert job.description
     resolved = defs.resolve_job_def("load_month")
-    assert {key.to_user_string() for key in resolved.asset_layer.executable_asset_keys} == MONTHLY
+    assert {key.to_user_string() for key in resolved.asset_layer.executable_asset_keys} == set(ASSETS)
     assert resolved.executor_def is dg.in_process_executor
     assert set(defs.resources or {}) == {"era5"}
 
@@ -89,9 +81,8 @@ def test_partitions_are_the_months_of_era5() -> None:
     assert keys[-1] == f"{now:%Y-%m}-01"
     assert len(keys) == (now.year - 1940) * 12 + now.month
     for node in defs.resolve_asset_graph().asset_nodes:
-        is_monthly = node.key.to_user_string() in MONTHLY
-        assert node.is_materializable == is_monthly
-        assert node.partitions_def == (partitions if is_monthly else None)
+        assert node.is_materializable
+        assert node.partitions_def == partitions
 
 
 def test_assets_have_no_retry_policy() -> None:

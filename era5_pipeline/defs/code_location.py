@@ -8,8 +8,7 @@ from era5_pipeline.defs.watching import alerts, freshness
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
-    assets=[assets.raw, assets.flat, assets.weather, freshness.table],
-    asset_checks=[freshness.newest_month_loaded],
+    assets=[assets.raw, assets.flat, assets.weather],
     jobs=[assets.load_month, month_range.load_months],
     schedules=schedules.SCHEDULES,
     sensors=[alerts.alert_on_failure, freshness.freshness],

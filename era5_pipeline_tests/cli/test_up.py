@@ -158,7 +158,6 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
             ("era5/raw", "era5", True),
             ("era5/flat", "era5", True),
             ("era5/weather", "era5", True),
-            ("era5/table", "era5", False),
         }
 
         # A second `era5 up` is refused, on the same port and on another.
