@@ -121,7 +121,7 @@ def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, web: WebU
         assert_graph_is_open(page)
         launch_backfill(page)
         wait_for_months(page, web.url, "weather", materialized=2, failed=1)
-        assert list(home.months()) == ["2024-01", "2024-03"]
+        assert_failed_month_is_listed(home, files[1].name)
         assert_reason_is_read(page, web.url, files[1].name)
     run_failed_again(page, web.url)
     wait_for_months(page, web.url, "weather", materialized=3, failed=0)
@@ -131,10 +131,10 @@ def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, web: WebU
     assert_map_is_seen(page, f"{web.url}/assets/era5/weather?view=partitions&partition=2024-01-01")
     assert_climate_is_plotted(page, f"{web.url}/assets/era5/weather")
     months = home.months()
-    assert {month: entry["rows"] for month, entry in months.items()} == {
-        "2024-01": 744 * 9,
-        "2024-02": 696 * 9,
-        "2024-03": 744 * 9,
+    assert {month: (entry["state"], entry["rows"]) for month, entry in months.items()} == {
+        "2024-01": ("loaded", 744 * 9),
+        "2024-02": ("loaded", 696 * 9),
+        "2024-03": ("loaded", 744 * 9),
     }
 
 
@@ -183,6 +183,19 @@ def see(page: Page, name: str) -> None:
         page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")
 
 
+def assert_failed_month_is_listed(home: Home, file: str) -> None:
+    """`era5 status` has the month, without rows, and why it failed; the other two are loaded."""
+    months = home.months()
+    assert {month: (entry["state"], entry["rows"]) for month, entry in months.items()} == {
+        "2024-01": ("loaded", 744 * 9),
+        "2024-02": ("failed", 0),
+        "2024-03": ("loaded", 744 * 9),
+    }
+    attempt = months["2024-02"]["last_attempt"]
+    assert attempt["outcome"] == "failed"
+    assert f"{file}: is a damaged ZIP" in attempt["error"]
+
+
 def assert_reason_is_read(page: Page, url: str, file: str) -> None:
     """The page of the failed month leads to why it failed, in the words of the pipeline, with nothing to be opened."""
     page.goto(f"{url}/assets/era5/raw?view=partitions&partition=2024-02-01")
@@ -213,7 +226,7 @@ def run_failed_again(page: Page, url: str) -> None:
 def assert_graph_is_open(page: Page) -> None:
     """Each asset is a box of its own with its checks: not a group, which says only how many it holds."""
     # A folded group hides what it holds; the kinds are shown below an asset's own box only.
-    expect(page.get_by_text("Asset checks")).to_have_count(4)
+    expect(page.get_by_text("Asset checks")).to_have_count(3)
     for kind in ("netcdf", "Parquet", "Postgres"):
         expect(page.get_by_text(kind, exact=True).first).to_be_visible()
 
@@ -275,4 +288,6 @@ def draw_graph(page: Page, url: str, path: str) -> None:
     page.goto(f"{url}/asset-groups")
     assert_graph_is_open(page)
     page.wait_for_timeout(2000)
-    page.screenshot(path=path, clip={"x": 595, "y": 230, "width": 790, "height": 150})
+    found = [checks.bounding_box() for checks in page.get_by_text("Asset checks").all()]
+    first = min((box for box in found if box), key=lambda box: box["x"])
+    page.screenshot(path=path, clip={"x": first["x"] - 24, "y": first["y"] - 52, "width": 790, "height": 150})
