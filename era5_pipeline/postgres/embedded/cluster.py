@@ -179,7 +179,8 @@ class Cluster:
             os.kill(postmaster, signal.SIGINT)
         deadline = time.monotonic() + wait_seconds
         with slow_wait("writes its memory to disk before it stops", wait_seconds):
-            while self._postmaster() is not None:
+            # The process, not its file: PostgreSQL removes that before it gives its memory back and ends.
+            while works_on(postmaster, self.data_folder):
                 if time.monotonic() > deadline:
                     raise WarehouseError(
                         f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",

@@ -212,6 +212,35 @@ def test_a_started_server_runs_until_it_is_stopped(home: Path) -> None:
     assert not server.is_running()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says which signals a process has yet to take")
+def test_stop_waits_for_the_process_although_its_file_is_gone(home: Path) -> None:
+    """PostgreSQL removes the file before it ends: here, long before."""
+    server = EmbeddedServer(home)
+    server.start()
+    pid = postmaster(home)
+    os.kill(pid, signal.SIGSTOP)
+    stopping = threading.Thread(target=server.stop)
+    try:
+        stopping.start()
+        while not pending(pid) & 1 << (signal.SIGINT - 1):
+            assert stopping.is_alive()
+            time.sleep(0.01)
+        (home / "postgres/postmaster.pid").unlink()
+        stopping.join(timeout=0.5)
+        assert stopping.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        stopping.join(timeout=60)
+    assert processes(home) == []
+
+
+def pending(pid: int) -> int:
+    """The signals that were sent to the process and that it has not taken, as bits."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (mask,) = (line.split()[1] for line in lines if line.startswith("ShdPnd:"))
+    return int(mask, 16)
+
+
 def test_stopping_a_missing_server_creates_no_folder(scratch: Path) -> None:
     assert not EmbeddedServer(scratch / "nowhere").stop()
     assert not EmbeddedServer(scratch / "nowhere").is_running()
