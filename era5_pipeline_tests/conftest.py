@@ -42,6 +42,7 @@ SLOW_MODULES = frozenset(
         "flat/test_merge.py",  # thousands of overlapping files
         "flat/test_tiles.py",  # tilings of the globe
         "netcdf/test_declared.py",  # processes with little memory, and a series of 200 MB
+        "netcdf/test_heaps.py",  # files that end only when a process is killed
         "netcdf/test_point_csv.py",  # a file for each example
         "postgres/embedded/test_embedded_server.py",  # data folders are created
         "postgres/test_tls.py",  # a server with a certificate of its own

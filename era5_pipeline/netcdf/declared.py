@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import netCDF4
 
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
+from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
 
     Raises:
         ForeignDataError: if not, saying where they are or how many.
+        ValueError: if the file is damaged such that HDF5 would never end.
         OSError, RuntimeError: what the libraries raise for damaged files.
     """
     stat = path.stat()
@@ -83,6 +85,7 @@ def _bytes_of(variable: netCDF4.Variable[Any]) -> int:
 def _require_own_datasets(path: Path) -> frozenset[str]:
     import h5py  # noqa: PLC0415  # takes a third of a second, and most commands open no file
 
+    require_readable_heaps(path)
     unwritten = set()
     with h5py.File(path, "r", locking=False) as file:
         for name, item in _items(file):
@@ -90,6 +93,8 @@ def _require_own_datasets(path: Path) -> frozenset[str]:
                 raise ForeignDataError(f"does not hold the values of {name} itself: they are in {item.external[0][0]}")
             if item.is_virtual:
                 raise ForeignDataError(f"does not hold the values of {name} itself: it is a view of other files")
+            if (texts := h5py.check_string_dtype(item.dtype)) is not None and texts.length is None:
+                require_texts_within(item, path)
             if item.size and not item.id.get_storage_size():
                 unwritten.add(name)
     return frozenset(unwritten)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from psycopg import errors as pg
-from psycopg import sql
 
 from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
 from era5_pipeline.postgres.connect import Warehouse
