@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
@@ -18,15 +16,12 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.model.months import Month
-from era5_pipeline.postgres.embedded.server_processes import first_number
-from era5_pipeline_tests.backfills import Backfill, RunningUp, runs_here, service_pids
+from era5_pipeline_tests.backfills import VICTIMS, Backfill, RunningUp, kill
 from era5_pipeline_tests.commands import ended, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "running.web_server"}
-VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
 _ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
 # Between two kills: sometimes the next comes before what was killed is there again.
 _PAUSES = (2.0, 15.0)
@@ -64,7 +59,7 @@ def storm(*, seed: int, kills: int, months: int, victims: Sequence[str] = VICTIM
                 time.sleep(chosen.uniform(*_PAUSES))
                 victim = chosen.choice(victims)
                 _say(f"{time.monotonic() - began:5.0f} s  kill {number + 1} of {kills}: {victim}")
-                _kill(up, victim)
+                kill(up, victim)
                 _start_if_ended(up)
             until = time.monotonic() + patience
             while (state := _state(backfill)) not in _ENDED and time.monotonic() < until:
@@ -83,24 +78,6 @@ def storm(*, seed: int, kills: int, months: int, victims: Sequence[str] = VICTIM
             )
         finally:
             up.stop()
-
-
-def _kill(up: RunningUp, victim: str) -> None:
-    """Kill the victim, if it runs."""
-    if victim in ("postmaster", "all") and (pid := first_number(up.home.server.data_folder / "postmaster.pid")):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    if victim in ("supervisor", "all"):
-        up.process.kill()
-    for name, words in SERVICES.items():
-        if victim in (name, "all"):
-            for pid in service_pids(up.home, words):
-                with suppress(ProcessLookupError):
-                    os.killpg(os.getpgid(pid), signal.SIGKILL)
-    if victim in ("run", "all"):
-        for pid in runs_here(up.home)[: None if victim == "all" else 1]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 def _start_if_ended(up: RunningUp) -> None:

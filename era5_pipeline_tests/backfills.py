@@ -18,6 +18,7 @@ from era5_pipeline.bench.orchestration.web_api import ASSETS, BackfillRun, WebAp
 from era5_pipeline.defs.launchers.run_processes import run_processes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
+from era5_pipeline.postgres.embedded.server_processes import first_number
 from era5_pipeline.sources.sample.sample_source import SampleSource
 from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.locks import LOCK_CLASS
@@ -32,6 +33,9 @@ psutil: Any = _psutil  # it comes without types
 
 # Generous: the daemon looks at backfills every 30 s, and other tests run at the same time.
 SECONDS = 240.0
+# The services of `era5 up`, by words of their command lines.
+SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "running.web_server"}
+VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
 _ASSET_KEYS = "{ assetNodes { assetKey { path } } }"
 MATERIALIZATIONS = """
 query ($path: [String!]!, $partitions: [String!]) {
@@ -84,8 +88,11 @@ class RunningUp:
         """Kill `era5 up` itself, and wait for its services, which then end by themselves."""
         self.process.kill()
         self.process.communicate()
-        names = ("dagster._daemon", "running.web_server", "code-server")
-        wait_until("the services end", lambda: not any(service_pids(self.home, name) for name in names))
+        self.wait_until_services_end()
+
+    def wait_until_services_end(self) -> None:
+        """Wait until none of the services is left."""
+        wait_until("the services end", lambda: not any(service_pids(self.home, words) for words in SERVICES.values()))
 
     def stop(self) -> CommandResult:
         """Press Ctrl-C; return what it printed after the start."""
@@ -199,6 +206,26 @@ def kill_service(up: RunningUp, words: str) -> None:
     (pid,) = service_pids(up.home, words)
     os.killpg(pid, signal.SIGKILL)
     wait_until(f"{words} is started again", lambda: [new for new in service_pids(up.home, words) if new != pid])
+
+
+def kill(up: RunningUp, victim: str) -> None:
+    """Kill one of `VICTIMS`, if it runs; of `all` each by its id, in so short a time that none can start another."""
+    home = up.home
+    groups = [
+        os.getpgid(pid)
+        for name, words in SERVICES.items()
+        if victim in (name, "all")
+        for pid in service_pids(home, words)
+    ]
+    single = runs_here(home)[: None if victim == "all" else 1] if victim in ("run", "all") else []
+    if victim in ("postmaster", "all") and (postmaster := first_number(home.server.data_folder / "postmaster.pid")):
+        single.append(postmaster)
+    if victim in ("supervisor", "all"):
+        up.process.kill()
+    for send, ids in ((os.killpg, groups), (os.kill, single)):
+        for number in ids:
+            with suppress(ProcessLookupError):
+                send(number, signal.SIGKILL)
 
 
 def runs_here(home: Home) -> list[int]:

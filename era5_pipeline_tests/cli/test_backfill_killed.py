@@ -1,4 +1,4 @@
-"""A backfill in the middle of which a run, the daemon, or `era5 up` itself is killed with SIGKILL: it ends complete.
+"""A backfill in which a run, the daemon, `era5 up` or everything at once is killed with SIGKILL: it ends complete.
 
 Those of the other services are in `test_services_killed`, so that two workers share the time.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
+
+import psycopg
 
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.backfills import (
     Backfill,
     RunningUp,
     begun_backfill,
+    kill,
     kill_service,
     locked,
     runs_here,
@@ -56,6 +60,36 @@ def test_era5_up_is_killed_and_started_again(up: RunningUp, backfills: list[Back
     up.start()
     backfill.wait_until_loaded()
     assert backfill.materialized("raw") == [month.key for month in backfill.months]
+
+
+def test_everything_is_killed_at_once_and_started_again(up: RunningUp, backfills: list[Backfill]) -> None:
+    """As when the power fails: a month is loaded, another in the middle of its load, others are queued."""
+    # The locks are gone with the server that is killed.
+    with (
+        suppress(psycopg.OperationalError),
+        locked(up.home, Month(2004, 4)),
+        locked(up.home, Month(2004, 3)),
+    ):
+        backfill = Backfill(up, "2004-01", "2004-05")
+        backfills.append(backfill)
+        wait_until("the newest month is loaded", lambda: backfill.months[-1] in backfill.loaded())
+        wait_until("the load of another waits", lambda: waiting_load(up.home))
+        assert runs_here(up.home)
+        assert len(backfill.loaded()) < len(backfill.months)
+        kill(up, "all")
+    up.process.communicate()
+    wait_until("nothing is left", lambda: up.home.processes() == [], 60)
+    up.start()
+    backfill.wait_until_loaded()
+    found = up.home.months()
+    for month in backfill.months:
+        entry = found[str(month)]
+        assert (entry["state"], entry["rows"], entry["last_attempt"]["outcome"]) == (
+            "loaded",
+            month.hours * 9,
+            "loaded",
+        )
+    wait_until("no run is left", lambda: runs_here(up.home) == [], 60)
 
 
 def test_every_backfill_is_complete(backfills: list[Backfill]) -> None:

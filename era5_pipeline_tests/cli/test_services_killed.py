@@ -12,11 +12,15 @@ import pytest
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.embedded.server_processes import first_number
 from era5_pipeline_tests.backfills import (
+    SERVICES,
     Backfill,
     RunningUp,
     begun_backfill,
+    kill,
     kill_service,
     locked,
+    runs_here,
+    service_pids,
     wait_until,
     waiting_load,
 )
@@ -35,6 +39,27 @@ def test_service_is_killed(up: RunningUp, backfills: list[Backfill], service: st
     backfill.wait_until_loaded()
     assert backfill.materialized("raw") == [month.key for month in backfill.months]
     assert len(backfill.runs()) == len(backfill.months)
+
+
+def test_run_and_code_server_are_killed_together(up: RunningUp, backfills: list[Backfill]) -> None:
+    """The run's launcher is gone when its process ends; the supervisor lives."""
+    with locked(up.home, Month(2005, 4)):
+        backfill = Backfill(up, "2005-01", "2005-04")
+        backfills.append(backfill)
+        wait_until("the load of the newest month waits", lambda: waiting_load(up.home))
+        assert runs_here(up.home)
+        (code_server,) = service_pids(up.home, SERVICES["code server"])
+        for pid in runs_here(up.home):
+            os.kill(pid, signal.SIGKILL)
+        kill(up, "code server")
+        wait_until(
+            "the code server is started again",
+            lambda: set(service_pids(up.home, SERVICES["code server"])) - {code_server},
+        )
+    backfill.wait_until_loaded()
+    # What the killed runs had finished is not made again.
+    assert backfill.materialized("raw").count(backfill.months[-1].key) == 1
+    wait_until("no run is left", lambda: runs_here(up.home) == [], 60)
 
 
 def test_postgresql_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
