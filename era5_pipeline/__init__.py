@@ -5,8 +5,9 @@ and other methods of `era5.Database` (docs/python.md). What that needs is import
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
+
+from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
     from era5_pipeline.model.errors import (
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from era5_pipeline.query.api.database import Database
     from era5_pipeline.query.api.missing_data import MissingDataWarning
     from era5_pipeline.query.api.open_database import open_database as open  # noqa: A004  # called as era5.open
-
-__version__ = version("era5-pipeline")
 
 _ERRORS = "era5_pipeline.model.errors"
 # By name: the module, and the name there.

@@ -11,8 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import era5_pipeline
-from era5_pipeline import __version__
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.doctor.machine import Machine
 from era5_pipeline.postgres.embedded.server_account import binaries
 from era5_pipeline.postgres.server_version import describe_server
@@ -100,7 +99,7 @@ def _embedded_version() -> str:
 
 def _commit() -> str | None:
     """The commit of the checkout that this package is in, with a plus if files of it differ; None: unknown."""
-    folder = Path(era5_pipeline.__file__).parent
+    folder = Path(__file__).parents[1]
 
     def git(*words: str) -> str | None:
         try:

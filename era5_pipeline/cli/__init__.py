@@ -10,7 +10,6 @@ import sys
 
 import typer
 
-from era5_pipeline import __version__
 from era5_pipeline.cli.bench import bench
 from era5_pipeline.cli.climate import climate
 from era5_pipeline.cli.db import db
@@ -33,6 +32,7 @@ from era5_pipeline.cli.up import up
 from era5_pipeline.cli.variables import variables
 from era5_pipeline.cli.watch import watch
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
+from era5_pipeline.model.package_version import __version__
 
 _INTERRUPTED = 128 + signal.SIGINT
 

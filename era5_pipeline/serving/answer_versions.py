@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 
-from era5_pipeline import __version__
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.query.available import NO_LEDGER
 from era5_pipeline.query.credit import UNKNOWN_CREDIT, credit_of, sample_notice
 from era5_pipeline.runtime.sql_files import read_sql

@@ -10,7 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from era5_pipeline import __version__
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.http.browser_guard import AllowedHosts
 from era5_pipeline.serving.answer_versions import DAY_HEADER, ORIGIN_HEADERS

@@ -21,9 +21,9 @@ from dagster_docker.docker_run_launcher import DOCKER_CONTAINER_ID_TAG
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.utils import parse_bytes
 
-from era5_pipeline import __version__
 from era5_pipeline.defs.running.instance import OWN_PROCESS
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, Self
 
-from era5_pipeline import __version__
 from era5_pipeline.model.months import spans
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.query.api.cf_attributes import CONVENTIONS, cf_attributes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from era5_pipeline import __version__
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.places.place_table import ATTRIBUTION
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.query.report.elements import element

@@ -9,8 +9,8 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from era5_pipeline import __version__
 from era5_pipeline.model.hours import as_datetime64
+from era5_pipeline.model.package_version import __version__
 from era5_pipeline.query.api.boxes.box_contents import read_box_contents
 from era5_pipeline.query.api.boxes.box_values import hour_range, read_box
 from era5_pipeline.query.api.cf_attributes import CONVENTIONS, cf_attributes
