@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
+# Far more than any file has dimensions or variables. Without a limit, a damaged number before zeros takes minutes.
+_MOST_IN_LIST = 1 << 16
 _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
 
 
@@ -46,7 +48,11 @@ class _Header:
         found, size = self.number(), self.count()
         if found != tag and (found, size) != (0, 0):
             raise ValueError(f"tag {found} instead of {tag}")
-        return range(size)
+        return _no_more_than_possible(size)
+
+    def dimensions(self) -> list[int]:
+        """Read the numbers of a variable's dimensions."""
+        return [self.count() for _ in _no_more_than_possible(self.count())]
 
     def skip_name(self) -> None:
         self.skip(self.count())
@@ -60,6 +66,12 @@ class _Header:
     def _unsigned(self, size: int) -> int:
         read = self._file.read(size)
         return int(struct.unpack(">Q" if size == 8 else ">I", read)[0])
+
+
+def _no_more_than_possible(size: int) -> range:
+    if size > _MOST_IN_LIST:
+        raise ValueError(f"header: a list of {size:,}")
+    return range(size)
 
 
 def required_bytes(path: Path) -> int | None:
@@ -92,7 +104,7 @@ def _required(header: _Header) -> int | None:
     record_variables = []
     for _ in header.list_of(_VARIABLES):
         header.skip_name()
-        shape = [lengths[header.count()] for _ in range(header.count())]
+        shape = [lengths[number] for number in header.dimensions()]
         header.skip_attributes()
         width = _TYPE_BYTES[header.number()]
         header.count()  # the padded size: unusable, it overflows 32 bits for large variables

@@ -62,6 +62,18 @@ def test_a_truncated_header_is_an_error(tmp_path: Path, size: int) -> None:
         required_bytes(path)
 
 
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_a_damaged_number_before_zeros_is_an_error_at_once(tmp_path: Path, *, is_variable: bool) -> None:
+    """Zeros are dimensions without names: gigabytes of them took minutes."""
+    path = tmp_path / "x.nc"
+    many, nothing = (2**31 - 1).to_bytes(4, "big"), bytes(8)
+    # The number of dimensions; or of those of the only variable, after its empty name.
+    damaged = nothing + nothing + b"\0\0\0\x0b\0\0\0\1" + bytes(4) + many if is_variable else b"\0\0\0\x0a" + many
+    path.write_bytes(b"CDF\x01" + bytes(4) + damaged + bytes(1000))
+    with pytest.raises(ValueError, match=r"^header: a list of 2,147,483,647$"):
+        required_bytes(path)
+
+
 @settings(max_examples=200)
 @given(content=st.binary(max_size=200), version=st.sampled_from([1, 2, 5]))
 def test_random_headers_give_a_length_or_a_value_error(
