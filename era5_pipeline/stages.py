@@ -175,7 +175,6 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
     reused = flat is not None
     if flat is None:
         inventory = kept.of(raw)
-        # A manifest of an earlier version has no counts.
         counts = (manifest.get("rows", 0), manifest.get("columns", ()))
         require_room_to_flatten(settings, raw, *counts, is_unpacked=inventory is not None)
         if inventory is None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from era5_pipeline.flat.filled_tiles import count, filled_tiles, open_readers
-from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, SummaryFile
+from era5_pipeline.flat.flat_month import FACTS_FORM, ColumnFacts, FlatMonth, SummaryFile
 from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.monthly.monthly_summaries import SummarySink, summarise
@@ -35,7 +35,7 @@ from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import has_form, read_json, replacing, sha256_of, write_json
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 from era5_pipeline.runtime.prefetch import Prefetched
 
@@ -171,14 +171,21 @@ def preview_file(folder: Path, month: Month) -> Path:
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
     """Read the flat month in `folder`; None if there is none, or a file of it is missing or of another size."""
-    flat = read_facts(read_json(facts_file(folder, month)))
+    path = facts_file(folder, month)
+    flat = read_facts(read_json(path), path)
     if flat is None or any(not file.path.is_file() or file.path.stat().st_size != file.bytes for file in flat.files):
         return None
     return flat if has_own_columns(flat) else None
 
 
-def read_facts(value: Any) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
-    """The flat month that the facts describe, whether or not its file exists; None if they have another form."""
+def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
+    """The flat month that the facts describe, whether or not its file exists; None if they are no such facts.
+
+    Raises:
+        InputError: if a newer era5-pipeline wrote them.
+    """
+    if not has_form(value, FACTS_FORM, path):
+        return None
     try:
         return FlatMonth.from_json(value)
     except (TypeError, KeyError, AttributeError, ValueError, UsageError):
@@ -186,7 +193,7 @@ def read_facts(value: Any) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
 
 
 def has_own_columns(flat: FlatMonth) -> bool:
-    """Whether the file has the columns of the facts; an earlier version wrote columns that have no values."""
+    """Whether the file has the columns of the facts."""
     with suppress(pa.ArrowException):  # damaged: that is found by its digest
         return columns_in(flat.path, flat.format) == (*KEYS, *flat.column_names)
     return True

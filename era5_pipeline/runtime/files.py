@@ -9,7 +9,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.errors import disk_errors
+from era5_pipeline.model.errors import InputError, disk_errors
 from era5_pipeline.runtime.scratch_folders import temporary_folder
 
 if TYPE_CHECKING:
@@ -103,6 +103,23 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
         return None
+
+
+def has_form(value: Any, form: int, path: Path) -> bool:  # noqa: ANN401  # JSON is any
+    """Whether the record read from `path` has this form, the number that it has as `form`; if not, it is made again.
+
+    Raises:
+        InputError: if it has a later form.
+    """
+    found = value.get("form") if isinstance(value, dict) else None
+    if isinstance(found, int) and found > form:
+        raise InputError(
+            f"{path}: a newer era5-pipeline wrote this record: it has form {found}, and this one knows forms up to "
+            f"{form}",
+            remedy="Install the newer era5-pipeline, or use a folder or store of files of its own (ERA5_HOME, "
+            "ERA5_STORE). The record is unchanged.",
+        )
+    return bool(found == form)
 
 
 def sha256_of(path: Path) -> str:

@@ -60,15 +60,6 @@ def flat_month(raw: RawMonth = RAW) -> FlatMonth:
     )
 
 
-def test_facts_recorded_before_there_were_summaries_are_read() -> None:
-    earlier = flat_month().to_json()
-    del earlier["summaries"]
-    read = FlatMonth.from_json(json.loads(json.dumps(earlier)))
-    assert read.summaries is None
-    assert read.files == (read,)
-    assert read.fingerprint == flat_month().fingerprint
-
-
 def test_facts_are_read_back_from_json_unchanged() -> None:
     flat = flat_month()
     assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat

@@ -19,7 +19,7 @@ from era5_pipeline.flat.flatten import (
     read_flat_month,
 )
 from era5_pipeline.model.errors import InputError
-from era5_pipeline.runtime.files import read_json, sha256_of
+from era5_pipeline.runtime.files import has_form, read_json, sha256_of
 from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.sources.files.bucket_files import fetch_object
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat, Settings
     from era5_pipeline.sources.source import RawFile, RawMonth
+
+
+# Increase it when a program that knows the number before would misread the manifest of a month.
+_MANIFEST_FORM = 1
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,18 @@ class StoredMonth:
     # --- raw ----------------------------------------------------------------------------------------------------------
 
     def read_manifest(self) -> Any:  # noqa: ANN401  # JSON is any
-        """The manifest of the month's raw files; None if there is none."""
-        return self.depot.read_record(self._manifest)
+        """The manifest of the month's raw files; None if there is none.
+
+        Raises:
+            InputError: if a newer era5-pipeline wrote it.
+        """
+        value = self.depot.read_record(self._manifest)
+        return value if has_form(value, _MANIFEST_FORM, self._manifest) else None
 
     def write_manifest(self, raw: RawMonth, value: dict[str, Any]) -> None:
         """Write the manifest, after the raw files that it names."""
         files = (file for file in raw.files if file.origin is None)
-        self.depot.write_record(self._manifest, {"raw": raw.to_json(), **value}, files)
+        self.depot.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
 
     def obtain_raw(self, raw: RawMonth) -> None:
         """Have the raw files on local disk.
@@ -91,14 +100,7 @@ class StoredMonth:
     # --- flat ---------------------------------------------------------------------------------------------------------
 
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
-        """The flat month of the same rows and format, with its files on local disk; None if there is no intact one.
-
-        One without summaries, of an earlier version, is outdated where the raw files are still there.
-        """
-        flat = self._intact_flat(raw, flat_format)
-        return None if flat is not None and flat.summaries is None and self._has_raw(raw) else flat
-
-    def _intact_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
+        """The flat month of the same rows and format, with its files on local disk; None if there is no intact one."""
         if not self.depot.is_shared:
             flat = read_flat_month(self.folder, self.month)
             if flat is None or not _is_of(flat, raw, flat_format):
@@ -108,9 +110,6 @@ class StoredMonth:
             if _is_of(facts, raw, flat_format) and self._obtain_files(facts) and has_own_columns(facts):
                 return facts
         return None
-
-    def _has_raw(self, raw: RawMonth) -> bool:
-        return all(file.origin is not None or self.depot.has(file) for file in raw.files)
 
     def _obtain_files(self, flat: FlatMonth) -> bool:
         return all(self.depot.obtain(file) for file in flat.files)
@@ -153,7 +152,7 @@ class StoredMonth:
         if self.depot.is_shared:
             values.append(read_json(path))
         for value in values:
-            if (flat := read_facts(value)) is not None:
+            if (flat := read_facts(value, path)) is not None:
                 yield flat
 
     @property

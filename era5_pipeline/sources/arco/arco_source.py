@@ -20,7 +20,7 @@ from era5_pipeline.model.hours import hour_of
 from era5_pipeline.netcdf.cds_layout import write_cds
 from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
+from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
 from era5_pipeline.runtime.store.depot import LOCAL, Depot
 from era5_pipeline.sources.arco.zarr_store import ZarrStore, open_store, without_password
 from era5_pipeline.sources.month_lock import locked_month
@@ -227,7 +227,7 @@ class ArcoSource:
     def _read(self, month: Month) -> _MonthRecord:
         value: Any = self.depot.read_record(self._note(month))
         try:
-            if value["form"] != _FORM:
+            if not has_form(value, _FORM, self._note(month)):
                 return _MonthRecord({})
             return _MonthRecord({key: Day(**day) for key, day in value["days"].items()}, value["short"])
         except (TypeError, KeyError):

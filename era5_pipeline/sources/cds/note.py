@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
+from era5_pipeline.runtime.files import has_form
 from era5_pipeline.runtime.store.depot import LOCAL
 
 if TYPE_CHECKING:
@@ -113,10 +114,14 @@ class Note:
 
 
 def read_note(path: Path, depot: Depot = LOCAL) -> Note:
-    """Read the note at `path`; an empty note if there is no readable one."""
+    """Read the note at `path`; an empty note if there is no readable one.
+
+    Raises:
+        InputError: if a newer era5-pipeline wrote it: its request may be under way.
+    """
     value: Any = depot.read_record(path)
     try:
-        if value["form"] != _FORM:
+        if not has_form(value, _FORM, path):
             return Note()
         fetched, variant = value["fetched"], value[_VARIANT]
         note = Note(

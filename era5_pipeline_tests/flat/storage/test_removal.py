@@ -94,7 +94,6 @@ def test_what_is_kept_of_a_loaded_month(
         (part,) = read_ledger(connection)[0].parts
     (raw,) = result.flat.raw.files
     assert [(one.path, one.sha256, one.bytes) for one in part.files] == [(str(raw.path), raw.sha256, raw.bytes)]
-    assert part.flat_file is not None
     assert (part.flat_file.path, part.flat_file.sha256) == (str(result.flat.path), result.flat.sha256)
     # A later run finds nothing to do, without making the files again.
     assert unchanged_months(chosen, warehouse, (JULY,)) == {JULY}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline.flat.flatten import facts_file, flatten_month
-from era5_pipeline.flat.storage.stored_month import StoredMonth
 from era5_pipeline.model.errors import InputError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -123,28 +122,26 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(
     assert_monthly(warehouse, months=1)
 
 
-def test_a_flat_month_without_summaries_is_made_again_where_the_raw_files_are(
-    machine: Making, warehouse: Warehouse
-) -> None:
-    """As an earlier version left it, here and in the store."""
+@pytest.mark.parametrize("record", ["raw", "flat"])
+def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, warehouse: Warehouse, record: str) -> None:
+    """In the store, where an older program meets it first."""
     first = machine("first")
-    raw = run_raw(first, JULY).raw
+    run_raw(first, JULY)
     run_flat(first, JULY)
-    stored = StoredMonth.of(first, JULY)
-    earlier = flatten_month(raw, stored.folder, home=first.home, flat_format="parquet", with_summaries=False)
-    stored.share_flat(earlier)
-    assert not any(".monthly." in key for key in objects(first))
-    again = run_flat(machine("second"), JULY)
-    assert not again.reused
-    assert again.flat.sha256 == earlier.sha256
-    # Where they are gone, the rows are what there is.
-    stored.share_flat(earlier)
-    facts_file(stored.folder, JULY).unlink()
-    Depot.of(first).discard(raw.files[0])
-    assert run_flat(machine("third"), JULY).reused
-    loaded = run_load(machine("third"), warehouse, JULY)
-    assert any("era5 db summaries" in note for note in loaded.loaded.notes)
-    assert_holds(warehouse, earlier)
+    store, key = Depot.of(first).store, f"{record}/2023-07.json"
+    assert store is not None
+    value = json.loads(store.read(key) or b"")
+    assert value["form"] == 1
+    newer = json.dumps(value | {"form": 2, "files": "elsewhere"}).encode()
+    store.write(key, newer)
+    second = machine("second")
+    stages: list[Callable[[], object]] = [lambda: run_flat(second, JULY), lambda: run_load(second, warehouse, JULY)]
+    if record == "raw":
+        stages = [lambda: run_raw(second, JULY), lambda: run_flat(second, JULY)]
+    for stage in stages:
+        with pytest.raises(InputError, match=rf"{record}/2023-07.json: a newer era5-pipeline .* form 2, .* up to 1\n"):
+            stage()
+    assert store.read(key) == newer
 
 
 def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from era5_pipeline.model.errors import InputError
 from era5_pipeline.sources.cds.note import Fetched, Note, State, read_note, write_note
 
 if TYPE_CHECKING:
@@ -55,6 +56,13 @@ def test_an_incomplete_or_missing_note_is_read_as_an_empty_one(tmp_path: Path, t
     (tmp_path / "note.json").write_text(text)
     assert read_note(tmp_path / "note.json") == Note()
     assert read_note(tmp_path / "nowhere.json") == Note()
+
+
+def test_a_note_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    """Its request may be under way: it is not sent again."""
+    (tmp_path / "note.json").write_text('{"form": 2, "job": "7"}')
+    with pytest.raises(InputError, match=r"note.json: a newer era5-pipeline .* form 2, .* up to 1\nInstall the newer"):
+        read_note(tmp_path / "note.json")
 
 
 def test_states_of_a_request_from_sending_to_its_file() -> None:
