@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.flat.flat_month import ColumnFacts
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
-from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, MonthContents
+from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, LedgerFile, MonthContents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,6 +79,8 @@ def entry(
         software_versions={},
         fingerprint="x",
         loaded_at=datetime(2026, 1, 1, tzinfo=UTC),
+        flat_file=LedgerFile("flat.parquet", 1, "x"),
+        has_summaries=True,
         preliminary_hours=dict(preliminary or {}),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +11,12 @@ import psycopg
 import pytest
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS
+from era5_pipeline.postgres.schema_version import STEPS, take_step
 from era5_pipeline.warehouse.layouts.layout import create_weather
+from era5_pipeline.warehouse.ledger import multirange
+from era5_pipeline_tests.ledgers import column_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,9 +54,7 @@ def empty_database(database_url: str) -> Iterator[Connection]:
 def weather_table(empty_database: Connection) -> Connection:
     """The same database with 72 hours of two months: one hour is missing, one value is NULL, one column is all NULL."""
     make_table(empty_database)
-    empty_database.execute("CREATE SCHEMA era5")
-    empty_database.execute("CREATE TABLE era5.ledger (month date, source text, dropped_at timestamptz)")
-    empty_database.execute("INSERT INTO era5.ledger VALUES ('2023-01-01', 'files'), ('2023-02-01', 'sample')")
+    make_ledger(empty_database)
     with empty_database.cursor().copy("COPY weather FROM STDIN") as copy:
         for location in (JAKARTA, *FIJI):
             for hour in reversed(range(HOURS)):
@@ -61,6 +65,23 @@ def weather_table(empty_database: Connection) -> Connection:
                 values = (temperature_of(location, hour), 1.5, -2.5, cloud, 1e-5, None)
                 copy.write_row((START + hour * HOUR, *place, *values))
     return empty_database
+
+
+def make_ledger(connection: Connection) -> None:
+    """The ledger of the two months: the first from files, the second generated."""
+    for number, step in enumerate(STEPS, start=1):
+        take_step(connection, step, number)
+    facts = json.dumps([asdict(column_facts(column)) for column in DEFAULT_COLUMNS])
+    locations = multirange(LocationSet.of_ids([location.location_id for location in (JAKARTA, *FIJI)]))
+    for month, source in (("2023-01-01", "files"), ("2023-02-01", "sample")):
+        connection.execute(
+            "INSERT INTO era5.ledger (month, part, state, rows, locations, location_ids, hours, hours_expected, "
+            "missing_hours, source, expver, columns, files, warnings, raw_bytes, flat_bytes, flat_file, seconds, "
+            "versions, fingerprint, version, checked_at, has_summaries) "
+            "VALUES (%s, 1, 'loaded', 1, %s, %s, %s, %s, '{}', %s, '{}', %s, '[]', '{}', 1, 1, "
+            """'{"path": "x", "bytes": 1, "sha256": "x"}', '{}', '{}', 'x', 'unknown', now(), false)""",
+            (month, 1 + len(FIJI), locations, HOURS, HOURS, source, facts),
+        )
 
 
 def make_table(connection: Connection) -> None:

@@ -1,10 +1,8 @@
--- What a database from an earlier version lacks: columns and comments of the ledger's tables, the functions, the table,
--- view or comments of the monthly summaries, and the columns of the table weather without a comment (an empty list if
--- that has none, too).
+-- What a new database lacks beside its tables, and one in which others removed it: the functions, the tables, view or
+-- comments of the monthly summaries, and the columns of the table weather without a comment ('': the table itself).
 WITH relation AS (
     SELECT oid, name
-    FROM (VALUES ('era5.ledger'), ('era5.month'), ('era5.load_attempt'), ('weather'),
-                 ('era5.monthly_summary'), ('era5.monthly_last_hour')) AS own (name)
+    FROM (VALUES ('weather'), ('era5.monthly_summary'), ('era5.monthly_last_hour')) AS own (name)
     CROSS JOIN LATERAL CAST(to_regclass(name) AS oid) AS oid
     WHERE oid IS NOT NULL
     UNION ALL
@@ -22,10 +20,7 @@ WITH relation AS (
     UNION ALL
     SELECT name, '' FROM relation WHERE obj_description(oid, 'pg_class') IS NULL
 )
-SELECT EXISTS (SELECT FROM uncommented WHERE name IN ('era5.ledger', 'era5.month', 'era5.load_attempt'))
-           OR (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger')
-               AND attname IN ('flat_file', 'has_summaries', 'additions')) < 3,
-       to_regprocedure('era5.at(double precision, double precision)') IS NULL,
+SELECT to_regprocedure('era5.at(double precision, double precision)') IS NULL,
        to_regclass('era5.monthly_summary') IS NULL
            OR EXISTS (SELECT FROM uncommented WHERE name IN ('era5.monthly_summary', 'era5.monthly_last_hour', 'weather_monthly'))
            OR NOT EXISTS (SELECT FROM pg_class AS v JOIN pg_class AS w USING (relnamespace)

@@ -3,7 +3,7 @@
 SELECT DISTINCT month
 FROM era5.ledger
 WHERE dropped_at IS NULL
-  AND has_summaries IS NOT TRUE
+  AND NOT has_summaries
   AND month = ANY(%(months)s::date[])
   AND (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
 ORDER BY month

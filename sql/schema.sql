@@ -1,5 +1,5 @@
--- The project's own schema beside the table weather: the ledger of months, and the attempts to load them.
--- Every statement can run again on a database that has these objects already.
+-- Version 1 of the project's own schema beside the table weather: the ledger of months, and the attempts to load them.
+-- Databases exist that were made by it: what changes these tables is another step of postgres/schema_version.py.
 
 CREATE SCHEMA IF NOT EXISTS era5;
 
@@ -7,7 +7,7 @@ COMMENT ON SCHEMA era5 IS 'The ledger of the months in the table weather';
 
 -- One row per part of a month: a set of locations that one load brought, written in the transaction of that load. The
 -- parts of a month have no location in common, so that each row of the table belongs to one part.
-CREATE TABLE IF NOT EXISTS era5.ledger (
+CREATE TABLE era5.ledger (
     month             date NOT NULL CHECK (extract(day FROM month) = 1),
     part              integer NOT NULL,
     state             text NOT NULL CHECK (state IN ('loaded', 'incomplete', 'dropped')),
@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     warnings          text[] NOT NULL,
     raw_bytes         bigint NOT NULL,
     flat_bytes        bigint NOT NULL,
-    flat_file         jsonb,
+    flat_file         jsonb NOT NULL,
     seconds           jsonb NOT NULL,
     versions          jsonb NOT NULL,
     fingerprint       text NOT NULL,
@@ -37,15 +37,10 @@ CREATE TABLE IF NOT EXISTS era5.ledger (
     revised_at        timestamptz,
     revision          jsonb,
     dropped_at        timestamptz CHECK ((dropped_at IS NULL) = (state <> 'dropped')),
-    has_summaries     boolean,
+    has_summaries     boolean NOT NULL,
     additions         jsonb NOT NULL DEFAULT '[]',
     PRIMARY KEY (month, part)
 );
-
--- Ledgers of earlier versions lack them.
-ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS flat_file jsonb;
-ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS has_summaries boolean;
-ALTER TABLE era5.ledger ADD COLUMN IF NOT EXISTS additions jsonb NOT NULL DEFAULT '[]';
 
 COMMENT ON TABLE era5.ledger IS
     'One row per part of a month in weather: what it was made of, written by the load itself. Dropped parts stay here';
@@ -73,7 +68,7 @@ COMMENT ON COLUMN era5.ledger.warnings IS 'What was odd about the files, in word
 COMMENT ON COLUMN era5.ledger.raw_bytes IS 'Size of those files, in bytes';
 COMMENT ON COLUMN era5.ledger.flat_bytes IS 'Size of the flat file of rows, in bytes';
 COMMENT ON COLUMN era5.ledger.flat_file IS
-    'The flat file of rows, which may have been removed since: path, bytes and SHA-256; NULL: loaded by an earlier version';
+    'The flat file of rows, which may have been removed since: path, bytes and SHA-256';
 COMMENT ON COLUMN era5.ledger.seconds IS 'Seconds that each stage took: raw, flat, load';
 COMMENT ON COLUMN era5.ledger.versions IS 'Versions of the software that made and loaded the rows';
 COMMENT ON COLUMN era5.ledger.fingerprint IS 'The same for the same files and request: if it is equal, nothing changed';
@@ -83,13 +78,13 @@ COMMENT ON COLUMN era5.ledger.version IS
     'final, preliminary, mixed (some hours are preliminary) or unknown (the files do not say)';
 COMMENT ON COLUMN era5.ledger.checked_at IS 'When the source was last asked, and its answer compared with the table';
 COMMENT ON COLUMN era5.ledger.has_summaries IS
-    'Whether weather_monthly has the summaries of the locations; NULL: loaded by an earlier version, which made none';
+    'Whether weather_monthly has the summaries of the locations; if not, era5 db summaries adds them';
 COMMENT ON COLUMN era5.ledger.additions IS
     'Columns that later loads added to the rows, each with its own source, area, files, flat file, fingerprint and time';
 COMMENT ON COLUMN era5.ledger.revised_at IS 'When final data last replaced preliminary data; NULL: never';
 COMMENT ON COLUMN era5.ledger.revision IS 'What that changed: preliminary hours, columns and files before';
 
-CREATE OR REPLACE VIEW era5.month AS
+CREATE VIEW era5.month AS
 SELECT month,
        CASE WHEN bool_and(state = 'loaded') THEN 'loaded' ELSE 'incomplete' END AS state,
        count(*) AS parts,
@@ -123,7 +118,7 @@ COMMENT ON COLUMN era5.month.versions IS 'Versions of its parts: final, prelimin
 COMMENT ON COLUMN era5.month.loaded_at IS 'When rows of the month were last written';
 
 -- One row per attempt, committed before the load begins, so that an interrupted load leaves a trace.
-CREATE TABLE IF NOT EXISTS era5.load_attempt (
+CREATE TABLE era5.load_attempt (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     month          date NOT NULL,
     started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -135,7 +130,7 @@ CREATE TABLE IF NOT EXISTS era5.load_attempt (
     backend_start  timestamptz
 );
 
-CREATE INDEX IF NOT EXISTS load_attempt_month ON era5.load_attempt (month, id DESC);
+CREATE INDEX load_attempt_month ON era5.load_attempt (month, id DESC);
 
 COMMENT ON TABLE era5.load_attempt IS
     'One row per attempt to load a month; running although its backend has ended means interrupted';

@@ -1,12 +1,10 @@
 -- The sources of what the table holds of these columns (NULL: of all) in parts of months of a range that have any of
 -- these locations (NULL: in all), as lists of those of a part, and the first and last month of each list. Columns that
--- were added to the rows of a part later have a source of their own. What the ledger of an earlier version lacks is
--- taken from `lacking`: a name that the inner query does not find is that of the outer one.
+-- were added to the rows of a part later have a source of their own.
 SELECT sources, min(month), max(month)
-FROM (SELECT '{(,)}'::int4multirange AS location_ids, '[]'::jsonb AS columns, '[]'::jsonb AS additions) AS lacking
-CROSS JOIN LATERAL (
+FROM (
     SELECT month,
-           CASE WHEN %(columns)s::text[] IS NULL OR columns = '[]' OR EXISTS (
+           CASE WHEN %(columns)s::text[] IS NULL OR EXISTS (
                     SELECT FROM unnest(%(columns)s::text[]) AS name
                     WHERE columns @> jsonb_build_array(jsonb_build_object('column', name))
                       AND NOT additions @> jsonb_build_array(jsonb_build_object('columns', jsonb_build_array(name))))

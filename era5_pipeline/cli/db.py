@@ -109,7 +109,9 @@ def init(
         show_default="era5",
     ),
 ) -> None:
-    """Create the table, the ledger and Dagster's database if they are missing. A load does this by itself.
+    """Create the table, the ledger and Dagster's database if they are missing, and upgrade those of an older version.
+
+    A load does this by itself. A database of a newer version is refused: install the newer era5-pipeline.
 
     With --roles, also the roles era5_owner, era5_loader and era5_reader, to be granted to the roles that log in. No
     password is set or printed. Running it again changes nothing, and gives new objects and readers what they lack.
@@ -143,7 +145,7 @@ def init(
 
 @db.command("summaries")
 def summaries() -> None:
-    """Fill the view weather_monthly for months that an earlier version loaded. Loads do this by themselves.
+    """Fill the view weather_monthly for months that were loaded without summaries. Loads do this by themselves.
 
     The server computes them from the hours, month by month. It can be interrupted, and continues with the months that
     are left.

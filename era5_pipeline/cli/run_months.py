@@ -71,7 +71,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.planning.unchanged_months import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.attempts import settle_failures
-    from era5_pipeline.warehouse.schema import require_may_load
+    from era5_pipeline.warehouse.schema import require_may_load, upgrade_schema
 
     _quiet_libraries()
     console = Console(stderr=True)
@@ -86,6 +86,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             soft_wrap=True,
         )
         with warehouse.connect() as connection:
+            upgrade_schema(connection)  # what is planned is read from its tables
             require_may_load(connection)
         unchanged: frozenset[Month] = frozenset()
         if not known_changed:

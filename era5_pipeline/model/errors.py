@@ -11,6 +11,7 @@
     |   |-- ServerUnreachableError
     |   |   `-- NoDatabaseError              there is none yet, and the command only reads
     |   |-- ServerUnsuitableError            too old, read-only, or a privilege is missing
+    |   |   `-- SchemaVersionError             the tables are of a version that this program does not know
     |   `-- MonthLockedError                 another load has locked the month
     |-- LocalDiskError                   6   this machine's disk is full, or a permission is missing
     |-- StoreError                      10   the store of files refuses, or is full (ERA5_STORE)
@@ -115,6 +116,10 @@ class NoDatabaseError(ServerUnreachableError):
 
 class ServerUnsuitableError(WarehouseError):
     """The server is too old, read-only, or lacks a privilege."""
+
+
+class SchemaVersionError(ServerUnsuitableError):
+    """The tables in the schema `era5` are of a newer version, of an older one, or of none."""
 
 
 class MonthLockedError(WarehouseError):

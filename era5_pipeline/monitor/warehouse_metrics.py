@@ -15,7 +15,6 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.monitor.openmetrics import MetricFamily
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.sql_files import read_sql
-from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.ledger_entry import MonthState
 from era5_pipeline.warehouse.space import read_space
 
@@ -76,8 +75,7 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
     """Read the numbers; all are zero without a ledger. Nothing is created, and reading the ledger is all it needs.
 
     Raises:
-        ServerUnsuitableError: if an older version of this project made the ledger.
-        Era5Error: otherwise as `server_errors` says.
+        Era5Error: as `server_errors` says.
     """
     with server_errors("reading the ledger"):
         (now,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (0.0,)
@@ -104,14 +102,9 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
 
 
 def read_months(connection: psycopg.Connection[Any]) -> tuple[MonthNumbers, ...]:
-    """Read every month of the ledger, in order; none without a ledger.
-
-    Raises:
-        ServerUnsuitableError: if an older version of this project made the ledger.
-    """
+    """Read every month of the ledger, in order; none without a ledger."""
     if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
         return ()
-    require_parts(connection)
     return tuple(
         MonthNumbers(Month(day.year, day.month), state, rows, is_preliminary)
         for day, state, rows, is_preliminary in connection.execute(read_sql("metrics_months"))

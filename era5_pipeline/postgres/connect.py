@@ -25,6 +25,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.postgres.embedded.data_folder import known_homes
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
 from era5_pipeline.postgres.given_urls import given_dagster_url, given_warehouse_url
+from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
 from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
 from era5_pipeline.postgres.server_version import require_supported
 from era5_pipeline.postgres.urls import database_of, url_parameters, with_database, without_password
@@ -52,15 +53,26 @@ _NAME_ANOTHER = (
     "The first era5 load creates it. If yours is elsewhere, name it: set ERA5_HOME to its folder, or ERA5_DATABASE_URL "
     "to the URL of its server and database."
 )
+# Both in one round trip. A user named era5 would, with the default search path, create the table weather in the
+# ledger's schema, where nobody else looks for it.
+_ON_CONNECT = (
+    "SELECT found.version, found.has_ledger, CASE WHEN current_schema() = 'era5' OR (current_user = 'era5' "
+    "AND current_setting('search_path') = '\"$user\", public') THEN set_config('search_path', 'public', false) END "
+    f"FROM (SELECT) AS session LEFT JOIN ({VERSION_QUERY}) AS found ON true"
+)
 # libpq gives no SQLSTATE for a failed connection, only the server's message.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
 
 
 @dataclass(frozen=True)
 class Warehouse:
-    """The database that holds the weather. The URL may hold a password and is kept out of `repr`."""
+    """The database that holds the weather. The URL may hold a password and is kept out of `repr`.
+
+    With `upgrades`, connections to tables of an older version are opened, too: the caller brings them to this version.
+    """
 
     url: str
+    upgrades: bool = False
 
     def __repr__(self) -> str:
         return f"Warehouse({self.shown})"
@@ -79,6 +91,7 @@ class Warehouse:
             ServerUnreachableError: if no server is reachable; names it.
             NoDatabaseError: if the server lacks the database.
             ServerUnsuitableError: if the server is too old.
+            SchemaVersionError: if the tables are of a version that this program cannot use.
         """
         given = url_parameters(self.url)
         settings = {"TimeZone": "UTC", **(session or {})}
@@ -105,12 +118,9 @@ class Warehouse:
         try:
             require_supported(connection.info.server_version, self.shown)
             with server_errors(f"connecting to {self.shown}"):
-                # A user named era5 would, with the default search path, create the table weather in the ledger's
-                # schema, where nobody else looks for it.
-                connection.execute(
-                    "SELECT set_config('search_path', 'public', false) WHERE current_schema() = 'era5' "
-                    "OR (current_user = 'era5' AND current_setting('search_path') = '\"$user\", public')"
-                )
+                found, has_ledger, _ = connection.execute(_ON_CONNECT).fetchone() or (None, False, None)
+            version = checked_version(connection, found, has_ledger=bool(has_ledger))
+            require_usable(connection, version, upgrades=self.upgrades)
         except BaseException:
             connection.close()
             raise
@@ -188,8 +198,8 @@ def _create_database(url: str) -> None:
 def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
     """Open the warehouse of the settings; the embedded server runs at least as long as this context.
 
-    `create` is for commands that write: it creates what is missing, of home, embedded server and database. Without it,
-    nothing is created; an embedded server that exists is started.
+    `create` is for commands that write: it creates what is missing, of home, embedded server and database, and tables
+    of an older version are upgraded by them. Without it, nothing is created; an embedded server that exists is started.
 
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
@@ -200,7 +210,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
     if (url := given_warehouse_url(settings)) is not None:
         if create:
             ensure_database(url)
-        yield Warehouse(url)
+        yield Warehouse(url, upgrades=create)
         return
     server = EmbeddedServer(settings.home)
     if not create and not server.exists():
@@ -209,7 +219,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
         url = server.url(DATABASE)
         if create:
             ensure_database(url)
-        yield Warehouse(url)
+        yield Warehouse(url, upgrades=create)
 
 
 def no_database_in(home: Path) -> NoDatabaseError:

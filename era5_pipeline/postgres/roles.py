@@ -26,7 +26,7 @@ READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "
 _SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
 # The table's new owner needs a lock that readers wait for.
 _LOCK_MS = 5000
-# Beside the table, and ours: a user may have a view of that name. An earlier version's weather_monthly had no comment.
+# Beside the table, and ours: a user may have a view of that name.
 _OWN_VIEWS = (
     "(c.relname IN ('weather_monthly', 'weather_daily', 'weather_monthly_map') AND c.relkind = 'v' "
     "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "

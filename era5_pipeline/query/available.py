@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-# A ledger that is missing, was made by an older version, or is not this user's to read.
-NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege)
+# A ledger that is missing, or is not this user's to read.
+NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
 # How many spans of months a message names.
 _SHOWN_SPANS = 6
 # A part of a month with fewer hours is single hours, such as one of the whole globe: it does not decide which places

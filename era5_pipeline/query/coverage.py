@@ -12,7 +12,6 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.sql_files import read_sql
-from era5_pipeline.warehouse.ledger import require_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,14 +83,9 @@ class AreaCoverage:
 
 
 def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
-    """Read the coverage of each area by the ledger, the areas with the most values first; none without a ledger.
-
-    Raises:
-        ServerUnsuitableError: if an older version of this project made the ledger.
-    """
+    """Read the coverage of each area by the ledger, the areas with the most values first; none without a ledger."""
     if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
         return []
-    require_parts(connection)
     areas = []
     for ids, days, states in connection.execute(read_sql("coverage"), {"most_alike": _MOST_ALIKE}).fetchall():
         by_column: dict[str, dict[Month, CoverageState]] = {}

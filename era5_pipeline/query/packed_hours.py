@@ -89,7 +89,7 @@ def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, e
     """The start of the month that halves those in the range; None: too few, or the ledger cannot be read."""
     if start is not None and end is not None and end - start < _MONTHS_FOR_TWO * _SHORTEST_MONTH:
         return None
-    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege):
+    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
         row = connection.execute(read_sql("middle_month"), {"start": start, "end": end}).fetchone()
         if row is not None and row[0] >= _MONTHS_FOR_TWO:
             middle: datetime = row[1]

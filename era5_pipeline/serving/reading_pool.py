@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.errors import Era5Error, SchemaVersionError
+from era5_pipeline.postgres.schema_version import require_usable, schema_version
 from era5_pipeline.postgres.server_errors import translate_error
 from era5_pipeline.query.packed_hours import prepare_for_reading
-from era5_pipeline.serving.refusals import BusyError, DatabaseAwayError, SlowStatementError
+from era5_pipeline.serving.refusals import BusyError, DatabaseAwayError, OtherSchemaError, SlowStatementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 _AWAY_SECONDS = 0.5
 # An attempt that fails is repeated for so long; a later request begins another.
 _RECONNECT_SECONDS = 10.0
+
+
+def _check(connection: Connection) -> None:
+    """Raise if the connection was lost, or the database was upgraded since it was opened: the pool then opens another.
+
+    In place of the pool's own check, which asks for nothing: this too is one round trip.
+    """
+    try:
+        require_usable(connection, schema_version(connection))
+    except SchemaVersionError:
+        connection.close()  # one that is open would be given out again
+        raise
 
 
 class ReadingPool:
@@ -46,7 +59,7 @@ class ReadingPool:
             min_size=1,
             max_size=limits.connections + 1,  # `/healthz` is answered when all others are in use, too
             open=False,
-            check=ConnectionPool.check_connection,
+            check=_check,
             timeout=limits.wait_seconds,
             reconnect_timeout=_RECONNECT_SECONDS,
             name="era5 serve",
@@ -87,6 +100,7 @@ class ReadingPool:
 
         Raises:
             DatabaseAwayError: if the server cannot be reached, or the connection was lost.
+            OtherSchemaError: if the database was upgraded to a version that this program does not know.
             BusyError: if no connection became free in time.
             SlowStatementError: if a statement took longer than the limit.
             Era5Error: as `server_errors` says.
@@ -108,6 +122,8 @@ class ReadingPool:
         try:
             return self._pool.getconn(wait)
         except PoolTimeout as error:
+            if isinstance(self._failure, SchemaVersionError):
+                raise OtherSchemaError from self._failure
             if self._failure is not None:
                 raise DatabaseAwayError from self._failure
             raise BusyError(wait) from error

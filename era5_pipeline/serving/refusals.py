@@ -27,6 +27,15 @@ class DatabaseAwayError(RefusalError):
         super().__init__("The database cannot be reached now. Try again in a few seconds.")
 
 
+class OtherSchemaError(RefusalError):
+    """The database's tables are of a version that this program does not know."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("The database has another schema version than this server needs. Its log says what to do.")
+
+
 class BusyError(RefusalError):
     """Others were answered for as long as the request could wait."""
 

@@ -84,7 +84,6 @@ def drop_month(
         layout = existing_layout(connection)
         if layout is None:
             return DroppedMonth(month, (), 0)
-        ledger.require_parts(connection)
         with month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             parts = ledger.read_overlapping(connection, month, locations)
             if not parts:

@@ -14,7 +14,6 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.flat_month import ColumnFacts
 from era5_pipeline.model.data_version import version_of
-from era5_pipeline.model.errors import ServerUnsuitableError
 from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -43,13 +42,11 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
     """Read every month that the table holds or whose load was attempted, in order; none without a ledger.
 
     Raises:
-        ServerUnsuitableError: if an older version of this project made the ledger.
-        Era5Error: otherwise as `server_errors` says.
+        Era5Error: as `server_errors` says.
     """
     with server_errors("reading the ledger"):
         if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
             return []
-        require_parts(connection)
         parts: dict[Month, list[LedgerEntry]] = {}
         dropped: set[Month] = set()
         for entry in _select(connection, sql.SQL("true"), {}):
@@ -62,24 +59,6 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
         MonthContents(month, tuple(parts.get(month, ())), attempts.get(month), is_dropped=month in dropped)
         for month in sorted(parts.keys() | dropped | attempts.keys())
     ]
-
-
-def require_parts(connection: psycopg.Connection[Any]) -> None:
-    """Refuse a ledger of the time when it had one row per month, without the locations.
-
-    Raises:
-        ServerUnsuitableError: if it is one.
-    """
-    row = connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.ledger') "
-        "AND attname = 'location_ids' AND NOT attisdropped)"
-    ).fetchone()
-    if row == (False,):
-        raise ServerUnsuitableError(
-            "the ledger of this database was made by an older version: it does not say which locations each month has",
-            remedy="Load the months into another database (ERA5_DATABASE_URL, or another ERA5_HOME). "
-            "The table weather in this one is unchanged, and can still be queried.",
-        )
 
 
 def read_overlapping(
@@ -171,9 +150,6 @@ def write_entry(
         "revision": None if revision is None else Jsonb(asdict(revision)),
         "has_summaries": has_summaries,
     }
-    # Without the owner's privileges, a load cannot add a column that the ledger of an earlier version lacks.
-    held = set(_columns_of_ledger(connection))
-    values = {name: value for name, value in values.items() if name in held}
     if before is not None and keeps:
         values |= _with_kept_columns(connection, before, flat)
     connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
@@ -184,11 +160,6 @@ def write_entry(
         ),
         {name: value for name, value in values.items() if not isinstance(value, sql.SQL)},
     )
-
-
-def can_record_additions(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the ledger has the column of additions, which those of earlier versions lack."""
-    return "additions" in _columns_of_ledger(connection)
 
 
 def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry, flat: FlatMonth) -> dict[str, Any]:
@@ -229,7 +200,7 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
             "files": Jsonb(list(map(asdict, before.files))),
             "raw_bytes": before.raw_bytes,
             "flat_bytes": before.flat_bytes,
-            "flat_file": None if before.flat_file is None else Jsonb(asdict(before.flat_file)),
+            "flat_file": Jsonb(asdict(before.flat_file)),
             "seconds": Jsonb(before.seconds),
             "fingerprint": before.fingerprint,
             "revised_at": before.revised_at,
@@ -372,12 +343,11 @@ def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> Non
 
 
 def record_summaries(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
-    """Record, within the transaction that writes them, that the part has summaries; no-op in an earlier ledger."""
-    if "has_summaries" in _columns_of_ledger(connection):
-        connection.execute(
-            "UPDATE era5.ledger SET has_summaries = true WHERE month = %s AND part = %s",
-            (entry.month.start.date(), entry.part),
-        )
+    """Record, within the transaction that writes them, that the part has summaries."""
+    connection.execute(
+        "UPDATE era5.ledger SET has_summaries = true WHERE month = %s AND part = %s",
+        (entry.month.start.date(), entry.part),
+    )
 
 
 def _month_of(day: date) -> Month:
@@ -396,8 +366,8 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "software_versions": row["versions"],
         "preliminary_hours": {column: tuple(runs) for column, runs in row["preliminary_hours"].items()},
         "revision": None if row["revision"] is None else Revision.from_json(row["revision"]),
-        "flat_file": LedgerFile(**row["flat_file"]) if row.get("flat_file") else None,
-        "additions": tuple(map(Addition.from_json, row.get("additions") or ())),
+        "flat_file": LedgerFile(**row["flat_file"]),
+        "additions": tuple(map(Addition.from_json, row["additions"])),
     }
     return LedgerEntry(**read)
 

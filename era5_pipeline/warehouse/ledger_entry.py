@@ -101,9 +101,8 @@ class LedgerEntry:
     `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
     have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
     stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files. `flat_file` is the file of rows, which may
-    have been removed since; None: an earlier version loaded the part. `has_summaries` says whether `weather_monthly`
-    has its locations. `additions` are columns that later loads added to the rows; source, area, files, sizes and
-    fingerprint are those of the other columns.
+    have been removed since. `has_summaries` says whether `weather_monthly` has the part's locations. `additions` are
+    columns that later loads added to the rows; source, area, files, sizes and fingerprint are those of the others.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
     the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
@@ -131,12 +130,12 @@ class LedgerEntry:
     software_versions: dict[str, str]
     fingerprint: str
     loaded_at: datetime
+    flat_file: LedgerFile
+    has_summaries: bool
     preliminary_hours: dict[str, tuple[str, ...]] = field(default_factory=dict)
     checked_at: datetime | None = None
     revised_at: datetime | None = None
     revision: Revision | None = None
-    flat_file: LedgerFile | None = None
-    has_summaries: bool | None = None
     additions: tuple[Addition, ...] = ()
 
     @property

@@ -15,7 +15,6 @@ from era5_pipeline.model.errors import (
     Era5Error,
     MonthLockedError,
     RefusedError,
-    ServerUnsuitableError,
     WarehouseError,
 )
 from era5_pipeline.model.source_kinds import source_kind
@@ -170,17 +169,8 @@ class _Load:
     kept: tuple[str, ...] = ()
 
     def keeping_other_columns(self) -> _Load:
-        """The load that leaves the other columns of the part as they are, if this one can; otherwise this one.
-
-        Raises:
-            ServerUnsuitableError: if the ledger, made by an earlier version, cannot tell the columns' loads apart.
-        """
+        """The load that leaves the other columns of the part as they are, if this one can; otherwise this one."""
         kept = () if self.before is None else kept_columns(self.before, self.flat)
-        if kept and not ledger.can_record_additions(self.connection):
-            raise ServerUnsuitableError(
-                f"{self.flat.month}: variables cannot be added to its rows: the ledger was made by an earlier version",
-                remedy="Let the owner of the tables run era5 db init, then run this again. The month is unchanged.",
-            )
         return replace(self, kept=kept, summaries=replace(self.summaries, keeps=bool(kept)))
 
     @property
@@ -212,7 +202,7 @@ class _Load:
             with self.connection.transaction():
                 if adds_summaries:
                     self.summaries.write(self.flat.location_ids)
-                has_summaries = adds_summaries or bool(before.has_summaries)
+                has_summaries = adds_summaries or before.has_summaries
                 self._write_ledger(attempt, self.flat.rows, load_seconds=None, has_summaries=has_summaries)
         return replace(self._loaded(), confirmed=True)
 

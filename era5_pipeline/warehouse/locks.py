@@ -70,6 +70,27 @@ def month_lock(
             connection.execute("SELECT pg_advisory_unlock(%s, %s)", key)
 
 
+def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
+    """Require that no other session loads a month: a load that runs was begun by a program of the older version.
+
+    Raises:
+        MonthLockedError: beginning with `problem`, and naming the session.
+    """
+    row = connection.execute(
+        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
+        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+        "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid <> %s AND l.objsubid = 2 AND l.granted "
+        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "AND l.pid <> pg_backend_pid() ORDER BY a.backend_start LIMIT 1",
+        (LOCK_CLASS, SCHEMA_LOCK),
+    ).fetchone()
+    if row is not None:
+        raise MonthLockedError(
+            f"{problem}: a month is being loaded by {describe_session(*row)}",
+            remedy="Wait until that load is done, or end it; then run this again. Nothing was changed.",
+        )
+
+
 def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
     # An advisory lock belongs to one database; pg_locks shows those of all databases.
     row = connection.execute(

@@ -11,8 +11,9 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS
-from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.model.errors import SchemaVersionError, ServerUnsuitableError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.postgres.schema_version import STEPS, require_usable, schema_version, take_step
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import Server, describe_server
 from era5_pipeline.runtime.sql_files import read_sql
@@ -21,18 +22,21 @@ from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
-from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.locations.location_view import ensure_locations
-from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
+from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
 from era5_pipeline.warehouse.monthly.monthly_table import create_summaries
 from era5_pipeline.warehouse.views.ensure_views import ensure_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
+
+    from era5_pipeline.postgres.schema_version import Step
 
 _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
 
+# An upgrade changes tables that others use: it gives up after this time, so that they do not wait behind it.
+_UPGRADE_LOCK_MS = 10_000
 # Comments, functions and summaries are no reason to keep a load waiting for a lock: the next load tries again.
 _DESCRIBE_LOCK_MS = 1000
 # Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
@@ -51,22 +55,67 @@ class Schema:
     layout: Layout
 
 
-def ensure_schema(connection: psycopg.Connection[Any]) -> Schema:
+def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] = STEPS) -> Schema:
     """Create the extension (if the server offers it), the ledger and the table, unless they exist.
 
-    What a database from an earlier version lacks is added, if the user may: comments, functions, views, summaries.
+    Tables of an older version are upgraded by the `steps` that they lack. Views, functions, comments and summaries that
+    are missing are added, if the user may.
 
     Raises:
+        SchemaVersionError: if the tables are of a newer version, of none, or of an older one that cannot be upgraded.
         ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
     """
+    with _schema_lock(connection):
+        return _ensure(connection, steps)
+
+
+def upgrade_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] = STEPS) -> None:
+    """Upgrade tables of an older version; creates none.
+
+    Raises:
+        SchemaVersionError: as `ensure_schema` does.
+    """
+    with server_errors("looking at the schema's version"):
+        version = schema_version(connection)
+    if 0 < version < len(steps):
+        with _schema_lock(connection):
+            _take_steps(connection, steps)
+
+
+@contextmanager
+def _schema_lock(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Of two first loads or upgrades at the same time, the second waits here, then finds everything done."""
     with server_errors("setting up the database"):
-        # Of two first loads at the same time, the second waits here, then finds everything created.
         connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
         try:
-            return _ensure(connection)
+            yield
         finally:
             if not connection.closed:
                 connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
+
+
+def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> None:
+    """Take the steps that the tables lack in order, each in a transaction that also writes its number."""
+    found = schema_version(connection)
+    require_usable(connection, found, known=len(steps), upgrades=True)
+    for number, step in enumerate(steps[found:], start=found + 1):
+        if number == 1:
+            with connection.transaction():
+                take_step(connection, step, number)
+            continue
+        require_no_loads(connection, f"the schema era5 cannot be upgraded from version {number - 1} to {number}")
+        unchanged = f"The database is as it was, at schema version {number - 1}."
+        with server_errors(f"upgrading the schema era5 to version {number}", afterwards=unchanged):
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_UPGRADE_LOCK_MS}ms",))
+                    take_step(connection, step, number)
+            except pg.InsufficientPrivilege as error:
+                raise SchemaVersionError(
+                    f"the database {connection.info.dbname} has schema version {number - 1}, this era5-pipeline needs "
+                    f"version {len(steps)}, and the user {connection.info.user} may not upgrade it",
+                    remedy=f"Let the owner of the schema era5 run era5 db init. {unchanged}",
+                ) from error
 
 
 def require_may_load(connection: psycopg.Connection[Any]) -> None:
@@ -101,13 +150,10 @@ def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
         return _existing_layout(connection, describe_server(connection))
 
 
-def _ensure(connection: psycopg.Connection[Any]) -> Schema:
+def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schema:
     _ensure_timescaledb(connection)
     server = describe_server(connection)
-    if _exists(connection, "era5.ledger"):
-        require_parts(connection)
-    if not _exists(connection, "era5.load_attempt"):
-        connection.execute(read_sql("schema"))
+    _take_steps(connection, steps)
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
@@ -122,13 +168,11 @@ def _ensure(connection: psycopg.Connection[Any]) -> Schema:
 def _describe(connection: psycopg.Connection[Any]) -> None:
     """Add the comments, functions and summaries that are missing; usually that is one query."""
     row = connection.execute(read_sql("missing_objects")).fetchone()
-    ledger_lacks_some, functions_are_missing, summaries_are_missing, uncommented = row or (False, False, False, [])
+    functions_are_missing, summaries_are_missing, uncommented = row or (False, False, [])
     # Others may have added columns to the table.
     weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
-    if ledger_lacks_some or functions_are_missing or weather_lacks_some:
+    if functions_are_missing or weather_lacks_some:
         with _brief_attempt(connection):
-            if ledger_lacks_some:
-                connection.execute(read_sql("schema"))
             if functions_are_missing:
                 connection.execute(read_sql("functions"))
             if weather_lacks_some:

@@ -16,7 +16,6 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.sql_files import read_sql
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.ledger import require_parts
 from era5_pipeline.warehouse.schema import existing_layout
 
 if TYPE_CHECKING:
@@ -171,7 +170,6 @@ def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, 
 def _ledger_rows(connection: psycopg.Connection[Any]) -> dict[Month, int]:
     if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
         return {}
-    require_parts(connection)
     found = connection.execute(
         "SELECT month, sum(rows)::bigint FROM era5.ledger WHERE dropped_at IS NULL GROUP BY month ORDER BY month"
     )

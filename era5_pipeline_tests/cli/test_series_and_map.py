@@ -65,7 +65,8 @@ HERE = ("series", "--lat", "-6.25", "--lon", "106.75")
 MAP = ("map", "--time", "2023-02-01T12:00", "--column", "t2m")
 
 
-def test_json_has_every_row_and_shortest_numbers(app: typer.Typer) -> None:
+def test_json_has_every_row_and_shortest_numbers(app: typer.Typer, weather_table: Connection) -> None:
+    weather_table.execute("DROP SCHEMA era5 CASCADE")  # hours before and after the rows are then no gap
     out, err = run(app, *HERE, "--format", "json")
     found = json.loads(out)
     place = ["place", "location_id", "latitude", "longitude", "land_share"]
@@ -109,7 +110,8 @@ def test_a_cell_with_water_says_how_much(app: typer.Typer) -> None:
         run(app, "series", "--lat", "-17", "--lon", "180", "--cell", "land")
 
 
-def test_csv_has_every_row(app: typer.Typer) -> None:
+def test_csv_has_every_row(app: typer.Typer, weather_table: Connection) -> None:
+    weather_table.execute("DROP SCHEMA era5 CASCADE")  # hours before and after the rows are then no gap
     out, err = run(app, *HERE[:-1], "106.8", "--format", "csv", "--column", "snowfall", "--column", "tcc")
     lines = out.splitlines()
     assert lines[:2] == ["time,total_cloud_cover,snowfall", "2023-01-30T00:00:00Z,0.1,"]

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.server_processes import first_number
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import CommandResult, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.served import wait_until
 
@@ -103,9 +104,9 @@ def test_it_ends_well_with_its_log_and_without_a_traceback(
 def test_an_answer_that_is_under_way_is_finished_before_the_end(home: Home, database_url: str) -> None:
     """The table is locked, so that the start page, which reads the ledger, waits until the lock is released."""
     found: list[httpx.Response] = []
+    with Warehouse(database_url).connect() as connection:
+        ensure_schema(connection)
     with psycopg.connect(database_url) as locking:
-        locking.execute("CREATE SCHEMA era5; CREATE TABLE era5.ledger ()")
-        locking.commit()
         locking.execute("LOCK TABLE era5.ledger")
         with serving(home, ERA5_DATABASE_URL=database_url) as server:
             asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
@@ -244,9 +245,9 @@ def test_the_embedded_server_is_started_and_started_again_when_it_is_killed() ->
 def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database_url: str, workers: str) -> None:
     """Its statement would wait for a lock for as long as one may take, which is an hour here."""
     found: list[httpx.Response] = []
+    with Warehouse(database_url).connect() as connection:
+        ensure_schema(connection)
     with psycopg.connect(database_url) as locking:
-        locking.execute("CREATE SCHEMA era5; CREATE TABLE era5.ledger ()")
-        locking.commit()
         locking.execute("LOCK TABLE era5.ledger")
         settings = {"ERA5_DATABASE_URL": database_url, "ERA5_SERVE_STATEMENT_SECONDS": "3600"}
         with serving(home, "--workers", workers, **settings) as server:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import psycopg
 import pytest
 from prometheus_client.openmetrics import parser as _parser
 
-from era5_pipeline.model.errors import Era5Error, WarehouseError
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.monitor.openmetrics import openmetrics_text
 from era5_pipeline.monitor.warehouse_metrics import read_numbers, warehouse_metrics
@@ -195,14 +193,6 @@ def test_the_number_of_series_does_not_grow_with_the_months(warehouse: Warehouse
         len(v) if isinstance(v, dict) else 1 for v in few.values()
     ]
     assert len(measured(warehouse, by_month=True)["era5_month_rows"]) == 1003
-
-
-def test_a_ledger_of_another_project_is_refused(warehouse: Warehouse) -> None:
-    created(warehouse)
-    with warehouse.connect() as connection, suppress(Era5Error):
-        connection.execute("ALTER TABLE era5.ledger RENAME COLUMN location_ids TO ids")
-    with warehouse.connect() as connection, pytest.raises(WarehouseError, match="older version"):
-        read_numbers(connection)
 
 
 def test_the_due_month_leaves_time_to_load() -> None:

@@ -84,6 +84,8 @@ def entry_of(month: str, names: str = ALL, **more: Any) -> LedgerEntry:
         software_versions={},
         fingerprint="f",
         loaded_at=NOW,
+        flat_file=LedgerFile("flat.parquet", 1, "x"),
+        has_summaries=True,
     )
     return replace(entry, **more)
 

@@ -173,7 +173,7 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
     assert catalogue(roled.url) == before
 
 
-def test_a_warehouse_of_an_earlier_version_gets_summaries_from_its_loaders(
+def test_a_warehouse_without_tables_of_summaries_gets_them_from_its_loaders(
     roled: RoledWarehouse, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     month = ("load", "--from", "2023-01", *SMALL)
@@ -196,7 +196,7 @@ def test_a_warehouse_of_an_earlier_version_gets_summaries_from_its_loaders(
     assert catalogue(roled.url) == before
 
 
-def test_views_that_an_earlier_version_lacked_are_the_readers_too(roled: RoledWarehouse) -> None:
+def test_views_that_were_missing_are_the_readers_too(roled: RoledWarehouse) -> None:
     month = ("load", "--from", "2023-01", *SMALL)
     roled.era5("alice", *month)
     # Installed later; the loader may not change era5.location, which is the owner's.

@@ -68,16 +68,16 @@ def test_the_credit_has_the_years_of_the_data(weather_table: Connection) -> None
 
 
 def test_dropped_months_are_not_credited(weather_table: Connection) -> None:
-    weather_table.execute("UPDATE era5.ledger SET dropped_at = now() WHERE source = 'sample'")
+    weather_table.execute("UPDATE era5.ledger SET dropped_at = now(), state = 'dropped' WHERE source = 'sample'")
     assert read_credit(weather_table, None, None) == ERA5_CREDIT
 
 
 def test_columns_that_were_added_later_have_a_credit_of_their_own(weather_table: Connection) -> None:
     weather_table.execute("DELETE FROM era5.ledger WHERE source = 'sample'")
     weather_table.execute(
-        'ALTER TABLE era5.ledger ADD COLUMN columns jsonb DEFAULT \'[{"column": "temperature_2m"}, '
+        'UPDATE era5.ledger SET columns = \'[{"column": "temperature_2m"}, '
         '{"column": "wind_gust_10m"}, {"column": "zonal_wind_100m"}]\', '
-        'ADD COLUMN additions jsonb DEFAULT \'[{"source": "sample", "columns": ["zonal_wind_100m"]}]\''
+        'additions = \'[{"source": "sample", "columns": ["zonal_wind_100m"]}]\''
     )
 
     def credit_of(*columns: str) -> str:
@@ -93,9 +93,8 @@ def test_columns_that_were_added_later_have_a_credit_of_their_own(weather_table:
 
 
 def test_generated_months_of_other_places_are_not_told(weather_table: Connection) -> None:
-    weather_table.execute("ALTER TABLE era5.ledger ADD COLUMN location_ids int4multirange")
     weather_table.execute(
-        "UPDATE era5.ledger SET month = '2023-01-01', "
+        "UPDATE era5.ledger SET month = '2023-01-01', part = length(source), "
         "location_ids = CASE source WHEN 'sample' THEN '{[1,5)}' ELSE '{[5,9)}' END::int4multirange"
     )
     there, elsewhere, both = (LocationSet.of_ids(ids) for ids in ([6, 7], [1], [4, 5]))

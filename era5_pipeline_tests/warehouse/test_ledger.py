@@ -100,36 +100,6 @@ def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse
     assert attempt.started_at < attempt.finished_at
 
 
-def test_a_ledger_of_an_earlier_version_gets_the_flat_file_with_its_next_load(
-    on_embedded: Warehouse, flat_months: FlatMonths
-) -> None:
-    flat = flat_months(hours=24)
-    load_month(on_embedded, flat)
-    with on_embedded.connect() as connection:
-        connection.execute("ALTER TABLE era5.ledger DROP COLUMN flat_file")
-    assert only_part(on_embedded).flat_file is None
-    load_month(on_embedded, flat, force=True)
-    file = only_part(on_embedded).flat_file
-    assert file is not None
-    assert file.sha256 == flat.sha256
-
-
-def test_a_loader_that_may_not_alter_the_ledger_loads_all_the_same(
-    on_embedded: Warehouse, flat_months: FlatMonths
-) -> None:
-    """The ledger of an earlier version, in use by a session that keeps the load from adding the column."""
-    flat = flat_months(hours=24)
-    load_month(on_embedded, flat)
-    with on_embedded.connect() as connection:
-        connection.execute("ALTER TABLE era5.ledger DROP COLUMN flat_file")
-    with on_embedded.connect() as reader, reader.transaction():
-        reader.execute("SELECT count(*) FROM era5.ledger")
-        assert load_month(on_embedded, flat, force=True).changed
-    entry = only_part(on_embedded)
-    assert entry.rows == flat.rows
-    assert entry.flat_file is None
-
-
 def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
     warehouse: Warehouse, flat_months: FlatMonths
 ) -> None:

@@ -120,7 +120,7 @@ def _read_month(
         return _read(connection, query, {"month": start}, area)
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         raise NoDataError(
-            f"the database has no monthly summaries of {variable.column}: an earlier version loaded its months",
+            f"the database has no monthly summaries of {variable.column}: its months were loaded without them",
             remedy="Compute them from the hours: era5 db summaries.",
         ) from None
 

@@ -146,7 +146,7 @@ def _is_own(name: str, column: TableColumn) -> bool:
     variable = BY_COLUMN.get(name)
     if variable is None or column.type != _TYPE:
         return False
-    # The table is created with the default variables; in older databases these had no comments.
+    # The table is created with the default variables, and commented in another transaction.
     return variable in DEFAULT_VARIABLES or _mark(variable) in (column.comment or "")
 
 

@@ -1,4 +1,4 @@
-"""Summaries of months that an earlier version loaded, computed by the server from their hours."""
+"""Summaries of months that were loaded without them, computed by the server from their hours."""
 
 from __future__ import annotations
 

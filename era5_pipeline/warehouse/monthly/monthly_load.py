@@ -56,7 +56,7 @@ class MonthlyLoad:
             psycopg.Error: if the server refuses otherwise than for want of a privilege.
         """
         if self.flat.summaries is None:
-            self._note("its flat file was made by an earlier version, without them: era5 db summaries adds them")
+            self._note("its flat file has none: era5 db summaries adds them")
         elif is_ready(self.connection, self.flat.month, self.flat.column_names):
             self.is_ready = True
         elif not has_summaries_table(self.connection):

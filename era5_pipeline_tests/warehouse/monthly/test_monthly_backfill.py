@@ -1,4 +1,4 @@
-"""Summaries of months that an earlier version loaded, computed from their hours, on every layout."""
+"""Summaries of months that were loaded without them, computed from their hours, on every layout."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ ALL = ("t2m", "u10", "v10", "tcc", "tp", "sf")
 JULY = Month(2023, 7)
 
 
-def load_as_before(warehouse: Warehouse, *flats: FlatMonth) -> None:
-    """Load months as an earlier version did: without summaries, and with entries that do not name them."""
+def load_without(warehouse: Warehouse, *flats: FlatMonth) -> None:
+    """Load months without summaries."""
     for flat in flats:
         load_month(warehouse, replace(flat, summaries=None))
-    with warehouse.connect() as connection:
-        connection.execute("UPDATE era5.ledger SET has_summaries = NULL WHERE NOT has_summaries")
 
 
 def lacking(warehouse: Warehouse) -> list[Month]:
@@ -49,7 +47,7 @@ def test_what_is_computed_from_the_hours_is_what_a_load_writes(warehouse: Wareho
     loaded = view_of(warehouse)
     for flat in flats:
         drop_month(warehouse, flat.month)
-    load_as_before(warehouse, *flats)
+    load_without(warehouse, *flats)
     assert view_of(warehouse) == {}
     assert lacking(warehouse) == [flat.month for flat in flats]
     for flat in flats:
@@ -68,7 +66,7 @@ def test_what_is_computed_from_the_hours_is_what_a_load_writes(warehouse: Wareho
 
 def test_only_parts_without_summaries_are_filled(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     west, east = flat_months(names=ALL, points=(4, 5)), flat_months(names=ALL, points=(4, 5), west=25.0, seed=2)
-    load_as_before(warehouse, west)
+    load_without(warehouse, west)
     load_month(warehouse, east)
     # The first part is cut, by places of which there are summaries, and by places that are gone.
     load_month(warehouse, flat_months(names=ALL, points=(2, 3), seed=3))
@@ -81,7 +79,7 @@ def test_only_parts_without_summaries_are_filled(warehouse: Warehouse, flat_mont
 
 def test_a_month_of_variables_that_the_table_of_summaries_lacks(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     """The table was made before there were summaries, and another variable was loaded by then."""
-    load_as_before(warehouse, flat_months(names=ALL))
+    load_without(warehouse, flat_months(names=ALL))
     with warehouse.connect() as connection:
         connection.execute("ALTER TABLE era5.monthly_summary DROP COLUMN snowfall_mean CASCADE")
         connection.execute("ALTER TABLE era5.monthly_summary DROP COLUMN snowfall_sum CASCADE")

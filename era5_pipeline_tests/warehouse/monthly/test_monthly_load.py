@@ -35,14 +35,14 @@ ALL = ("t2m", "u10", "v10", "tcc", "tp", "sf")
 JULY = Month(2023, 7)
 
 
-def have_summaries(warehouse: Warehouse) -> list[bool | None]:
+def have_summaries(warehouse: Warehouse) -> list[bool]:
     """Of each part in the table, in order, whether its entry says that it has summaries."""
     with warehouse.connect() as connection:
         return [part.has_summaries for contents in read_ledger(connection) for part in contents.parts]
 
 
 def without_summaries(flat: FlatMonth) -> FlatMonth:
-    """The flat month as an earlier version left it."""
+    """The flat month without its file of summaries."""
     return replace(flat, summaries=None)
 
 
@@ -267,12 +267,10 @@ def test_readers_of_summaries_do_not_keep_a_load_waiting(warehouse: Warehouse, f
     assert_monthly(warehouse, months=2)
 
 
-# Flat months and tables of an earlier version
+# Flat months and tables without summaries
 
 
-def test_a_flat_month_of_an_earlier_version_is_loaded_without_summaries(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
+def test_a_flat_month_without_summaries_is_loaded_without_them(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     first, second = flat_months(points=(4, 5)), flat_months(points=(2, 3), seed=2)
     load_month(warehouse, first)
     loaded = load_month(warehouse, without_summaries(second))
@@ -281,7 +279,7 @@ def test_a_flat_month_of_an_earlier_version_is_loaded_without_summaries(
     # Those of the hours that were there before are gone, the others stay.
     assert len(view_of(warehouse)) == 20 - 6
     assert have_summaries(warehouse) == [True, False]
-    # The same flat month, made by this version: only the summaries are added.
+    # The same flat month, with its summaries: only these are added.
     assert not load_month(warehouse, second).changed
     assert have_summaries(warehouse) == [True, True]
     assert_monthly(warehouse, months=1)

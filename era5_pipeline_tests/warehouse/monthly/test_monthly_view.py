@@ -135,7 +135,7 @@ def test_the_prevailing_direction_is_where_the_wind_comes_from(
     assert row[1:] == (-90, -179.75)
 
 
-# Databases of an earlier version, and what others made
+# What was removed, and what others made
 
 
 def execute(warehouse: Warehouse, statement: str) -> None:
@@ -143,12 +143,12 @@ def execute(warehouse: Warehouse, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-def test_an_earlier_database_gets_table_and_view_with_its_next_load(
+def test_table_and_view_that_were_removed_are_made_by_the_next_load(
     warehouse: Warehouse, flat_months: FlatMonths
 ) -> None:
     load_month(warehouse, flat_months())
     execute(warehouse, "DROP VIEW weather_monthly; DROP TABLE era5.monthly_summary, era5.monthly_last_hour")
-    execute(warehouse, "UPDATE era5.ledger SET has_summaries = NULL")
+    execute(warehouse, "UPDATE era5.ledger SET has_summaries = false")
     load_month(warehouse, flat_months("2023-08"))
     assert len(view_of(warehouse)) == 6
     load_month(warehouse, flat_months(), force=True)

@@ -1,4 +1,4 @@
-"""Which views there are, that all of them are described, and how a database of an earlier version gets them."""
+"""Which views there are, that all of them are described, and that those that are missing are made."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_database_of_an_earlier_version_gets_them(warehouse: Warehouse, flat_m
 def test_a_user_who_may_not_create_them_loads_all_the_same(
     warehouse: Warehouse, host_url: str, flat_months: FlatMonths
 ) -> None:
-    """As in a database of an earlier version, whose owner has not come by."""
+    """What the owner made last lacks them, and the owner has not come by."""
     load_month(warehouse, flat_months())
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         connection.execute(DROP.replace("weather_monthly_map, ", "").encode())

@@ -63,11 +63,10 @@ def test_months_that_were_dropped_are_not_counted(warehouse: Warehouse, flat_mon
     assert ask(warehouse.url, "SELECT sum(months) FROM era5.variable") == 0
 
 
-def test_the_catalogue_has_every_variable_and_follows_this_version(warehouse: Warehouse) -> None:
+def test_the_catalogue_has_every_variable_and_follows_the_program(warehouse: Warehouse) -> None:
     with warehouse.connect() as connection:
         ensure_schema(connection)
         assert ask(warehouse.url, "SELECT count(*) FROM era5.catalogue") == len(VARIABLES) == 147
-        # As an earlier version would have left it.
         connection.execute("DELETE FROM era5.catalogue WHERE column_name = 'snowfall'")
         connection.execute("UPDATE era5.catalogue SET unit = 'inch' WHERE column_name = 'total_precipitation'")
         ensure_schema(connection)
