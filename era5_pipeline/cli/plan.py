@@ -180,14 +180,16 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     from era5_pipeline.planning.estimates import counted
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
-    load, size, largest = planned.load, planned.size, planned.largest
+    load, size = planned.load, planned.size
     if load.kind.is_series:
         at_once = f"{load.kind.requests_at_once} at once"
         yield "requests", f"{size.requests:,}", f"one a point, for all months; none where its series is kept; {at_once}"
     elif load.kind.is_queued:
-        fields = load.fields_of_largest_request(largest.fields)
+        fields = planned.fields_of_largest_request
         at_once = f"{load.kind.requests_at_once} at once"
         each = "one a month" if load.requests_a_month == 1 else f"{load.requests_a_month} a month"
+        if planned.has_requests_for_several:
+            each = f"one for up to {load.months_a_request} months, in a backfill one a month"
         words = f"the largest, {fields:,} fields of {MAX_FIELDS:,} allowed, fits; {at_once}"
         yield "requests", f"{size.requests:,}", f"{each}; {words} (pool cds)"
     else:

@@ -70,7 +70,7 @@ def write_cds(
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as folder:
         members = [Path(folder) / part.member for part in parts]
         _write_netcdfs(members, parts, axes, attributes, blocks)
-        _move_into_zip(members, target)
+        move_into_zip(members, target)
 
 
 def _write_netcdfs(
@@ -94,7 +94,7 @@ def _write_netcdfs(
             file.finish()
 
 
-def _move_into_zip(members: Sequence[Path], target: Path) -> None:
+def move_into_zip(members: Sequence[Path], target: Path) -> None:
     """Move `members` into the ZIP `target`, without timestamps or owners: equal data give equal bytes."""
     with zipfile.ZipFile(target, "w") as archive:
         for path in members:

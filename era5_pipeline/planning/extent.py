@@ -16,12 +16,12 @@ from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
-from era5_pipeline.sources.cds.request import fields_of, portions_of
+from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import FolderSource, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
@@ -131,6 +131,24 @@ class Load:
     def requests_a_month(self) -> int:
         """Requests in the service's queue that a month takes: several if there are more variables than one may have."""
         return len(portions_of(Request(self.variables))) if self.kind.is_queued and not self.kind.is_series else 0
+
+    @property
+    def months_a_request(self) -> int:
+        """The months that one request may ask for: several if the area is small."""
+        return months_a_request(self._request) if self.kind.is_queued and not self.kind.is_series else 1
+
+    def requests_of(self, months: Collection[Month], now: datetime) -> int:
+        """Requests in the service's queue that these months take: one for several, where all of them are loaded."""
+        if self.kind.is_series:
+            return self.locations if months else 0
+        if self.months_a_request == 1:
+            return self.requests_a_month * len(months)
+        together = {month: months_together(month, self._request, now) for month in months}
+        return len({block if together.keys() >= set(block) else (month,) for month, block in together.items()})
+
+    @property
+    def _request(self) -> Request:
+        return Request(self.variables, self.area)
 
     def fields_of_largest_request(self, month_fields: int) -> int:
         """The fields of the largest request of a month that has so many fields."""

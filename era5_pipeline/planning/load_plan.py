@@ -9,13 +9,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from era5_pipeline.model.months import calendar_months_of
-from era5_pipeline.sources.cds.request import MAX_FIELDS
+from era5_pipeline.model.months import Month, calendar_months_of
+from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from era5_pipeline.model.months import Month
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.estimates import Bytes, Seconds
     from era5_pipeline.planning.extent import Load, Size
@@ -30,6 +29,8 @@ TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
 _MINUTES_PER_REQUEST = (10, 30, 60)
 _MINUTES_PER_SERIES = (1, 2, 10)
 _MEGABYTES_PER_SECOND = (10, 50, 200)
+# One of those with 31 days.
+_LONGEST_MONTH = Month(2020, 1)
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,18 @@ class Plan:
     def to_load(self) -> tuple[Month, ...]:
         """The months that a load would load."""
         return self.months(*TO_LOAD)
+
+    @property
+    def has_requests_for_several(self) -> bool:
+        """Whether some requests are for several months."""
+        return self.load.months_a_request > 1 and self.size.requests < len(self.to_load)
+
+    @property
+    def fields_of_largest_request(self) -> int:
+        """The fields of the largest request. Days that a month lacks are counted where it is requested with others."""
+        if self.has_requests_for_several:
+            return self.load.months_a_request * fields_of(_LONGEST_MONTH, len(self.load.variables))
+        return self.load.fields_of_largest_request(self.largest.fields)
 
     @property
     def guesses(self) -> tuple[dict[str, float], ...]:
@@ -126,9 +139,7 @@ class Plan:
             "requests": self.size.requests,
             "requests_at_once": self.load.kind.requests_at_once if is_asked else None,
             "fields": self.size.fields,
-            "fields_of_largest_request": self.load.fields_of_largest_request(self.largest.fields)
-            if has_limit
-            else None,
+            "fields_of_largest_request": self.fields_of_largest_request if has_limit else None,
             "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
             "rows": self.size.rows,
             "values": self.size.values,

@@ -52,9 +52,8 @@ def make_plan(
     complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
-    size = sum(sizes, Size())
-    if load.kind.is_series and sizes:
-        size = replace(size, requests=load.locations)
+    requests = load.requests_of([month for month, state in states.items() if state in TO_LOAD], now)
+    size = replace(sum(sizes, Size()), requests=requests)
     largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
     comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
     largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)

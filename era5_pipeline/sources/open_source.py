@@ -50,6 +50,30 @@ def request_ahead(settings: Settings, month: Month) -> None:
         source.ask(month)
 
 
+def months_together(settings: Settings, month: Month) -> tuple[Month, ...]:
+    """The months that one request can ask for together with this one, if all are wanted; else the month alone."""
+    source = source_of(settings) if source_kind(settings.source_name).is_queued else None
+    return source.months_together(month) if isinstance(source, QueuedSource) else (month,)
+
+
+def can_go_together(settings: Settings, months: tuple[Month, ...]) -> bool:
+    """Whether `run_raw` of these `months_together` uses one request, while they are `due_months`."""
+    source = source_of(settings)
+    return isinstance(source, QueuedSource) and source.can_go_together(months)
+
+
+def request_together(settings: Settings, months: tuple[Month, ...]) -> None:
+    """Submit one request for `months_together` early; like `request_ahead`."""
+    source = source_of(settings)
+    if isinstance(source, QueuedSource):
+        source.ask_together(months)
+
+
+def is_known(settings: Settings, month: Month) -> bool:
+    """Whether the source can provide the month without a request."""
+    return source_of(settings).known(month) is not None
+
+
 def is_of_series(settings: Settings) -> bool:
     """Whether the months are slices of point series: small, so that a run for each would take longer than the work."""
     kind = source_kind(settings.source_name)

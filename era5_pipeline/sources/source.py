@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
@@ -11,7 +13,7 @@ from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
 
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area, Location
@@ -182,12 +184,42 @@ class Request:
         return None if self.area is None else str(self.area)
 
 
+_due: ContextVar[frozenset[Month]] = ContextVar("era5_due_months", default=frozenset())
+
+
+@contextmanager
+def due_months(months: Iterable[Month]) -> Iterator[None]:
+    """Let a source send one request for these months when it fetches one of them: the caller wants all of them."""
+    token = _due.set(frozenset(months))
+    try:
+        yield
+    finally:
+        _due.reset(token)
+
+
+def are_due(months: Iterable[Month]) -> bool:
+    """Whether the caller wants all of these months; see `due_months`."""
+    return _due.get().issuperset(months)
+
+
 @runtime_checkable
 class QueuedSource(Protocol):
     """A source whose months wait in a queue: a month can be requested while another one is awaited."""
 
     def ask(self, month: Month) -> None:
         """Send the month's request without waiting for it; errors are left to `fetch`."""
+        ...
+
+    def months_together(self, month: Month) -> tuple[Month, ...]:
+        """The months that one request can ask for with this one, if all are wanted, ascending; else the month alone."""
+        ...
+
+    def can_go_together(self, months: tuple[Month, ...]) -> bool:
+        """Whether `fetch` of these `months_together`, while they are due, uses one request: sent before, or then."""
+        ...
+
+    def ask_together(self, months: tuple[Month, ...]) -> None:
+        """Send the one request for these months, if they can go together; like `ask`."""
         ...
 
 

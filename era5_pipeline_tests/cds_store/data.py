@@ -58,11 +58,16 @@ def fields_of(inputs: dict[str, Any]) -> int:
 
 
 def hours_of(inputs: dict[str, Any]) -> range:
-    """The hours of a request for all hours of the first days of one month, in whatever order they are listed."""
+    """The hours of a request for all hours of the first days of a month, or of all days of consecutive months."""
     assert sorted(inputs["time"]) == [f"{hour:02d}:00" for hour in range(24)], "only whole days are produced"
-    year, month = int(inputs["year"][0]), int(inputs["month"][0])
-    first = _hour(datetime(year, month, 1, tzinfo=UTC))
-    end = _hour(datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
+    (year,) = map(int, inputs["year"])
+    months = sorted(map(int, inputs["month"]))
+    assert months == list(range(months[0], months[-1] + 1)), "only consecutive months are produced"
+    first = _hour(datetime(year, months[0], 1, tzinfo=UTC))
+    end = _hour(datetime(year + months[-1] // 12, months[-1] % 12 + 1, 1, tzinfo=UTC))
+    if len(months) > 1:
+        assert len(inputs["day"]) == 31, "only whole months are produced together"
+        return range(first, end)
     return range(first, min(end, first + 24 * len(inputs["day"])))
 
 

@@ -44,6 +44,8 @@ class Faults:
     # Permanent refusals at submission.
     licence: bool = False
     cost: bool = False
+    # By default the service's own limit of fields in a request.
+    max_fields: int = 16_368
     invalid: bool = False
     # Jobs that are accepted, and rejected or failed later.
     reject_jobs: int = 0

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-# The service's own limit.
-_MAX_FIELDS = 16_368
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
 
@@ -317,7 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fields = data.fields_of(validated(inputs, self.service.newest).lists)
         except InvalidRequestError as error:
             raise _RefusalError(400, "invalid request", detail=str(error)) from error
-        if faults.cost or fields > _MAX_FIELDS:
+        if faults.cost or fields > faults.max_fields:
             raise _RefusalError(
                 403, "cost limits exceeded", detail="Your request is too large, please reduce your selection."
             )

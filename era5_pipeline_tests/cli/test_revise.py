@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -13,14 +14,17 @@ import pytest
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.commands import CommandResult, Home, new_home
+from era5_pipeline_tests.commands import CommandResult, Home, ended, new_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # The newest complete month by the system clock, which the command uses too.
 NOW = datetime.now(tz=UTC)
 NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
+
+
+ENV = {"ERA5_AREA": "-6/106/-6.5/106.5", "ERA5_CDS_POLL_SECONDS": "0.05", "ERA5_CDS_RETRY_SECONDS": "0.05"}
 
 
 class Era5(Protocol):
@@ -45,13 +49,7 @@ def home() -> Iterator[Home]:
 @pytest.fixture
 def era5(home: Home, server: CdsServer) -> Era5:
     server.reset(today=NOW)
-    env = {
-        "CDSAPI_URL": server.url,
-        "CDSAPI_KEY": server.key,
-        "ERA5_AREA": "-6/106/-6.5/106.5",
-        "ERA5_CDS_POLL_SECONDS": "0.05",
-        "ERA5_CDS_RETRY_SECONDS": "0.05",
-    }
+    env = {**ENV, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
     return lambda *arguments, code=0: home.run(*arguments, code=code, **env)
 
 
@@ -151,7 +149,8 @@ def test_next_month_is_requested_while_one_is_in_the_queue(home: Home, server: C
         over.set()
         watcher.join()
     assert printed.out.count("loaded") == 5
-    assert [int(inputs["month"][0]) for inputs in server.submissions] == [1, 3, 2, 4, 5]
+    # A quarter at once; of the next one not all months are wanted.
+    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04"], ["05"]]
     assert most == 2
 
 
@@ -171,7 +170,7 @@ def test_load_continues_after_its_output_is_closed(home: Home, server: CdsServer
 
 
 def test_failed_request_does_not_stop_other_months(server: CdsServer, era5: Era5) -> None:
-    server.faults.fail_jobs = 3
+    server.faults.fail_jobs = 3 + 3  # of the three months at once, and of the first of them
     printed = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
     assert "2001-01: gave up: the request failed at the service" in printed.err
     states = {line.split()[0]: line.split()[1] for line in printed.out.splitlines()[1:] if line.startswith("2001")}
@@ -185,6 +184,45 @@ def test_command_stops_after_several_failed_months_in_a_row(server: CdsServer, e
     printed = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
     assert printed.out.count("failed") == 3
     assert "not tried: 2002-04 to 2002-12" in printed.err
+
+
+def test_killed_load_continues_the_request_for_several_months(home: Home, server: CdsServer, era5: Era5) -> None:
+    server.faults.accepted_polls = 10_000
+    months = ("load", "--from", "2005-01", "--to", "2005-03")
+    process = home.start(*months, **ENV, CDSAPI_URL=server.url, CDSAPI_KEY=server.key)
+    until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    server.finish_jobs()
+    printed = era5(*months)
+    assert printed.out.count("loaded") == 3
+    assert "2005-01 to 2005-03: taking up request" in printed.err
+    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"]]
+
+
+def test_loads_at_the_same_time_share_the_request_for_several_months(home: Home, server: CdsServer, era5: Era5) -> None:
+    server.faults.accepted_polls = 5
+    env = {**ENV, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
+    process = home.start("load", "--from", "2006-01", "--to", "2006-06", **env)
+    era5("load", "--from", "2006-01", "--to", "2006-03")
+    assert ended(process, 300).code == 0
+    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04", "05", "06"]]
+    assert {f"2006-{number:02d}" for number in range(1, 7)} <= set(home.months())
+
+
+def test_months_that_failed_are_requested_together_again(server: CdsServer, era5: Era5) -> None:
+    server.faults.fail_jobs = 10_000
+    era5("load", "--from", "2007-01", "--to", "2007-03", code=MonthFailedError.exit_code)
+    server.faults.fail_jobs, seen = 0, len(server.submissions)
+    assert era5("load", "--failed", "--from", "2007-01", "--to", "2007-03").out.count("loaded") == 3
+    assert [inputs["month"] for inputs in server.submissions[seen:]] == [["01", "02", "03"]]
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_missing_key_error_says_how_to_get_one(home: Home) -> None:

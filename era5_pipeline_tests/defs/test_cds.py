@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs import pools
+from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
 from era5_pipeline.model.errors import RefusedError, SourceError
+from era5_pipeline.model.months import months_between
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
@@ -89,6 +92,77 @@ def test_refused_request_is_not_retried(pipeline: Pipeline, server: CdsServer, f
     record = pipeline.instance.get_run_record_by_id(run.run_id)
     assert record is not None
     assert record.dagster_run.tags.get("dagster/max_retries") == "0"
+
+
+def in_turn(pipeline: Pipeline, first: str, last: str, unchanged: tuple[str, ...] = ()) -> list[str]:
+    """Run the months as `era5 load` does, and return those that were loaded."""
+    turn = MonthsInTurn(
+        pipeline.instance,
+        [(month, {}) for month in months_between(first, last)],
+        {month for text in unchanged for month in months_between(text)},
+        around=lambda _: nullcontext(),
+        on_run=lambda _: None,
+        on_unchanged=lambda _: None,
+    )
+    turn.run()
+    return [str(run.month) for run in turn.done.values() if run.errors == () and run.results.load is not None]
+
+
+def asked_months(server: CdsServer) -> list[list[str]]:
+    return [inputs["month"] for inputs in server.submissions]
+
+
+def test_months_of_a_small_area_are_requested_together(pipeline: Pipeline, server: CdsServer) -> None:
+    assert len(in_turn(pipeline, "2018-02", "2018-08", unchanged=("2018-08",))) == 6
+    # Parts of the year of which a month is not wanted, or loaded already, are requested month by month.
+    assert sorted(asked_months(server)) == [["02"], ["03"], ["04", "05", "06"], ["07"]]
+    for month in months_between("2018-02", "2018-07"):
+        assert pipeline.rows(str(month)) == month.hours * 9
+        entry = pipeline.entry(str(month))
+        assert entry is not None
+        assert entry.state == "loaded"
+
+
+def test_the_next_request_for_several_months_is_sent_while_months_of_this_one_are_loaded(
+    pipeline: Pipeline, server: CdsServer
+) -> None:
+    asked: list[int] = []
+    turn = MonthsInTurn(
+        pipeline.instance,
+        [(month, {}) for month in months_between("2015-01", "2015-09")],
+        (),
+        around=lambda _: nullcontext(),
+        on_run=lambda _: asked.append(len(server.submissions)),
+        on_unchanged=lambda _: None,
+    )
+    turn.run()
+    assert asked == [1, 2, 2, 3, 3, 3, 3, 3, 3]
+    assert all(run.errors == () for run in turn.done.values())
+    # A month that was removed from the table is loaded from its file.
+    assert pipeline.run("2015-02", force=True).errors == ()
+    assert len(server.submissions) == 3
+
+
+def test_requests_for_several_months_that_are_refused_are_not_sent_again(
+    pipeline: Pipeline, server: CdsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.faults.max_fields = 4464
+    assert len(in_turn(pipeline, "2017-01", "2017-06")) == 6
+    assert sorted(asked_months(server)) == [[f"{month:02d}"] for month in range(1, 7)]
+    posts = [path for method, path, _ in server.requests if method == "POST"]
+    assert len(posts) == 7
+    (said,) = [record.message for record in caplog.records if "requested alone" in record.message]
+    assert said.startswith("2017-01 to 2017-03: one request for them failed (the request is too large")
+
+
+def test_after_a_request_for_several_months_failed_each_is_requested_alone(
+    pipeline: Pipeline, server: CdsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.faults.failure, server.faults.fail_jobs = "cost limit exceeded", 1
+    assert len(in_turn(pipeline, "2016-01", "2016-06")) == 6
+    assert asked_months(server)[0] == ["01", "02", "03"]
+    assert sorted(asked_months(server)[1:]) == [[f"{month:02d}"] for month in range(1, 7)]
+    assert len([record for record in caplog.records if "requested alone" in record.message]) == 1
 
 
 def test_unavailable_month_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:

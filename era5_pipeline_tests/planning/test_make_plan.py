@@ -141,11 +141,26 @@ def test_a_plan_of_all_of_era5() -> None:
     assert value["hours"]["all"] is None
 
 
+def test_months_of_a_small_area_are_requested_together() -> None:
+    plan = plan_of(load_of("1940-01", "2024-12", area=JAVA))
+    assert (len(plan.to_load), plan.size.requests) == (1020, 340)
+    assert plan.to_json()["fields_of_largest_request"] == 3 * 4464
+    # Only where all months of a part of the year are loaded, and none may be preliminary.
+    assert plan_of(load_of("2020-02", "2020-08", area=JAVA)).size.requests == 2 + 1 + 2
+    assert plan_of(load_of("2020-04", "2020-06", area=JAVA), entry_of("2020-05")).size.requests == 2
+    late = plan_of(load_of("2020-04", "2020-06", area=JAVA), now=datetime(2020, 9, 1, tzinfo=UTC))
+    assert (late.size.requests, late.to_json()["fields_of_largest_request"]) == (3, 4464)
+
+
 @given(loads())
 def test_a_plan_is_the_sum_of_its_months(load: Load) -> None:
     whole = plan_of(load, layout="partitions")
     parts = [plan_of(replace(load, months=(month,)), layout="partitions") for month in load.months]
-    assert whole.size == sum((part.size for part in parts), Size())
+    alone = sum((part.size for part in parts), Size())
+    assert whole.size == replace(alone, requests=whole.size.requests)
+    # A request may be for several months.
+    most = whole.load.months_a_request
+    assert alone.requests / most <= whole.size.requests <= alone.requests
     for name in ("download", "raw", "parquet", "table"):
         total = sum(getattr(part.bytes, name).value for part in parts)
         assert getattr(whole.bytes, name).value == pytest.approx(total)
@@ -171,8 +186,10 @@ def test_counts_follow_from_hours_variables_and_locations(load: Load) -> None:
 def test_fewer_months_take_less(load: Load, fewer: int) -> None:
     shorter = replace(load, months=load.months[: max(1, len(load.months) - fewer)])
     more, less = plan_of(load).to_json(), plan_of(shorter).to_json()
-    for name in ("requests", "fields", "rows", "values", "download_bytes", "parquet_bytes", "table_bytes"):
+    for name in ("fields", "rows", "values", "download_bytes", "parquet_bytes", "table_bytes"):
         assert less[name] <= more[name]
+    # The months of a part of the year of which one is left out are requested one at a time.
+    assert less["requests"] < more["requests"] + max(1, load.months_a_request)
     assert less["hours"]["all_but_raw"] <= more["hours"]["all_but_raw"]
 
 
@@ -239,7 +256,7 @@ def test_every_month_has_one_state() -> None:
     }
     assert plan.preliminary == (Month(2026, 2),)
     assert spans(plan.to_load) == "2026-03 to 2026-07, 2026-09 to 2026-10"
-    assert plan.size.requests == 7
+    assert plan.size.requests == 5  # three of the seven months are a part of the year that is requested together
     value = plan.to_json()
     assert [value[f"months_{name}"] for name in ("loaded", "preliminary", "incomplete", "held_otherwise")] == [
         *(3, 1, 1, 3)
@@ -298,7 +315,7 @@ def test_measured_rates_take_precedence_over_documented_ones() -> None:
     load = load_of("2024-01", "2024-12", area=JAVA)
     plan = plan_of(load, *held, layout="partitions", space=space)
     size = plan.size
-    assert size.requests == 9
+    assert size.requests == 3
     assert plan.bytes.download.value == pytest.approx(size.values * 2)
     assert plan.bytes.download.known_from == "measured here on 3 months: 2 bytes a value"
     assert plan.bytes.parquet.value == pytest.approx(size.rows * 10)

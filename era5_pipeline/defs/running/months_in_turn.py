@@ -7,11 +7,13 @@ printed of them (`cli.run_months`).
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.defs.running.runner import MonthRun, run_month, run_months_together
 from era5_pipeline.model.errors import (
+    Era5Error,
     MonthFailedError,
     SourceError,
     StoreError,
@@ -20,7 +22,15 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import read_settings
-from era5_pipeline.sources.open_source import is_of_series, request_ahead
+from era5_pipeline.sources.open_source import (
+    can_go_together,
+    is_known,
+    is_of_series,
+    months_together,
+    request_ahead,
+    request_together,
+)
+from era5_pipeline.sources.source import due_months
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,6 +63,9 @@ class MonthsInTurn:
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
     _of_series: dict[frozenset[tuple[str, Any]], bool] = field(default_factory=dict)
+    # Until one request for several months has failed; the position after those that the newest one is for.
+    _asks_together: bool = True
+    _requested_until: int = 0
 
     def run(self) -> None:
         """Run the months, until the service would refuse the others too.
@@ -76,13 +89,50 @@ class MonthsInTurn:
 
     def _run_alone(self, position: int) -> None:
         month, overrides = self.wanted[position]
-        following = next((n for n in range(position + 1, len(self.wanted)) if self._is_due(n)), None)
+        together = self._requested_with(position)
+        if together:
+            self._requested_until = position + len(together)
         # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
-        if following is not None and self._last is not None and self._last.results.raw is not None:
-            request_ahead(read_settings(**self.wanted[following][1]), self.wanted[following][0])
-        with self.around(month):
+        if self._last is not None and self._last.results.raw is not None:
+            self._request_following(position)
+        with self.around(month), due_months(together):
             run = run_month(self.instance, month, overrides=overrides)
+        if together and not self._is_known(together[-1], overrides):
+            # The source has said why.
+            self._asks_together, self._requested_until = False, 0
         self._record(position, run)
+
+    def _is_known(self, month: Month, overrides: Mapping[str, Any]) -> bool:
+        with suppress(Era5Error):  # a store that cannot be reached: the month's own run reports it
+            return is_known(read_settings(**overrides), month)
+        return False
+
+    def _request_following(self, position: int) -> None:
+        """Send the next request: for the first due month that is not asked for with the one at this position."""
+        first = max(position + 1, self._requested_until)
+        following = next((n for n in range(first, len(self.wanted)) if self._is_due(n)), None)
+        if following is None:
+            return
+        month, overrides = self.wanted[following]
+        if together := self._requested_with(following):
+            request_together(read_settings(**overrides), together)
+        else:
+            request_ahead(read_settings(**overrides), month)
+
+    def _requested_with(self, position: int) -> tuple[Month, ...]:
+        """The months from there on that one request is for, if all of them are due; else none."""
+        month, overrides = self.wanted[position]
+        settings = read_settings(**overrides)
+        months = months_together(settings, month) if self._asks_together else (month,)
+        positions = range(position, position + len(months))
+        wanted = [(one, overrides) for one in months]
+        if len(months) == 1 or list(self.wanted[position : positions.stop]) != wanted:
+            return ()
+        if not all(self._is_due(n) and n not in self.done for n in positions):
+            return ()
+        with suppress(Era5Error):  # a store that cannot be reached: the month's own run reports it
+            return months if can_go_together(settings, months) else ()
+        return ()
 
     def _run_together(self, position: int) -> None:
         """Run the months from there on in one run, unless the month before could not be loaded: this may fail too."""

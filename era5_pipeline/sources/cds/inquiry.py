@@ -1,4 +1,4 @@
-"""What one request asks the Climate Data Store for: a month of the grid here, all hours of a point in `sources.point`.
+"""What one request asks the Climate Data Store for: months of the grid here, all hours of a point in `sources.point`.
 
 Sending it, keeping its state, downloading and validating its answer are the same for all inquiries
 (`service_request`, `request_files`).
@@ -7,10 +7,9 @@ Sending it, keeping its state, downloading and validating its answer are the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, month_inputs
+from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, inputs_of, may_be_preliminary
 from era5_pipeline.sources.cds.validation import validate_download
 
 if TYPE_CHECKING:
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.sources.source import Request
-
-# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
-# one: they are asked for with an order of hours of their own.
-_RECENT = timedelta(days=125)
 
 
 class Inquiry(Protocol):
@@ -70,10 +65,13 @@ class Inquiry(Protocol):
 
 
 @dataclass(frozen=True)
-class MonthInquiry:
-    """A month of the gridded dataset: the variables and the area of `request`. A variant is an order of its hours."""
+class MonthsInquiry:
+    """Consecutive months, ascending, of one year of the gridded dataset: the variables and the area of `request`.
 
-    month: Month
+    A variant is an order of the hours.
+    """
+
+    months: tuple[Month, ...]
     request: Request
 
     @property
@@ -84,16 +82,18 @@ class MonthInquiry:
     @property
     def subject(self) -> Month | str:
         """See `Inquiry`."""
-        return self.month
+        first, last = self.months[0], self.months[-1]
+        return first if first == last else f"{first} to {last}"
 
     @property
     def stem(self) -> str:
-        """See `Inquiry`: the month, and a digest of the inputs."""
-        return f"{self.month}-{digest_of_inputs(self.inputs(None))[:12]}"
+        """See `Inquiry`: the months, and a digest of the inputs."""
+        named = str(self.subject).replace(" ", "-")
+        return f"{named}-{digest_of_inputs(self.inputs(None))[:12]}"
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
         """See `Inquiry`."""
-        return month_inputs(self.month, self.request, time_order=variant)
+        return inputs_of(self.months, self.request, time_order=variant)
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
         """See `Inquiry`."""
@@ -102,8 +102,8 @@ class MonthInquiry:
 
     def must_be_fresh(self, now: datetime) -> bool:
         """See `Inquiry`: a month that may have been preliminary."""
-        return now - self.month.end < _RECENT
+        return may_be_preliminary(self.months[-1], now)
 
     def validate(self, path: Path) -> str:
         """See `Inquiry`."""
-        return validate_download(self.month, path)
+        return validate_download(self.subject, path)

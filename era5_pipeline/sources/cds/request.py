@@ -1,4 +1,4 @@
-"""The request for a month as the Climate Data Store takes it: its inputs, their digest, its cost in fields.
+"""The request for months as the Climate Data Store takes it: its inputs, their digest, its cost in fields.
 
 Not here: sending it (`service`).
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from era5_pipeline.model.grid import Area
-    from era5_pipeline.model.months import Month
     from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels"
@@ -25,6 +29,11 @@ DATASET = "reanalysis-era5-single-levels"
 # smaller area does not lower the cost.
 MAX_FIELDS = 16_368
 _LONGEST_MONTH_HOURS = 744
+# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
+# one: they are asked for alone, with an order of hours of their own.
+_RECENT = timedelta(days=125)
+# An answer to several months is cut into files of one, so it is small: at most so many bytes of float32.
+_MAX_BYTES_TOGETHER = 500_000_000
 _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
 
 
@@ -39,6 +48,37 @@ def portions_of(request: Request) -> tuple[Request, ...]:
         return (request,)
     borders = [len(variables) * number // count for number in range(count + 1)]
     return tuple(replace(request, variables=variables[first:end]) for first, end in pairwise(borders))
+
+
+def may_be_preliminary(month: Month, now: datetime) -> bool:
+    """Whether data of the month may have been replaced lately, or will be."""
+    return now - month.end < _RECENT
+
+
+def months_a_request(request: Request) -> int:
+    """The number of months that one request may ask for: a divisor of 12, 1 unless the area is small.
+
+    Three for the six default variables: 3 x 6 x 744 fields are 13,392 of the 16,368 allowed. The service multiplies the
+    listed months by the listed days, so that days a month lacks are counted too, and no fourth month fits.
+    """
+    area, fields = request.area, len(request.wanted) * _LONGEST_MONTH_HOURS
+    if area is None:
+        return 1
+    locations = area.latitude_indices().size * area.longitude_indices().size
+    most = min(12, MAX_FIELDS // fields, _MAX_BYTES_TOGETHER // (4 * fields * max(1, locations)))
+    # As equal parts of the year: with five allowed, three requests of four rather than two of five and one of two.
+    return 12 // -(-12 // most) if most > 1 else 1
+
+
+def months_together(month: Month, request: Request, now: datetime) -> tuple[Month, ...]:
+    """The months that one request asks for with this one, ascending: a fixed part of its year, or the month alone.
+
+    Alone if one of them may be preliminary. Fixed, so that all processes divide a year alike.
+    """
+    size = months_a_request(request)
+    first = month.number - (month.month - 1) % size
+    months = tuple(Month.from_number(number) for number in range(first, first + size))
+    return (month,) if may_be_preliminary(months[-1], now) else months
 
 
 def fields_of(month: Month, variables: int) -> int:
@@ -61,12 +101,19 @@ def fresh_time_order() -> tuple[str, ...]:
 
 def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
     """The inputs for a month; `time_order`: from `fresh_time_order`, for a fresh retrieval."""
+    return inputs_of((month,), request, time_order=time_order)
+
+
+def inputs_of(
+    months: Sequence[Month], request: Request, *, time_order: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """The inputs for months of one year; `time_order` as for `month_inputs`."""
     inputs: dict[str, Any] = {
         "product_type": ["reanalysis"],
         "variable": [variable.cds_name for variable in request.wanted],
-        "year": [f"{month.year:04d}"],
-        "month": [f"{month.month:02d}"],
-        "day": [f"{day:02d}" for day in range(1, month.hours // 24 + 1)],
+        "year": [f"{months[0].year:04d}"],
+        "month": [f"{month.month:02d}" for month in months],
+        "day": [f"{day:02d}" for day in range(1, max(month.hours for month in months) // 24 + 1)],
         "time": list(_HOURS if time_order is None else time_order),
         "data_format": "netcdf",
         "download_format": "unarchived",

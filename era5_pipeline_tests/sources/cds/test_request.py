@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,10 @@ from era5_pipeline.sources.cds.request import (
     digest_of_inputs,
     fields_of,
     fresh_time_order,
+    inputs_of,
     month_inputs,
+    months_a_request,
+    months_together,
     portions_of,
 )
 from era5_pipeline.sources.source import Request
@@ -111,3 +116,49 @@ def test_the_services_grid_has_the_points_of_the_area(a: float, b: float, west: 
     columns = longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)
     assert sorted(rows) == area.latitude_indices().tolist()
     assert sorted(columns) == area.longitude_indices().tolist()
+
+
+# --- months together ----------------------------------------------------------
+
+LATER = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@given(st.integers(1, 40), st.integers(0, 60), st.integers(0, 60))
+def test_a_request_for_several_months_is_within_the_limits(count: int, height: int, width: int) -> None:
+    request = Request(VARIABLES[:count], Area(height / 2, 0, -height / 2, width))
+    size = months_a_request(request)
+    assert 12 % size == 0
+    if size > 1:
+        assert size * fields_of(JANUARY, count) <= MAX_FIELDS
+        assert len(portions_of(request)) == 1
+        locations = (height * 4 + 1) * (width * 4 + 1)
+        assert size * fields_of(JANUARY, count) * locations * 4 <= 500_000_000
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 12), (2, 6), (3, 6), (4, 4), (5, 4), (6, 3), (7, 3), (8, 2), (12, 1)])
+def test_a_request_of_fewer_variables_is_for_more_months(count: int, size: int) -> None:
+    assert months_a_request(Request(VARIABLES[:count], Area(-5, 106, -8, 108))) == size
+
+
+def test_a_request_of_a_large_area_is_for_one_month() -> None:
+    assert months_a_request(Request()) == months_a_request(Request(area=Area.parse("global"))) == 1
+    assert months_a_request(Request(area=Area(72, -25, 34, 45))) == 1
+
+
+def test_the_months_of_a_request_are_a_fixed_part_of_a_year() -> None:
+    request = Request(area=Area(-5, 106, -8, 108))
+    parts = {months_together(Month(2020, month), request, LATER) for month in range(1, 13)}
+    assert sorted(tuple(month.month for month in part) for part in parts) == [
+        (1, 2, 3),
+        (4, 5, 6),
+        (7, 8, 9),
+        (10, 11, 12),
+    ]
+    inputs = inputs_of(months_together(Month(2020, 5), request, LATER), request)
+    assert (inputs["year"], inputs["month"], len(inputs["day"])) == (["2020"], ["04", "05", "06"], 31)
+
+
+def test_a_month_that_may_be_preliminary_is_requested_alone_and_those_with_it() -> None:
+    request = Request(area=Area(-5, 106, -8, 108))
+    assert months_together(Month(2026, 5), request, LATER) == (Month(2026, 4), Month(2026, 5), Month(2026, 6))
+    assert months_together(Month(2026, 5), request, datetime(2026, 10, 20, tzinfo=UTC)) == (Month(2026, 5),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import TransientError
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.store.depot import Depot
 from era5_pipeline.runtime.store.object_store import open_store
@@ -63,6 +64,20 @@ def test_a_request_that_another_machine_sent_is_taken_up(machine: Machines) -> N
     first = machine("first")
     assert first.fetch().files
     assert len(first.server.submissions) == 1
+
+
+def test_a_request_for_several_months_is_taken_up_by_another_machine(machine: Machines) -> None:
+    months = (Month(2020, 1), MONTH, Month(2020, 3))
+    machine("first").source().ask_together(months)
+    second = machine("second")
+    raw = second.fetch()
+    # Each machine has the files of all three months from the store.
+    third = machine("third")
+    raws = [third.fetch(month) for month in months]
+    assert raws[1].fingerprint == raw.fingerprint
+    assert all(one.files[0].path.is_file() for one in raws)
+    assert len(third.server.submissions) == 1
+    assert not third.source().can_go_together(months)
 
 
 def test_a_request_whose_answer_another_machine_lost_is_found(machine: Machines) -> None:

@@ -60,6 +60,10 @@ class RequestFailedError(MonthFailedError):
     """The service accepted the request, and it failed there for a permanent reason."""
 
 
+class RequestRefusedError(SourceError):
+    """The service refuses what is asked for: a smaller request may be accepted."""
+
+
 @dataclass(frozen=True)
 class _Answer:
     """An answer with an error status about a request of `dataset`.
@@ -246,7 +250,7 @@ _HTTP_ERRORS = (
     # The dataset.
     _HttpRow(
         lambda answer: "cost limit" in answer.lower,
-        lambda subject, answer: SourceError(
+        lambda subject, answer: RequestRefusedError(
             f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
             remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
         ),
@@ -300,7 +304,7 @@ _HTTP_ERRORS = (
     ),
     _HttpRow(
         lambda answer: answer.status == 400,
-        lambda subject, answer: SourceError(
+        lambda subject, answer: RequestRefusedError(
             f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
             remedy="Choose other --variables or --area.",
         ),
