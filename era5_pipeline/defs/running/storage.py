@@ -8,11 +8,12 @@ password.
 
 from __future__ import annotations
 
+import copy
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
+from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage, PostgresRunStorage
 from dagster_postgres.utils import create_pg_connection, create_pg_engine, set_pg_statement_timeout
 from sqlalchemy import event
 
@@ -21,11 +22,11 @@ from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.postgres.connect import dagster_url, open_warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import dagster as dg
     from dagster._serdes import ConfigurableClassData
-    from sqlalchemy.engine import Engine
+    from sqlalchemy.engine import Connection, Engine
 
 _until_exit = ExitStack()
 # Connections that a process keeps open: a run needs two at once, the daemon's threads sometimes more.
@@ -82,14 +83,32 @@ def _one_transaction(instance: dg.DagsterInstance) -> Iterator[None]:
         yield
         return
     storage: Any = instance.event_log_storage
-    with create_pg_connection(storage._engine) as pooled:
+    with _transaction(storage._engine) as connection:
+        storage._connect = lambda: nullcontext(connection)
+        try:
+            yield
+        finally:
+            del storage._connect
+
+
+@contextmanager
+def _transaction(engine: Engine) -> Iterator[Connection]:
+    with create_pg_connection(engine) as pooled:
         connection = pooled.execution_options(isolation_level="READ COMMITTED")
         with connection.begin():
-            storage._connect = lambda: nullcontext(connection)
-            try:
-                yield
-            finally:
-                del storage._connect
+            yield connection
+
+
+def _add_run_whole(storage: PostgresRunStorage, row: dict[str, Any], tags: Mapping[str, str]) -> None:
+    """Store a run and its tags in one transaction.
+
+    Dagster takes two: a run whose process or server is killed between them is in no list of a backfill's runs, and
+    cannot be stored again.
+    """
+    with _transaction(storage._engine) as connection:
+        within: Any = copy.copy(storage)  # threads share the storage itself
+        within.connect = lambda: nullcontext(connection)
+        PostgresRunStorage._core_add_run(within, row, tags)
 
 
 class WarehouseStorage(DagsterPostgresStorage):
@@ -110,6 +129,8 @@ class WarehouseStorage(DagsterPostgresStorage):
             storage._engine = engine
             # The web UI would get connections that are not tested, and a page of errors after a restart of the server.
             storage.optimize_for_webserver = partial(_serve_pages, engine, storages)
+        runs: Any = self.run_storage
+        runs._core_add_run = partial(_add_run_whole, runs)
         outlast_restarts(*storages)
 
     @classmethod

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 import psycopg
 import pytest
 from dagster_postgres import PostgresEventLogStorage, PostgresRunStorage, PostgresScheduleStorage
+from sqlalchemy import event
 
 from era5_pipeline.defs.running.instance import dagster_home, open_instance
 from era5_pipeline.model.errors import ServerUnreachableError
 from era5_pipeline.postgres.urls import database_of
-from era5_pipeline_tests.pipelines import dagster_dropped, settings_of
+from era5_pipeline_tests.pipelines import dagster_dropped, new_pipeline, settings_of
 from era5_pipeline_tests.servers import fresh_database
 
 if TYPE_CHECKING:
@@ -70,6 +71,26 @@ def test_storage_can_have_its_own_url(server_url: str, tmp_path: Path) -> None:
     ):
         assert database_of(url_of(instance)) == database_of(other)
         assert f"{database_of(url)}_dagster" not in databases(url)
+
+
+def test_run_is_stored_with_its_tags_or_not_at_all(server_url: str, tmp_path: Path) -> None:
+    """The connection is lost between the two: a run without tags would be in no list of its backfill's runs."""
+    with new_pipeline(server_url, tmp_path) as pipeline:
+        storage: Any = pipeline.instance.run_storage
+        ended: list[int] = []
+
+        def end_before_tags(connection: Any, _cursor: Any, statement: str, *_: object) -> None:
+            if "INSERT INTO run_tags" in statement and not ended:
+                ended.append(connection.connection.dbapi_connection.get_backend_pid())
+                with psycopg.connect(server_url, autocommit=True) as admin:
+                    admin.execute("SELECT pg_terminate_backend(%s, 10000)", ended)
+
+        event.listen(storage._engine, "before_cursor_execute", end_before_tags)
+        run = dg.DagsterRun(job_name="load_month", tags={"dagster/backfill": "storm"})
+        pipeline.instance.add_run(run)
+        assert len(ended) == 1
+        found = pipeline.instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": "storm"}))
+        assert [one.run_id for one in found] == [run.run_id]
 
 
 def test_unreachable_server_is_named(tmp_path: Path) -> None:
