@@ -31,8 +31,10 @@ class EmbeddedDatabaseWatch:
     def look(self) -> None:
         """Start the server if it does not run.
 
+        A start in vain, as of a server that is killed while it recovers, counts as one of the ends.
+
         Raises:
-            WarehouseError: if it does not start.
+            WarehouseError: if it does not start, or ends too often.
         """
         if self._server is None or self._server.is_running():
             return
@@ -44,5 +46,11 @@ class EmbeddedDatabaseWatch:
                 remedy=f"Fix what its log reports, then try again: {self._server.log_path}",
             )
         self._warn("the embedded PostgreSQL does not answer: starting it again")
-        with self._server.lease():
-            pass  # the caller's own lease keeps it running
+        try:
+            with self._server.lease():
+                pass  # the caller's own lease keeps it running
+        except WarehouseError as error:
+            # Subclasses say what a start cannot mend: a full disk, another version's data folder.
+            if type(error) is not WarehouseError or len(self._ended) == _RESTARTS:
+                raise
+            self._warn(error.message.partition(";")[0])

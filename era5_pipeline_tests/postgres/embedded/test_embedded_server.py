@@ -24,8 +24,10 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from era5_pipeline.model.errors import LocalDiskError, ServerUnsuitableError, UsageError, WarehouseError
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.doctor.machine import Machine
 from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
 from era5_pipeline.postgres.embedded.tuning import bulk_load_settings
 
 if TYPE_CHECKING:
@@ -478,6 +480,32 @@ def test_the_error_of_a_server_that_does_not_start_has_its_log(home: Path) -> No
         pass
     assert 'unrecognized configuration parameter "nonsense"' in failed.value.message
     assert str(home / "postgres.log") in failed.value.remedy
+
+
+def test_a_start_in_vain_is_repeated_by_who_watches_the_server_a_few_times(home: Path) -> None:
+    """A server that is killed while it recovers does not start, and nothing is wrong with it."""
+    settings_file = home / "postgres/postgresql.conf"
+    whole = settings_file.read_text()
+    warned: list[str] = []
+    server, watch = EmbeddedServer(home), EmbeddedDatabaseWatch(Settings(home=home), warned.append)
+
+    def break_it() -> None:
+        os.kill(postmaster(home), signal.SIGKILL)
+        settings_file.write_text(f"{whole}nonsense = 1\n")
+
+    with server.lease():
+        break_it()
+        watch.look()
+        assert warned[-1] == "the embedded PostgreSQL did not start"
+        settings_file.write_text(whole)
+        watch.look()
+        assert server.is_running()
+        break_it()
+        watch.look()
+        watch.look()
+        with pytest.raises(WarehouseError, match='unrecognized configuration parameter "nonsense"'):
+            watch.look()
+        settings_file.write_text(whole)
 
 
 def test_an_error_in_the_context_is_raised_unchanged(home: Path) -> None:
