@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from era5_pipeline_tests.backfills import damaged, sample_files
+from era5_pipeline_tests.backfills import damaged, sample_files, wait_until
 from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up, free_port
 from era5_pipeline_tests.commands import Home, new_home
 
@@ -48,6 +48,7 @@ TRACES = """{
   runsOrError { ... on Runs { results { runId } } }
   assetsOrError { ... on AssetConnection { nodes { assetMaterializations(limit: 1) { timestamp } } } }
 }"""
+BACKFILLS = "{ partitionBackfillsOrError { ... on PartitionBackfills { results { status } } } }"
 NO_TRACES = {"runs": 0, "materializations": 0}
 ATTACKS = Path(__file__).with_name("attacks.html")
 # A folder for screenshots; unset: none are made.
@@ -122,6 +123,7 @@ def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, web: WebU
         launch_backfill(page)
         wait_for_months(page, web.url, "weather", materialized=2, failed=1)
         assert_failed_month_is_listed(home, files[1].name)
+        wait_until("the backfill has ended", lambda: backfill_states(web) == ["COMPLETED_FAILED"])
         assert_reason_is_read(page, web.url, files[1].name)
     run_failed_again(page, web.url)
     wait_for_months(page, web.url, "weather", materialized=3, failed=0)
@@ -174,6 +176,10 @@ def traces(web: WebUI) -> dict[str, int]:
     found = web.ask(TRACES)
     materialized = [len(node["assetMaterializations"]) for node in found["assetsOrError"]["nodes"]]
     return {"runs": len(found["runsOrError"]["results"]), "materializations": sum(materialized)}
+
+
+def backfill_states(web: WebUI) -> list[str]:
+    return [backfill["status"] for backfill in web.ask(BACKFILLS)["partitionBackfillsOrError"]["results"]]
 
 
 def see(page: Page, name: str) -> None:
