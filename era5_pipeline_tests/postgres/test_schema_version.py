@@ -21,6 +21,7 @@ from era5_pipeline.warehouse.schema import ensure_schema, upgrade_schema
 from era5_pipeline_tests.backfills import free_port
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.flat_months import rows_of_table
+from era5_pipeline_tests.pipelines import new_pipeline
 from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.servers import fresh_database, fresh_role
@@ -290,6 +291,18 @@ def test_a_server_stops_answering_when_its_database_is_upgraded(warehouse: Wareh
         assert answer.status_code == 503
         assert "schema version" in answer.json()["reason"]
         assert "postgres" not in answer.text
+
+
+def test_a_run_of_dagster_does_not_load_into_a_newer_database(server_url: str, tmp_path: Path) -> None:
+    with new_pipeline(server_url, tmp_path, ERA5_SOURCE="sample", ERA5_AREA="10.5/20/10.5/20") as pipeline:
+        assert not pipeline.run("2023-07").errors
+        upgrade(pipeline.url)
+        held = ask(pipeline.url, "SELECT l::text FROM era5.ledger l")
+        (error,) = pipeline.run("2023-08").errors
+        assert f"has schema version {NEXT}" in str(error)
+        assert "Install the newer era5-pipeline" in str(error)
+        assert ask(pipeline.url, "SELECT count(*) FROM weather") == 744
+        assert ask(pipeline.url, "SELECT l::text FROM era5.ledger l") == held
 
 
 def test_a_database_of_the_first_version_is_upgraded_and_loaded_into(
