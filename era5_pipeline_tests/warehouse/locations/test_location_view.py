@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 GLOBE = ((1, 1_038_241),)
 _PART = (
     "INSERT INTO era5.ledger (month, part, state, rows, locations, location_ids, hours, hours_expected, missing_hours, "
-    "source, expver, columns, files, warnings, raw_bytes, flat_bytes, flat_file, seconds, versions, fingerprint, version, "
-    "checked_at, has_summaries, dropped_at) VALUES (%s, %s, %s, 0, 0, %s::int4multirange, 744, 744, '{}', 'sample', "
-    "'{}', '[]', '[]', '{}', 0, 0, '{}', '{}', '{}', '', 'final', now(), false, %s)"
+    "source, expver, columns, files, warnings, raw_bytes, flat_bytes, flat_file, seconds, versions, fingerprint, "
+    "version, checked_at, has_summaries, dropped_at) VALUES (%s, %s, %s, 0, 0, %s::int4multirange, 744, 744, '{}', "
+    "'sample', '{}', '[]', '[]', '{}', 0, 0, '{}', '{}', '{}', '', 'final', now(), false, %s)"
 )
 
 
