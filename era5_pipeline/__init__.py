@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
+    from era5_pipeline.api.database import Database
+    from era5_pipeline.api.database import open_database as open  # noqa: A004  # called as era5.open
+    from era5_pipeline.api.frames import MissingDataWarning
     from era5_pipeline.model.errors import (
         Era5Error,
         InputError,
@@ -21,16 +24,13 @@ if TYPE_CHECKING:
         UsageError,
         WarehouseError,
     )
-    from era5_pipeline.query.api.database import Database
-    from era5_pipeline.query.api.missing_data import MissingDataWarning
-    from era5_pipeline.query.api.open_database import open_database as open  # noqa: A004  # called as era5.open
 
 _ERRORS = "era5_pipeline.model.errors"
 # By name: the module, and the name there.
 _LAZY = {
-    "Database": ("era5_pipeline.query.api.database", "Database"),
-    "MissingDataWarning": ("era5_pipeline.query.api.missing_data", "MissingDataWarning"),
-    "open": ("era5_pipeline.query.api.open_database", "open_database"),
+    "Database": ("era5_pipeline.api.database", "Database"),
+    "MissingDataWarning": ("era5_pipeline.api.frames", "MissingDataWarning"),
+    "open": ("era5_pipeline.api.database", "open_database"),
     "Era5Error": (_ERRORS, "Era5Error"),
     "InputError": (_ERRORS, "InputError"),
     "NoDataError": (_ERRORS, "NoDataError"),

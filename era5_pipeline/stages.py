@@ -12,20 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
-from era5_pipeline.flat.kept_inventory import InventoryKeeper
-from era5_pipeline.flat.storage.removal import FileRemoval
-from era5_pipeline.flat.storage.stored_month import StoredMonth
+from era5_pipeline.flat.inventory import InventoryKeeper
+from era5_pipeline.flat.storage import FileRemoval, StoredMonth
+from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.planning.room import require_room, require_room_to_flatten
-from era5_pipeline.query.maps.field_map import FieldMap
-from era5_pipeline.query.plots import preview_map
-from era5_pipeline.query.snapshots import snapshot_of
-from era5_pipeline.runtime.waits import measured_waits
+from era5_pipeline.planning.disk_space import require_room, require_room_to_flatten
+from era5_pipeline.read.fields import snapshot_of
+from era5_pipeline.runtime.progress import measured_waits
 from era5_pipeline.sources.open_source import columns_besides, source_of
 from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.flat.kept_inventory import KeptInventory
+    from era5_pipeline.flat.inventory import KeptInventory
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice

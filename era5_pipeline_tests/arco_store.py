@@ -21,7 +21,7 @@ import zarr
 from numcodecs import Blosc
 
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
-from era5_pipeline.sources.sample.weather import SampleWeather
+from era5_pipeline.sources.sample_weather import SampleWeather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

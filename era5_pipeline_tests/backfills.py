@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from era5_pipeline.bench.cells import CannotRunError
-from era5_pipeline.bench.orchestration.web_api import ASSETS, BackfillRun, WebApi
-from era5_pipeline.defs.launchers.run_processes import run_processes
+from era5_pipeline.bench.orchestration import ASSETS, BackfillRun, WebApi
+from era5_pipeline.defs.run_launcher import run_processes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
-from era5_pipeline.postgres.embedded.server_processes import first_number
-from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.postgres.embedded.processes import first_number
+from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import CommandResult, Home, ended

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from era5_pipeline.climate.answer import ClimatePlace, DayRule, Provenance, YearSpan
+from era5_pipeline.climate.reading import make_answer
 from era5_pipeline.model.grid import nearest_location
-from era5_pipeline.query.climate.climate_answer import ClimatePlace, DayRule, Provenance, YearSpan
-from era5_pipeline.query.climate.make_answer import make_answer
-from era5_pipeline.query.credit import sample_notice
-from era5_pipeline_tests.query.climate.tamar import MEAN_TEMPERATURE
+from era5_pipeline.read.credit import sample_notice
+from era5_pipeline_tests.climate.tamar import MEAN_TEMPERATURE
 from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from era5_pipeline.query.climate.climate_answer import ClimateAnswer
+    from era5_pipeline.climate.answer import ClimateAnswer
 
 BASELINE = YearSpan(1991, 2020)
 CREDIT = "Contains modified Copernicus Climate Change Service information 1994 to 2025; data ERA5, C3S/ECMWF"

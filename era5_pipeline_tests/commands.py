@@ -29,7 +29,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.cli import main
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,8 +164,8 @@ def as_nobody() -> Iterator[None]:
     # Commands import these when they run; the interpreter may be in a folder that only root can read.
     for name in (
         "sqlite3",
-        "era5_pipeline.defs.running.runner",
-        "era5_pipeline.defs.running.instance",
+        "era5_pipeline.defs.runner",
+        "era5_pipeline.defs.instance",
         "era5_pipeline.stages",
     ):
         import_module(name)

@@ -21,59 +21,52 @@ SLOW_MODULES = frozenset(
         "cli/test_backfill_killed.py",  # backfills, whose daemon turns every 30 s
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
-        "bench/orchestration/test_orchestration_suite.py",  # a backfill, and another
-        "defs/launchers/test_preloaded.py",  # a process that imports everything
-        "query/climate_plots/test_anomaly_figure.py",  # pictures
-        "query/climate_plots/test_drawn_years.py",  # the same
-        "query/climate_plots/test_stripes_figure.py",  # the same
-        "query/report/test_page_words.py",  # answers on thirty years
-        "bench/asking/test_ask_suite.py",  # a table is loaded, and asked in processes
-        "bench/reaching/test_reach_suite.py",  # a table is loaded, and served by a process
+        "bench/test_orchestration.py",  # a backfill, and another
+        "defs/test_preloaded.py",  # a process that imports everything
+        "draw/test_climate_years.py",  # pictures
+        "draw/test_climate_axes.py",  # the same
+        "report/test_html.py",  # answers on thirty years
+        "bench/test_asking.py",  # a table is loaded, and asked in processes
+        "bench/test_reaching.py",  # a table is loaded, and served by a process
         "bench/test_suites.py",  # processes that start together
-        "flat/cluster/test_dask_client.py",  # Dask clusters are started
-        "flat/cluster/test_remote_tiles.py",  # Dask clusters are started and killed
-        "flat/cluster/test_tile_tasks.py",  # Dask clusters are started and killed
-        "defs/watching/test_alerts.py",  # the daemon, whose sensors turn every 30 s
-        "defs/watching/test_freshness.py",  # the daemon, whose sensors turn every 30 s
-        "bench/methods/test_methods.py",  # a database for each way to load
-        "bench/runner/test_throwaway_server.py",  # data folders are created
+        "flat/test_cluster.py",  # Dask clusters are started
+        "defs/test_alerts.py",  # the daemon, whose sensors turn every 30 s
+        "defs/test_freshness.py",  # the daemon, whose sensors turn every 30 s
+        "bench/test_methods.py",  # a database for each way to load
+        "bench/test_servers.py",  # data folders are created
         "cli/test_bench.py",  # runs that are interrupted and killed
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
-        "flat/test_merge.py",  # thousands of overlapping files
-        "flat/test_tiles.py",  # tilings of the globe
-        "netcdf/test_declared.py",  # processes with little memory, and a series of 200 MB
+        "flat/test_tiles.py",  # thousands of overlapping files
+        "netcdf/test_refusals.py",  # processes with little memory, and a series of 200 MB
         "netcdf/test_heaps.py",  # files that end only when a process is killed
-        "netcdf/test_point_csv.py",  # a file for each example
-        "postgres/embedded/test_embedded_server.py",  # data folders are created
+        "netcdf/test_archive.py",  # a file for each example
+        "postgres/embedded/test_server.py",  # data folders are created
         "postgres/test_tls.py",  # a server with a certificate of its own
         "cli/test_climate.py",  # 26 years of hours
-        "query/climate/test_indices.py",  # imports xclim
-        "query/climate/test_make_answer.py",  # decades of hours
-        "query/climate/test_trends.py",  # imports statsmodels
-        "query/climate/reading/test_read_climate.py",  # 90 months are loaded
-        "query/api/test_open_database.py",  # a server is started, and processes that import
-        "query/api/test_python_page.py",  # a notebook runs
-        "query/maps/test_cell_trends.py",  # many trends of places
-        "query/export/test_export_pieces.py",  # hundreds of boxes, cut and covered
-        "query/plots/test_coverage_plots.py",  # pictures
-        "query/animation/test_frame_painter.py",  # pictures
-        "query/animation/test_make_animation.py",  # pictures
-        "query/plots/projections/test_nearest_cells.py",  # pixels of the globe
-        "query/plots/projections/test_projected_map.py",  # pictures of the globe
-        "query/plots/test_map_plots.py",  # pictures
-        "query/plots/test_series_plots.py",  # pictures
-        "query/climate_plots/test_climate_picture.py",  # pictures
-        "query/report/test_page_in_chromium.py",  # a browser
-        "query/report/test_report_page.py",  # pages of decades of hours
-        "query/test_plots.py",  # pictures of the globe
-        "runtime/store/test_object_store.py",  # S3 servers that are stopped, connections that are cut
+        "climate/test_years.py",  # imports xclim
+        "climate/test_reading.py",  # decades of hours
+        "climate/test_trends.py",  # imports statsmodels
+        "api/test_database.py",  # a server is started, and processes that import
+        "api/test_python_page.py",  # a notebook runs
+        "maps/test_cells.py",  # many trends of places
+        "export/test_pieces.py",  # hundreds of boxes, cut and covered
+        "draw/test_coverage.py",  # pictures
+        "draw/test_animation.py",  # pictures
+        "draw/test_projections.py",  # pixels of the globe
+        "draw/test_projected_map.py",  # pictures of the globe
+        "draw/test_maps.py",  # pictures
+        "draw/test_series.py",  # pictures
+        "report/test_page_in_chromium.py",  # a browser
+        "report/test_page.py",  # pages of decades of hours
+        "draw/test_plots.py",  # pictures of the globe
+        "runtime/test_stores.py",  # S3 servers that are stopped, connections that are cut
         "runtime/test_supervisor.py",  # processes that are started and killed
-        "runtime/store/test_depot.py",  # an S3 server
-        "sources/files/test_bucket_files.py",  # an S3 server
-        "sources/arco/test_arco_source.py",  # a Zarr store of the globe
-        "sources/cds/test_request_files.py",  # an S3 server
-        "sources/point/test_point_source.py",  # a server makes series of 86 years
-        "sources/cds/test_cds_source.py",  # waits for a server between requests
+        "runtime/test_file_store.py",  # an S3 server
+        "sources/test_files_catalogue.py",  # an S3 server
+        "sources/test_arco.py",  # a Zarr store of the globe
+        "sources/cds/test_note.py",  # an S3 server
+        "sources/test_point.py",  # a server makes series of 86 years
+        "sources/cds/test_source.py",  # waits for a server between requests
         "test_docker.py",  # an image is built
         "test_wheel.py",  # an environment is made
     }

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.query.plots import borders
+from era5_pipeline.draw import outlines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _arcs(geometry: dict[str, Any]) -> Iterator[int]:
 
 
 def _rounded(points: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
-    return np.round(points * borders.PER_DEGREE).astype(np.int16)
+    return np.round(points * outlines.PER_DEGREE).astype(np.int16)
 
 
 def _kept(points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -88,4 +88,4 @@ def _kept(points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(borders.__file__).with_name("borders.npz"))
+    main(Path(sys.argv[1]), Path(outlines.__file__).with_name("borders.npz"))

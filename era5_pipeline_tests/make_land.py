@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from era5_pipeline.draw.outlines import read_shores
+from era5_pipeline.model.cells import LAND_PERCENT
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES
-from era5_pipeline.model.places.grid_cells import LAND_PERCENT
-from era5_pipeline.query.plots.outlines import read_shores
 
 if TYPE_CHECKING:
     from pathlib import Path

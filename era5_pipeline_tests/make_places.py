@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.places.folded_names import folded
-from era5_pipeline.model.places.place_table import CITIES, COUNTRIES, FOLDER, OTHER_NAMES, UNITED_STATES
+from era5_pipeline.model.places import CITIES, COUNTRIES, FOLDER, OTHER_NAMES, UNITED_STATES, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

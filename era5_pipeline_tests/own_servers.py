@@ -29,9 +29,9 @@ import pytest
 from psycopg import pq, sql
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.doctor.machine import Machine
-from era5_pipeline.postgres.embedded.server_account import binaries, server_account
-from era5_pipeline.postgres.embedded.tuning import bulk_load_settings
+from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.postgres.embedded.cluster import bulk_load_settings
+from era5_pipeline.postgres.embedded.processes import binaries, server_account
 from era5_pipeline.postgres.urls import url_parameters, without_password
 from era5_pipeline_tests.servers import fresh_database
 

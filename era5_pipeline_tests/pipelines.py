@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from era5_pipeline.defs.running.instance import open_instance
-from era5_pipeline.defs.running.runner import MonthRun, run_month
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.runner import MonthRun, run_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database

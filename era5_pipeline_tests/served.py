@@ -11,7 +11,7 @@ import httpx
 from uvicorn import Server
 
 from era5_pipeline.serving.application import make_app
-from era5_pipeline.serving.server_process import address_of, bound_socket, server_config
+from era5_pipeline.serving.server import address_of, bound_socket, server_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
-    from era5_pipeline.serving.limits import ServingLimits
+    from era5_pipeline.runtime.http import AllowedHosts
+    from era5_pipeline.serving.requests import ServingLimits
 
 SECONDS = 120.0
 

@@ -25,8 +25,8 @@ from psycopg import sql
 
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.embedded.server_account import MAJOR_VERSION
+from era5_pipeline.postgres.embedded.processes import MAJOR_VERSION
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import with_database, without_password
 
 if TYPE_CHECKING:

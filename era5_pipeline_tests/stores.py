@@ -23,7 +23,7 @@ import pytest
 from pyarrow import fs
 
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.runtime.store.depot import Depot
+from era5_pipeline.runtime.file_store import Depot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,12 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, SourceKind
-from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space
+from era5_pipeline.planning.current_contents import read_current_contents, read_disk_space, unchanged_months
 from era5_pipeline.planning.extent import Load
-from era5_pipeline.planning.make_plan import make_plan
-from era5_pipeline.planning.unchanged_months import unchanged_months
+from era5_pipeline.planning.load_plan import make_plan
 from era5_pipeline.planning.updates import require_updatable_source
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.query.credit import SAMPLE_CREDIT, read_credit
+from era5_pipeline.read.credit import SAMPLE_CREDIT, read_credit
 from era5_pipeline.sources.open_source import request_ahead, stray_problems
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.flat_months import assert_holds

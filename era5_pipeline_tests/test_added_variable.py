@@ -47,10 +47,10 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES, find_variable
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.query.maps.field_map import FieldMap
+from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.query.plots import plot_map, plot_series
-from era5_pipeline.query.series import read_series
-from era5_pipeline.query.snapshots import read_snapshot
+from era5_pipeline.read.hours import read_series
+from era5_pipeline.read.fields import read_snapshot
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 home, url, flat_format, doing = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX
-from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.embedded.processes import binaries
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline_tests.commands import ROOT, InProcess
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped

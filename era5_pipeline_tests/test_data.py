@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.cli.demo import FOLDERS
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.runtime.data_files import data_folder
+from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline_tests.cutting import cut
 from era5_pipeline_tests.samples import DATA
 

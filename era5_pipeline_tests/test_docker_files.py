@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from era5_pipeline import __version__
-from era5_pipeline.defs.running.services import LOCATION
+from era5_pipeline.defs.services import LOCATION
 from era5_pipeline.model.settings import Settings
 from era5_pipeline_tests.commands import ROOT
 

@@ -22,7 +22,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
 from era5_pipeline.planning.extent import Load
-from era5_pipeline.planning.make_plan import make_plan
+from era5_pipeline.planning.load_plan import make_plan
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (

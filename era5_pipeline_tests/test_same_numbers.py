@@ -21,8 +21,8 @@ import xarray as xr
 import era5_pipeline as era5
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.api.conftest import GULF, NORWAY, NetcdfFile
 from era5_pipeline_tests.commands import InProcess, new_home
-from era5_pipeline_tests.query.api.conftest import GULF, NORWAY, NetcdfFile
 from era5_pipeline_tests.samples import DATA
 from era5_pipeline_tests.served import served
 

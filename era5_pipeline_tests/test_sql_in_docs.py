@@ -24,7 +24,7 @@ import pyarrow.parquet
 import pytest
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.places.grid_cells import land_percent
+from era5_pipeline.model.cells import land_percent
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files

@@ -29,7 +29,7 @@ from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.servers import fresh_database
 from era5_pipeline_tests.test_sql_in_docs import Field
-from era5_pipeline_tests.warehouse.views.test_ensure_views import has_postgis
+from era5_pipeline_tests.warehouse.test_views import has_postgis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

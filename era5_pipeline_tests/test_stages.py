@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
-from era5_pipeline.flat.storage.stored_month import StoredMonth
+from era5_pipeline.flat.storage import StoredMonth
 from era5_pipeline.model.errors import (
     BadFileError,
     InputError,
@@ -24,12 +24,12 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.netcdf import archive
-from era5_pipeline.planning.unchanged_months import unchanged_months
+from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
-from era5_pipeline.sources.files.files_source import FilesSource
+from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.open_source import source_of, stray_problems
-from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawFile, RawMonth
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger

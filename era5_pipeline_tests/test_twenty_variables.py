@@ -21,12 +21,12 @@ from era5_pipeline.model.grid import Location, latitudes_of, longitudes_of, near
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
-from era5_pipeline.planning.unchanged_months import unchanged_months
+from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.planning.updates import needs_loading, parts_to_revise, revisions
-from era5_pipeline.query.coverage import read_coverage
-from era5_pipeline.query.gaps import gap_lines, read_gaps
-from era5_pipeline.query.series import read_series
-from era5_pipeline.query.snapshots import lines_of_absent, read_snapshot
+from era5_pipeline.read.fields import lines_of_absent, read_snapshot
+from era5_pipeline.read.held import read_coverage
+from era5_pipeline.read.hours import read_series
+from era5_pipeline.read.missing import gap_lines, read_gaps
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.changes import kept_columns
 from era5_pipeline.warehouse.ledger import read_ledger

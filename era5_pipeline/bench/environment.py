@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.postgres.doctor.machine import Machine
-from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.postgres.embedded.processes import binaries
 from era5_pipeline.postgres.server_version import describe_server
-from era5_pipeline.sources.sample.weather import FORMULAE_VERSION
+from era5_pipeline.sources.sample_weather import FORMULAE_VERSION
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ import typer
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from era5_pipeline.bench.runner.results_file import ResultsFile
+    from era5_pipeline.bench.results import ResultsFile
 
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, and what they found as tables and figures.")
 
@@ -118,12 +118,12 @@ def run(
     from pydantic import SecretStr
     from rich.console import Console
 
-    from era5_pipeline.bench.bench_run import BenchPlan, run_plan
     from era5_pipeline.bench.environment import machine_name
-    from era5_pipeline.bench.methods.method_registry import require_known
-    from era5_pipeline.bench.runner.bench_context import BenchOptions
-    from era5_pipeline.bench.runner.results_file import ResultsFile
-    from era5_pipeline.bench.suites.suite_registry import find_suites
+    from era5_pipeline.bench.methods import require_known
+    from era5_pipeline.bench.results import ResultsFile
+    from era5_pipeline.bench.run import BenchPlan, run_plan
+    from era5_pipeline.bench.suite import BenchOptions
+    from era5_pipeline.bench.suites import find_suites
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.variables import find_variables
     from era5_pipeline.postgres.urls import normalized
@@ -182,7 +182,7 @@ def report(
       era5 bench report
       era5 bench report ~/measured
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.bench.report.write_report import write_report
+    from era5_pipeline.bench.report import write_report
 
     for path in write_report(folder):
         typer.echo(path)
@@ -212,7 +212,7 @@ def _print(results: "ResultsFile", suites: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.bench.runner.bench_progress import figure_of
+    from era5_pipeline.bench.results import figure_of
 
     console = Console()
     console = console if console.is_terminal else Console(width=140)

@@ -19,8 +19,14 @@ from era5_pipeline.cli.climate_options import (
     ToOption,
     asked_climate,
 )
-from era5_pipeline.cli.picture_options import require_picture, warn_of_gaps
-from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption
+from era5_pipeline.cli.options import (
+    CellOption,
+    LatitudeOption,
+    LongitudeOption,
+    PlaceOption,
+    require_picture,
+    warn_of_gaps,
+)
 from era5_pipeline.model.errors import UsageError
 
 Format = Literal["table", "csv", "json"]
@@ -78,14 +84,14 @@ def climate(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
+    from era5_pipeline.climate.anomalies import parse_baseline
+    from era5_pipeline.climate.reading import Period, read_climate
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query.climate.anomalies import parse_baseline
-    from era5_pipeline.query.climate.reading.read_climate import Period, read_climate
 
     if out:
-        from era5_pipeline.query.plots import require_drawable
+        from era5_pipeline.draw.figures import require_drawable
 
         require_picture(out, "--out")
         title = title if title is None else require_drawable(title, "--title")
@@ -100,7 +106,7 @@ def climate(
     ):
         answer = read_climate(connection, asked, period, years, choice)
     if out:
-        from era5_pipeline.query.climate_plots import draw_climate
+        from era5_pipeline.draw.climate_years import draw_climate
 
         draw_climate(answer, out, title)
         typer.echo(f"wrote {out}: {answer.place.title} ({answer.provenance.credit})", err=True)

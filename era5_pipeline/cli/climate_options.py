@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.place_options import find_asked_place
+from era5_pipeline.cli.options import find_asked_place
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from era5_pipeline.query.climate.climate_answer import ClimatePlace
-    from era5_pipeline.query.climate.reading.read_climate import DayChoice
+    from era5_pipeline.climate.answer import ClimatePlace
+    from era5_pipeline.climate.reading import DayChoice
 
 AreaOption = Annotated[
     str | None,
@@ -54,10 +54,10 @@ def asked_climate(
     Raises:
         UsageError: if they contradict each other, or one is not what it should be.
     """
+    from era5_pipeline.climate.answer import ClimatePlace
+    from era5_pipeline.climate.reading import DayChoice
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.times import parse_offset
-    from era5_pipeline.query.climate.climate_answer import ClimatePlace
-    from era5_pipeline.query.climate.reading.read_climate import DayChoice
 
     if days is not None and utc_offset is not None:
         raise UsageError("--days and --utc-offset exclude each other", remedy="Give one of the two.")

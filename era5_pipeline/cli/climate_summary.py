@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from era5_pipeline.query.climate.climate_tables import SIGNIFICANT_DIGITS, answer_as_json, json_rows, tables_of
+from era5_pipeline.climate.tables import SIGNIFICANT_DIGITS, answer_as_json, json_rows, tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.query.climate.climate_answer import ClimateAnswer, NoTrend, Trend
+    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend
 
 # Of a long table of years, so many are shown at its start and at its end.
 _FIRST_YEARS, _LAST_YEARS = 5, 10
@@ -45,7 +45,7 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
     from rich.console import Console
 
-    from era5_pipeline.query.climate.climate_answer import Trend
+    from era5_pipeline.climate.answer import Trend
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
@@ -104,8 +104,8 @@ def _new_table(*columns: str) -> "Table":
 
 def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
     """A row for each quantity: both spans, and the tests beside the headline."""
-    from era5_pipeline.query.climate.climate_answer import Trend
-    from era5_pipeline.query.climate.climate_words import decimals_of, p_text
+    from era5_pipeline.climate.answer import Trend
+    from era5_pipeline.climate.words import decimals_of, p_text
 
     table = _new_table("", "unit", "whole record", "since 1979", "Theil-Sen", "Kendall p")
     is_marked = answer.provenance.notice is None
@@ -122,8 +122,8 @@ def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
 
 
 def _trend_text(trend: "Trend | NoTrend", *, is_marked: bool) -> str:
-    from era5_pipeline.query.climate.climate_answer import NoTrend
-    from era5_pipeline.query.climate.climate_words import interval_text
+    from era5_pipeline.climate.answer import NoTrend
+    from era5_pipeline.climate.words import interval_text
 
     if isinstance(trend, NoTrend):
         return trend.reason.split(":")[0]

@@ -81,7 +81,7 @@ def stop(*, force: bool = typer.Option(False, "--force", help="Stop it even if c
     """  # noqa: D301
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+    from era5_pipeline.postgres.embedded.server import EmbeddedServer
 
     settings = read_settings()
     if settings.database_url is not None:
@@ -157,7 +157,7 @@ def summaries() -> None:
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.ledger import read_ledger
-    from era5_pipeline.warehouse.monthly.monthly_backfill import fill_month, months_without_summaries
+    from era5_pipeline.warehouse.monthly_backfill import fill_month, months_without_summaries
     from era5_pipeline.warehouse.schema import ensure_schema
 
     settings = read_settings()
@@ -175,7 +175,7 @@ def summaries() -> None:
 
 
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
-    from era5_pipeline.defs.running.storage import WarehouseStorage
+    from era5_pipeline.defs.instance import WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
     from era5_pipeline.postgres.urls import database_of, with_user

@@ -48,8 +48,8 @@ def demo(
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.query.credit import era5_credit
-    from era5_pipeline.runtime.data_files import data_folder
+    from era5_pipeline.read.credit import era5_credit
+    from era5_pipeline.runtime.project_files import data_folder
 
     home = read_settings().home / "demo"
     folders = [data_folder(name) for name in _AREAS]
@@ -144,7 +144,7 @@ def _program() -> Path:
 
 def _psql() -> str:
     """The command psql: the one on PATH, or that of the embedded server."""
-    from era5_pipeline.postgres.embedded.server_account import binaries
+    from era5_pipeline.postgres.embedded.processes import binaries
 
     return "psql" if shutil.which("psql") else shlex.quote(str(binaries() / "psql"))
 

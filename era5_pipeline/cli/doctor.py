@@ -61,8 +61,8 @@ def doctor(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.doctor.diagnosis import diagnose
-    from era5_pipeline.postgres.doctor.machine import Machine
-    from era5_pipeline.postgres.doctor.security import file_findings
+    from era5_pipeline.postgres.doctor.findings import file_findings
+    from era5_pipeline.postgres.doctor.server_facts import Machine
 
     if as_sql and as_json:
         raise UsageError("--sql and --json exclude each other", remedy="Choose one; the JSON includes the SQL.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.month_options import CalendarMonthsOption
+from era5_pipeline.cli.options import CalendarMonthsOption
 from era5_pipeline.cli.output import print_line
 from era5_pipeline.model.errors import UsageError
 

@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.hours_options import ColumnsOption, FirstTimeOption, LastTimeOption
-from era5_pipeline.cli.picture_options import warn_of_gaps
-from era5_pipeline.cli.place_options import (
+from era5_pipeline.cli.options import (
     CellOption,
+    ColumnsOption,
+    FirstTimeOption,
+    LastTimeOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
     find_asked_place,
+    warn_of_gaps,
 )
 from era5_pipeline.model.errors import UsageError
 
@@ -68,13 +70,13 @@ def export(
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.export.formats import export_format
     from era5_pipeline.model.derived_variables import find_columns
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.model.variables import named_columns
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.query.export.export_formats import export_format
 
     chosen = export_format(out, format_)
     asked_place = find_asked_place(place, lat, lon, cell)
@@ -83,7 +85,7 @@ def export(
     asked = asked_place if asked_place is not None else Area.parse(area) if area is not None else None
     start, end = parse_time_range(from_, to or from_)
     columns = find_columns(",".join(column)) or None if column else None
-    from era5_pipeline.query.export.run_export import export as export_to
+    from era5_pipeline.export.run import export as export_to
 
     def say(line: str) -> None:
         typer.echo(f"note: {line}", err=True)

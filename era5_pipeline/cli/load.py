@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.cli.asked_point import point_overrides
-from era5_pipeline.cli.month_options import CalendarMonthsOption
-from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
+from era5_pipeline.cli.options import (
+    CalendarMonthsOption,
+    CellOption,
+    LatitudeOption,
+    LongitudeOption,
+    PlaceOption,
+    find_asked_place,
+    point_overrides,
+)
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
 
@@ -225,7 +231,7 @@ def _place(text: str) -> str:
     """A folder as an absolute path, an address of S3 as it is: runs may have another current folder."""
     from pathlib import Path
 
-    from era5_pipeline.runtime.store.address import is_s3
+    from era5_pipeline.runtime.stores import is_s3
 
     return text if is_s3(text) else str(Path(text).expanduser().absolute())
 
@@ -236,8 +242,8 @@ def _load_failed(
     """Load the failed months, of the range and calendar months if given, with their own settings below `overrides`."""
     from era5_pipeline.cli.output import print_line
     from era5_pipeline.cli.run_months import run_months
-    from era5_pipeline.defs.running.failed_months import failed_months
-    from era5_pipeline.defs.running.instance import open_instance
+    from era5_pipeline.defs.instance import open_instance
+    from era5_pipeline.defs.month_runner import failed_months
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
 

@@ -1,39 +1,298 @@
-"""`era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG.
-
-The hours of a day or month become a GIF or MP4 (`map_animation`).
-
-Here: options. Not here: reading (`era5_pipeline.query.maps`), the plot (`era5_pipeline.query.plots`).
-"""
+"""`era5 map`: one variable as a map or an animation, of an hour, a day, a month, an anomaly or a trend."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.map_animation import (
-    CentreOption,
-    EveryOption,
-    FpsOption,
-    ProjectionOption,
-    animate,
-    asked_hours,
-    require_centre,
-    require_still,
-)
-from era5_pipeline.cli.map_options import (
-    AnomalyOption,
-    BaselineOption,
-    CalendarMonthOption,
-    DayOption,
-    MonthOption,
-    SeasonOption,
-    StatisticOption,
-    TimeOption,
-    TrendOption,
-    YearOption,
-    asked_map,
-)
-from era5_pipeline.cli.picture_options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from era5_pipeline.draw.animation import MapLook
+    from era5_pipeline.maps.question import MapQuestion, YearPart
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import Variable
+
+# --- Options of `era5 map` that say what is drawn: an hour, a day, a month, an anomaly or a trend ---
+
+
+TimeOption = Annotated[
+    str | None,
+    typer.Option("--time", metavar="TIME", help="One hour; UTC unless it has an offset.", show_default=False),
+]
+DayOption = Annotated[
+    str | None, typer.Option("--day", metavar="DAY", help="A day in UTC, such as 2023-07-15.", show_default=False)
+]
+MonthOption = Annotated[
+    str | None, typer.Option("--month", metavar="MONTH", help="A month, such as 2023-07.", show_default=False)
+]
+YearOption = Annotated[
+    str | None,
+    typer.Option("--year", metavar="YEAR", help="A year, or with --season a part of it.", show_default=False),
+]
+TrendOption = Annotated[
+    str | None,
+    typer.Option("--trend", metavar="FIRST-LAST", help="The change per decade over these years.", show_default=False),
+]
+SeasonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--season", metavar="NAME", help="With --year or --trend: DJF, MAM, JJA or SON.", show_default="the year"
+    ),
+]
+CalendarMonthOption = Annotated[
+    int | None,
+    typer.Option(
+        "--calendar-month", metavar="1-12", help="With --trend: this month of each year.", show_default="the year"
+    ),
+]
+StatisticOption = Annotated[
+    str | None,
+    typer.Option(
+        "--statistic",
+        metavar="NAME",
+        help="Of a day, month or year: mean, min, max or sum.",
+        show_default="the sum of totals, the mean of others",
+    ),
+]
+AnomalyOption = Annotated[
+    bool, typer.Option("--anomaly", help="With --month or --year: less the mean of the same months of --baseline.")
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is against.", show_default="1991-2020"
+    ),
+]
+
+
+def asked_map(
+    variable: "Variable",
+    *,
+    time: str | None,
+    day: str | None,
+    month: str | None,
+    year: str | None,
+    trend: str | None,
+    season_name: str | None,
+    month_number: int | None,
+    statistic: str | None,
+    anomaly: bool,
+    baseline: str | None,
+) -> "MapQuestion":
+    """The map that the options ask for.
+
+    Raises:
+        UsageError: if they do not go together, or one is not what it should be.
+    """
+    from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
+    from era5_pipeline.maps import question as questions
+    from era5_pipeline.maps.question import calendar_month, parse_year, parse_years
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.times import parse_day, parse_instant
+
+    which = _one_of({"--time": time, "--day": day, "--month": month, "--year": year, "--trend": trend})
+    _require_fitting(
+        which,
+        {
+            "--statistic": (statistic, ("--day", "--month", "--year", "--trend")),
+            "--anomaly": (anomaly or None, ("--month", "--year")),
+            "--season": (season_name, ("--year", "--trend")),
+            "--calendar-month": (month_number, ("--trend",)),
+        },
+    )
+    if baseline is not None and not anomaly:
+        raise UsageError("--baseline goes with --anomaly only", remedy="Add --anomaly, or leave --baseline out.")
+    if time is not None:
+        return questions.HourQuestion(parse_instant(time))
+    chosen = questions.statistic_for(variable, statistic)
+    if day is not None:
+        of_day = parse_day(day)
+        Month(of_day.year, of_day.month)  # before ERA5 begins?
+        return questions.DayQuestion(of_day, chosen)
+    questions.require_summaries(variable)
+    part = _part(season_name, month_number)
+    if trend is not None:
+        return questions.TrendQuestion(part, parse_years(trend), chosen)
+    if month is not None:
+        asked = Month.parse(month)
+        part, number = calendar_month(asked.month), asked.year
+    else:
+        number = parse_year(year or "")
+    if not part.months(number):
+        raise UsageError(f"{part.in_year(number)} is before ERA5 begins", remedy="ERA5 begins with 1940-01.")
+    if anomaly:
+        years = parse_baseline(baseline) if baseline is not None else DEFAULT_BASELINE
+        return questions.AnomalyQuestion(part, number, years, chosen)
+    return questions.PartQuestion(part, number, chosen)
+
+
+def _one_of(options: dict[str, str | None]) -> str:
+    """The name of the only option that is given.
+
+    Raises:
+        UsageError: if none is, or several are.
+    """
+    given = [name for name, value in options.items() if value is not None]
+    if not given:
+        raise UsageError("what to draw is not given", remedy="Give one of --time, --day, --month, --year and --trend.")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other", remedy="Give one of them.")
+    return given[0]
+
+
+def _require_fitting(which: str, options: dict[str, tuple[object | None, tuple[str, ...]]]) -> None:
+    """Require that each option that is given goes with the one that says what is drawn.
+
+    Raises:
+        UsageError: naming the first that does not.
+    """
+    for name, (value, fitting) in options.items():
+        if value is not None and which not in fitting:
+            raise UsageError(
+                f"{name} does not go with {which}", remedy=f"It goes with {' or '.join(fitting)}: leave one out."
+            )
+
+
+def _part(season_name: str | None, month_number: int | None) -> "YearPart":
+    from era5_pipeline.maps.question import WHOLE_YEAR, calendar_month, season
+
+    if season_name is not None and month_number is not None:
+        raise UsageError("--season and --calendar-month exclude each other", remedy="Give one of them.")
+    if season_name is not None:
+        return season(season_name)
+    return WHOLE_YEAR if month_number is None else calendar_month(month_number)
+
+
+# --- `era5 map --out FILE.gif`: the hours of a day or month, one after the other, and the options of that ---
+
+
+ProjectionOption = Annotated[
+    Literal["auto", "plate-carree", "equal-earth", "robinson"],
+    typer.Option(
+        "--projection",
+        help="By itself: equal-earth, where areas are true, for an area wider than 180 and at least 90 degrees high; "
+        "otherwise plate-carree.",
+    ),
+]
+CentreOption = Annotated[
+    float | None,
+    typer.Option(
+        "--centre-longitude",
+        metavar="DEGREES",
+        help="The meridian in the middle of a map of the globe, such as 150.",
+        show_default="the middle of the area",
+    ),
+]
+EveryOption = Annotated[
+    str | None,
+    typer.Option("--every", metavar="HOURS", help="Of an animation: hours between frames.", show_default="1h"),
+]
+FpsOption = Annotated[
+    int | None,
+    typer.Option("--fps", metavar="NUMBER", help="Of an animation: frames per second.", show_default="12"),
+]
+
+
+def require_centre(degrees: float | None) -> None:
+    """Require a longitude, if one is given.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    if degrees is not None and not -180.0 <= degrees <= 360.0:
+        raise UsageError(
+            f"--centre-longitude {degrees:g} is out of range", remedy="Give a longitude from -180 to 360, in degrees."
+        )
+
+
+def require_still(every: str | None, fps: int | None) -> None:
+    """Require that options of an animation are not given.
+
+    Raises:
+        UsageError: if one is.
+    """
+    for name, value in (("--every", every), ("--fps", fps)):
+        if value is not None:
+            raise UsageError(
+                f"{name} is an option of an animation", remedy="Give --out a name that ends with .gif or .mp4."
+            )
+
+
+def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object]") -> tuple["datetime", "datetime"]:
+    """First instant and end of the day or month to animate; `others` are options that make no sense then, by name.
+
+    Raises:
+        UsageError: if neither is given, or both, or one of the others.
+    """
+    from datetime import UTC, datetime, time, timedelta
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.times import parse_day
+
+    given = [name for name, value in others.items() if value]
+    if given or (day is None) == (month is None):
+        raise UsageError(
+            f"an animation shows the hours of a day or month{f', not {given[0]}' if given else ''}",
+            remedy="Give --month 2023-07 or --day 2023-07-15, or a picture with --out map.png.",
+        )
+    if month is not None:
+        asked = Month.parse(month)
+        return asked.start, asked.end
+    start = datetime.combine(parse_day(day or ""), time(), UTC)
+    return start, start + timedelta(days=1)
+
+
+def animate(
+    variable: "Variable",
+    span: tuple["datetime", "datetime"],
+    area: "Area | None",
+    out: Path,
+    look: "MapLook",
+    *,
+    every: str | None,
+    strict: bool,
+) -> None:
+    """Read the hours, write the file, and say what is in it and what is missing."""
+    from rich.console import Console
+
+    from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.draw.animation import read_hour_frames, write_animation
+    from era5_pipeline.draw.file_formats import parse_every, require_animation
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.runtime.files import replacing
+
+    step = parse_every(every or "1h")
+    require_animation(out, look.fps)
+    with (
+        open_warehouse(read_settings()) as warehouse,
+        warehouse.connect() as connection,
+        replacing(out) as temporary,
+        stage_bars(Console(stderr=True), out.name, "read"),
+    ):
+        with server_errors("reading the hours"):
+            frames = read_hour_frames(connection, warehouse, variable, *span, area, step, temporary.parent)
+        write_animation(frames, temporary, look, shown_path=out)
+        size = temporary.stat().st_size
+    typer.echo(
+        f"wrote {out}: {variable.column}, {len(frames.hours):,} frames{f' every {step} hours' if step > 1 else ''}, "
+        f"{frames.field(0).when} to {frames.field(-1).when}, {frames.latitudes.size * frames.longitudes.size:,} grid "
+        f"points, {size / 1e6:,.1f} MB ({frames.credit})"
+    )
+    if frames.left_out:
+        typer.echo(frames.left_out, err=True)
+    warn_of_gaps(list(frames.notes), strict=strict)
+
+
+# --- `era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG ---
+#
+# The hours of a day or month become a GIF or MP4 (`map_animation`).
 
 
 def map_(
@@ -108,16 +367,17 @@ def map_(
       era5 map --time 2019-07-01T12 --column t2m --vmin -10 --vmax 40 --title "A summer day" --out map.pdf
       era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.draw.animation import MapLook
+    from era5_pipeline.draw.figures import require_drawable
+    from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
+    from era5_pipeline.draw.maps import plot_map
+    from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.derived_variables import find_column
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query.animation.animation_files import USUAL_FPS, is_animation
-    from era5_pipeline.query.animation.make_animation import MapLook
-    from era5_pipeline.query.credit import read_credit
-    from era5_pipeline.query.maps.read_map import read_map
-    from era5_pipeline.query.plots import plot_map, require_drawable
+    from era5_pipeline.read.credit import read_credit
 
     variable = find_column(column)
     rectangle = Area.parse(area) if area else None

@@ -32,8 +32,7 @@ def metrics(
     from datetime import UTC, datetime
 
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.monitor.openmetrics import openmetrics_text
-    from era5_pipeline.monitor.warehouse_metrics import read_numbers, warehouse_metrics
+    from era5_pipeline.monitor.metrics import openmetrics_text, read_numbers, warehouse_metrics
     from era5_pipeline.planning.updates import due_month
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.runtime.files import replacing

@@ -8,7 +8,7 @@ import typer
 from era5_pipeline.cli.output import print_table
 
 if TYPE_CHECKING:
-    from era5_pipeline.model.places.place import AskedPlace
+    from era5_pipeline.model.places import AskedPlace
 
 
 def places(
@@ -28,15 +28,15 @@ def places(
       era5 places "Paris, US"
       era5 places Springfield --json
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.places.grid_cells import cell_of
-    from era5_pipeline.model.places.place import AskedPlace
-    from era5_pipeline.model.places.place_search import (
+    from era5_pipeline.model.cells import cell_of
+    from era5_pipeline.model.places import (
+        ATTRIBUTION,
+        AskedPlace,
         ambiguous_place,
         find_candidates,
         place_meant,
         unknown_place,
     )
-    from era5_pipeline.model.places.place_table import ATTRIBUTION
 
     text = " ".join(name)
     candidates = find_candidates(text)

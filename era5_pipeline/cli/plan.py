@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.asked_point import point_overrides
-from era5_pipeline.cli.month_options import CalendarMonthsOption
-from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, find_asked_place
+from era5_pipeline.cli.options import (
+    CalendarMonthsOption,
+    CellOption,
+    LatitudeOption,
+    LongitudeOption,
+    PlaceOption,
+    find_asked_place,
+    point_overrides,
+)
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
@@ -96,8 +102,8 @@ def plan(
 def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
     """Plan the load into a warehouse with these contents, with the disks and the files of the settings."""
     from era5_pipeline.planning.current_contents import read_disk_space
-    from era5_pipeline.planning.file_storage import StoragePolicy
-    from era5_pipeline.planning.make_plan import make_plan
+    from era5_pipeline.planning.disk_space import StoragePolicy
+    from era5_pipeline.planning.load_plan import make_plan
 
     return make_plan(
         load,

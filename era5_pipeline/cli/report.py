@@ -1,7 +1,4 @@
-"""`era5 report`: a page about how the weather of a place has changed, in one file.
-
-Here: options. Not here: the answer (`era5_pipeline.query.climate`), the page (`era5_pipeline.query.report`).
-"""
+"""`era5 report`: a page about how the weather of a place has changed, in one file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +15,29 @@ from era5_pipeline.cli.climate_options import (
     ToOption,
     asked_climate,
 )
-from era5_pipeline.cli.picture_options import warn_of_gaps
-from era5_pipeline.cli.place_options import CellOption, LatitudeOption, LongitudeOption, PlaceOption
+from era5_pipeline.cli.options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, warn_of_gaps
+from era5_pipeline.model.errors import UsageError
+
+# --- What the file of a page must be called, without importing what draws ---
+
+
+_SUFFIXES = (".html", ".htm")
+
+
+def require_page(path: Path, option: str) -> None:
+    """Require a path for a page.
+
+    Raises:
+        UsageError: if it is a folder, or its suffix is none of a page's.
+    """
+    if path.suffix.lower() not in _SUFFIXES or path.is_dir():
+        raise UsageError(
+            f"{option} {path}: a page is an HTML file",
+            remedy=f"Give a file name that ends with .html, such as {path.stem or 'place'}.html.",
+        )
+
+
+# --- `era5 report`: a page about how the weather of a place has changed, in one file ---
 
 
 def report(
@@ -57,12 +75,11 @@ def report(
       era5 report --lat 10.75 --lon 106.25 --days local --title "Near Ho Chi Minh City" --out mekong.html
       era5 report --area -5.5/106/-7/108 --baseline 1961-1990 --out java.html
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.climate.anomalies import parse_baseline
+    from era5_pipeline.climate.reading import Period, read_climate
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query.climate.anomalies import parse_baseline
-    from era5_pipeline.query.climate.reading.read_climate import Period, read_climate
-    from era5_pipeline.query.report.page_name import require_page
 
     require_page(out, "--out")
     period, years = Period.parse(from_, to), parse_baseline(baseline)
@@ -73,7 +90,7 @@ def report(
         server_errors("reading the climate"),
     ):
         answer = read_climate(connection, asked, period, years, choice)
-    from era5_pipeline.query.report.report_page import write_page
+    from era5_pipeline.report.page import write_page
 
     write_page(answer, out, title)
     typer.echo(answer.sentence)

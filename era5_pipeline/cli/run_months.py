@@ -1,6 +1,6 @@
 """Run months one after another in this process, and print a row or a JSON object for each, and its errors.
 
-Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.running.months_in_turn`).
+Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.month_runner`).
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from era5_pipeline.defs.running.runner import MonthRun
+    from era5_pipeline.defs.runner import MonthRun
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.stages import LoadResult
@@ -68,7 +68,7 @@ def run_months(
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
     from rich.console import Console
 
-    from era5_pipeline.planning.unchanged_months import unchanged_months
+    from era5_pipeline.planning.current_contents import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.attempts import settle_failures
     from era5_pipeline.warehouse.schema import require_may_load, upgrade_schema
@@ -134,8 +134,8 @@ def _run_in_turn(
 ) -> "Mapping[int, MonthRun]":
     """Run the months that are due; return the runs by their position in `wanted`."""
     from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.defs.running.instance import open_instance
-    from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
+    from era5_pipeline.defs.instance import open_instance
+    from era5_pipeline.defs.month_runner import MonthsInTurn
 
     with open_instance(settings.home) as instance:
         turn = MonthsInTurn(

@@ -1,6 +1,6 @@
 """`era5 series`: the hours of one location as a table, CSV, JSON or plot.
 
-Here: options, and how rows are printed. Not here: the query (`era5_pipeline.query.series`), the plot
+Here: options, and how rows are printed. Not here: the query (`era5_pipeline.read.hours`), the plot
 (`era5_pipeline.query.plots`).
 """
 
@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.hours_options import ColumnsOption, FirstTimeOption, LastTimeOption
-from era5_pipeline.cli.picture_options import require_limits, require_picture, warn_of_gaps
-from era5_pipeline.cli.place_options import (
+from era5_pipeline.cli.options import (
     CellOption,
+    ColumnsOption,
+    FirstTimeOption,
+    LastTimeOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
     require_asked_place,
+    require_limits,
+    require_picture,
+    warn_of_gaps,
 )
 from era5_pipeline.model.errors import UsageError
 
@@ -33,10 +37,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
-    from era5_pipeline.model.places.place import AskedPlace
+    from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.query.gaps import Gaps
-    from era5_pipeline.query.series import Series
+    from era5_pipeline.read.hours import Series
+    from era5_pipeline.read.missing import Gaps
 
 Format = Literal["table", "csv", "json"]
 
@@ -99,9 +103,9 @@ def series(
     from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.query.credit import read_credit
-    from era5_pipeline.query.gaps import gap_lines, read_gaps
-    from era5_pipeline.query.series import read_series, require_values, without_single_hours
+    from era5_pipeline.read.credit import read_credit
+    from era5_pipeline.read.hours import read_series, require_values, without_single_hours
+    from era5_pipeline.read.missing import gap_lines, read_gaps
 
     require_limits(vmin, vmax)
     asked_place = require_asked_place(place, lat, lon, cell)
@@ -109,7 +113,7 @@ def series(
     start, end = parse_time_range(from_, to or from_)
     asked = find_columns(",".join(column)) or None if column else None
     if plot:
-        from era5_pipeline.query.plots import require_drawable
+        from era5_pipeline.draw.figures import require_drawable
 
         _require_no_direction(asked or ())
 
@@ -134,7 +138,7 @@ def series(
         credit = read_credit(connection, first, last + timedelta(hours=1), there, columns) if plot else ""
     lines = gap_lines(gaps)
     if plot:
-        from era5_pipeline.query.plots import plot_series
+        from era5_pipeline.draw.series import plot_series
 
         plot_series(
             rows,
@@ -215,7 +219,7 @@ def _json(
     rows: "Series", variables: tuple["Variable", ...], asked: "AskedPlace", gaps: "Mapping[str, Gaps]"
 ) -> Iterator[str]:
     """An object with the place, what is missing by column, and the rows, one a line."""
-    from era5_pipeline.query.gaps import gaps_as_json
+    from era5_pipeline.read.missing import gaps_as_json
 
     for name, value in (asked.as_json() | gaps_as_json(gaps)).items():
         yield f"{'{' if name == 'place' else ','}\n{json.dumps(name)}: {json.dumps(value)}"

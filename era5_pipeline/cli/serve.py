@@ -47,12 +47,12 @@ def serve(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
+    from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
     from era5_pipeline.postgres.roles import user_who_may_write
-    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
+    from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.serving.application import ServedApp
-    from era5_pipeline.serving.limits import ServingLimits
-    from era5_pipeline.serving.server_process import address_of, bound_socket, is_loopback, run_server, tended
+    from era5_pipeline.serving.requests import ServingLimits
+    from era5_pipeline.serving.server import address_of, bound_socket, is_loopback, run_server, tended
 
     def warn(text: str) -> None:
         typer.echo(f"era5: {text}", err=True)

@@ -20,14 +20,14 @@ def up(
     import os
     import socket
 
-    from era5_pipeline.defs.launchers.run_processes import end_runs
-    from era5_pipeline.defs.running.instance import dagster_home, open_instance
-    from era5_pipeline.defs.running.services import LOOPBACK, dagster_services, sole_services
+    from era5_pipeline.defs.instance import dagster_home, open_instance
+    from era5_pipeline.defs.run_launcher import end_runs
+    from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.embedded.server_watch import EmbeddedDatabaseWatch
-    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
+    from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
+    from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.runtime.supervisor import supervise
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 

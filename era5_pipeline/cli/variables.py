@@ -57,7 +57,7 @@ def _held() -> frozenset[str] | None:
     """The columns of which the table holds values; None if there is no database, or it cannot be read."""
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.query.available import months_held
+    from era5_pipeline.read.held import months_held
 
     try:
         with open_warehouse(read_settings()) as warehouse, warehouse.connect() as connection:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from era5_pipeline.monitor.activity import Outage, Report
-    from era5_pipeline.monitor.session_samples import Loader
+    from era5_pipeline.monitor.sessions import Loader
 
 _HISTORY = 60
 _BARS = "▁▂▃▄▅▆▇█"
@@ -74,8 +74,7 @@ def _print_each(seen: "Iterable[Report | Outage]", as_line: "Callable[[Report | 
 
 
 def _json_line(seen: "Report | Outage") -> str:
-    from era5_pipeline.monitor.activity import Outage
-    from era5_pipeline.monitor.bottleneck import find_bottleneck, wait_shares
+    from era5_pipeline.monitor.activity import Outage, find_bottleneck, wait_shares
 
     if isinstance(seen, Outage):
         return json.dumps({"time": seen.time.isoformat(), "server": "gone", "message": seen.message})
@@ -128,8 +127,7 @@ class _Lines:
         self._is_gone = False
 
     def __call__(self, seen: "Report | Outage") -> str:
-        from era5_pipeline.monitor.activity import Outage
-        from era5_pipeline.monitor.bottleneck import find_bottleneck
+        from era5_pipeline.monitor.activity import Outage, find_bottleneck
 
         was_gone, self._is_gone = self._is_gone, isinstance(seen, Outage)
         time = f"{seen.time:{_TIME}}"
@@ -189,7 +187,7 @@ def _report(report: "Report", history: str) -> "Group":
     from rich.table import Table
     from rich.text import Text
 
-    from era5_pipeline.monitor.bottleneck import find_bottleneck
+    from era5_pipeline.monitor.activity import find_bottleneck
 
     parts: list[RenderableType] = []
     if report.loaders:
@@ -228,7 +226,7 @@ def _facts(report: "Report", history: str) -> "Table":
 
 
 def _cells(loader: "Loader") -> tuple[str, ...]:
-    from era5_pipeline.monitor.session_samples import COPYING
+    from era5_pipeline.monitor.sessions import COPYING
 
     return (
         str(loader.month or "?"),
@@ -241,7 +239,7 @@ def _cells(loader: "Loader") -> tuple[str, ...]:
 
 
 def _waits(waits: "Mapping[str, int]") -> str:
-    from era5_pipeline.monitor.bottleneck import percent, wait_shares
+    from era5_pipeline.monitor.activity import percent, wait_shares
 
     return ", ".join(f"{wait} {percent(share)}" for wait, share in list(wait_shares(waits).items())[:3])
 

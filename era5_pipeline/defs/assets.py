@@ -7,17 +7,14 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from era5_pipeline.defs import metadata, pools
-from era5_pipeline.defs.dagster_failures import as_failures, refusal
-from era5_pipeline.defs.failures_in_ledger import failure_in_ledger
-from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.stage_results import current_results
+from era5_pipeline.defs import metadata, resources
+from era5_pipeline.defs.failures import as_failures, failure_in_ledger, refusal
+from era5_pipeline.defs.resources import Era5Resource, current_results
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, CheckResult
 from era5_pipeline.model.errors import NotYetAvailableError
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.postgres.connect import open_warehouse
-from era5_pipeline.runtime.progress import also_listening
-from era5_pipeline.runtime.progress_lines import ProgressLines
+from era5_pipeline.runtime.progress import ProgressLines, also_listening
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 RAW = dg.AssetKey(["era5", "raw"])
@@ -79,7 +76,7 @@ def _materialized_unless_refused(
     ],
     can_subset=True,
     partitions_def=MONTHS,
-    pool=pools.CDS,
+    pool=resources.CDS,
     check_specs=metadata.check_specs(RAW, RAW_CHECKS, blocking=True),
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
@@ -126,7 +123,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     partitions_def=MONTHS,
     deps=[FLAT],
     group_name=GROUP,
-    pool=pools.WAREHOUSE,
+    pool=resources.WAREHOUSE,
     # Whether the server has TimescaleDB is known once a month is loaded: `server` of its metadata names it.
     kinds={"postgres"},
     owners=OWNERS,

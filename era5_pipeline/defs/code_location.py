@@ -2,9 +2,8 @@
 
 import dagster as dg
 
-from era5_pipeline.defs import assets, month_range, schedules
+from era5_pipeline.defs import alerts, assets, freshness, month_range, schedules
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.watching import alerts, freshness
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(

@@ -11,11 +11,11 @@ from urllib.parse import quote
 import dagster as dg
 from PIL import Image
 
+from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
-from era5_pipeline.model.data_version import version_of
+from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
-from era5_pipeline.query.plots import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

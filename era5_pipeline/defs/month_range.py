@@ -12,19 +12,17 @@ from dataclasses import dataclass
 import dagster as dg
 from pydantic import Field
 
-from era5_pipeline.defs import metadata, pools
+from era5_pipeline.defs import metadata, resources
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
-from era5_pipeline.defs.dagster_failures import as_failures, was_interrupted
-from era5_pipeline.defs.failures_in_ledger import record
-from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.running.storage import store_together
-from era5_pipeline.defs.stage_results import StageResults
+from era5_pipeline.defs.failures import as_failures, record, was_interrupted
+from era5_pipeline.defs.instance import store_together
+from era5_pipeline.defs.resources import Era5Resource, StageResults
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.planning.estimates import counted
-from era5_pipeline.planning.unchanged_months import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse, open_warehouse
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import Source
@@ -70,7 +68,7 @@ class MonthRange(dg.Config):
 @dg.op(
     description="Loads months one after another, each in a transaction of its own.",
     out=dg.Out(dg.Nothing),
-    pool=pools.WAREHOUSE,
+    pool=resources.WAREHOUSE,
 )
 def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> None:
     """Load the months, and record each."""

@@ -1,13 +1,28 @@
-"""Settings as a Dagster resource: from the environment, with overrides from the run's configuration."""
+"""Settings as a Dagster resource, results handed to the caller of a run, and the pools that limit steps."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import dagster as dg
 from pydantic import Field
+from sqlalchemy.exc import IntegrityError
 
 from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
 from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.model.source_kinds import names_of
+from era5_pipeline.model.source_kinds import SOURCE_KINDS, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline.flat.checks import CheckResult
+    from era5_pipeline.model.errors import Era5Error, NotYetAvailableError
+    from era5_pipeline.stages import FlatResult, LoadResult, RawResult
+
+# --- Settings as a Dagster resource: from the environment, with overrides from the run's configuration ---
 
 
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open
@@ -62,3 +77,73 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
             UsageError: if one is invalid.
         """
         return read_settings(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+# --- Pools: limits on how many steps of a kind run at once, over all runs ---
+#
+# They can be changed in the UI.
+
+
+# Loads: each keeps one core of the server busy.
+WAREHOUSE = "warehouse"
+# Months that are being fetched: of a user's requests, the Climate Data Store rejects most beyond a few (users who get
+# on keep about two). Not limited by the service: `files`, `sample`, `arco`; they have the same pool, being one asset.
+CDS = "cds"
+_CDS_AT_ONCE = max(kind.requests_at_once for kind in SOURCE_KINDS.values())
+
+
+def ensure_pools(instance: dg.DagsterInstance) -> None:
+    """Create the pools with their limits before any run: of two runs that both create one, one would fail."""
+    storage = instance.event_log_storage
+    default = storage.get_pool_config().default_pool_limit
+    existing = {pool.name for pool in storage.get_pool_limits()}
+    for name, limit in ((WAREHOUSE, default), (CDS, _CDS_AT_ONCE)):
+        if limit is not None and name not in existing:
+            with suppress(IntegrityError):  # another process has just created it
+                storage.set_concurrency_slots(name, limit)
+
+
+# --- Results of a month's stages, handed to the caller of a run in the same process ---
+#
+# Dagster records the metadata of a stage, but not its result object. The command line runs months in its own process,
+# and so can use the objects. Runs without a collector, such as those of the daemon, keep nothing.
+
+
+@dataclass
+class StageResults:
+    """What each stage of one month returned; None where a stage did not finish.
+
+    `not_yet_available` says why the month was skipped, `error` what the last failed attempt of a stage raised.
+    """
+
+    raw: RawResult | None = None
+    flat: FlatResult | None = None
+    load: LoadResult | None = None
+    not_yet_available: NotYetAvailableError | None = None
+    error: Era5Error | None = None
+
+    @property
+    def failed_checks(self) -> list[CheckResult]:
+        """The checks that failed, in the order of the stages."""
+        finished = [result for result in (self.raw, self.flat, self.load) if result is not None]
+        return [outcome for result in finished for outcome in result.outcomes if not outcome.passed]
+
+
+_collected: ContextVar[StageResults | None] = ContextVar("era5_stage_results", default=None)
+
+
+@contextmanager
+def collected_results() -> Iterator[StageResults]:
+    """Collect the results of the stages that run in this context."""
+    results = StageResults()
+    token = _collected.set(results)
+    try:
+        yield results
+    finally:
+        _collected.reset(token)
+
+
+def current_results() -> StageResults:
+    """The active collection; without one, an object that is discarded."""
+    results = _collected.get()
+    return StageResults() if results is None else results

@@ -1,21 +1,46 @@
-"""Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies.
-
-Here: the conditions. Not here: collecting the facts (`inventory`, `flatten`, `warehouse.verify`), or stopping a run.
-"""
+"""Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from era5_pipeline.model.hours import describe_hours, hour_of, time_of
+from era5_pipeline.model.times import describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
-    from era5_pipeline.flat.differences import Difference
+    from decimal import Decimal
+
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.sources.source import RawMonth
+
+    Number = int | float | Decimal | None
+
+# --- A difference between a month in the table and its flat file, as `warehouse.verify` finds and `checks` reports
+#     it ---
+
+
+DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "maximum", "checksum", "summaries"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A measure that is not the same in table and file; `column` is None for measures of whole rows."""
+
+    kind: DifferenceKind
+    column: str | None
+    table: Number
+    file: Number
+
+    def __str__(self) -> str:
+        """Name the measure and both numbers."""
+        measure = self.kind if self.column is None else f"{self.kind} of {self.column}"
+        return f"{measure}: {self.table} in the table, {self.file} in the file"
+
+
+# --- Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies ---
+
 
 CheckName = Literal[
     "grid_aligned",

@@ -17,10 +17,9 @@ from dask.base import compute
 from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
-from era5_pipeline.flat.digests import RowWeights
 from era5_pipeline.flat.formats import row_group_rows
-from era5_pipeline.flat.merge import HourVersions, Part, Placed, covered_by, merge, parts_of, place
-from era5_pipeline.flat.tiles import Tile, cut_tiles
+from era5_pipeline.flat.statistics import RowWeights
+from era5_pipeline.flat.tiles import HourVersions, Part, Placed, Tile, covered_by, cut_tiles, merge, parts_of, place
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
 from era5_pipeline.netcdf.field_reader import FieldReader
@@ -124,7 +123,7 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, FieldReader]
         yield fill(tile, parts, readers, inventory.hours)
 
 
-def count(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
+def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
     """Count a tile's anomalies; its portions are made while they are iterated over."""
     return CountedTile(
         filled.versions,

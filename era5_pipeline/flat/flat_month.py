@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from era5_pipeline.model.data_version import version_of
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.sources.source import RawMonth
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.model.source_kinds import Version
 
 # Increase it when the same files give other rows (units, order, rounding): flat months made before are then outdated.
 FLAT_FORM = 1

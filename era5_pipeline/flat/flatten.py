@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from era5_pipeline.flat.filled_tiles import count, filled_tiles, open_readers
+from era5_pipeline.flat.filled_tiles import counted_tile, filled_tiles, open_readers
 from era5_pipeline.flat.flat_month import FACTS_FORM, ColumnFacts, FlatMonth, SummaryFile
 from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
-from era5_pipeline.flat.monthly.monthly_summaries import SummarySink, summarise
+from era5_pipeline.flat.monthly import SummarySink, summarise
 from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
-from era5_pipeline.model.hours import as_datetime64, describe_hours, hour_of, time_of
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.times import as_datetime64, describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
@@ -232,7 +232,7 @@ class _Flattening:
             with open_readers(self.inventory) as readers, closing(self._read_here(readers)) as tiles:
                 yield tiles
             return
-        from era5_pipeline.flat.cluster.remote_tiles import remote_tiles  # noqa: PLC0415  # Dask's cluster part is slow to import
+        from era5_pipeline.flat.cluster import remote_tiles  # noqa: PLC0415  # Dask's cluster part is slow to import
 
         with remote_tiles(dask_scheduler, self.raw, cut_tiles(self.inventory)) as tiles:
             yield tiles
@@ -243,7 +243,7 @@ class _Flattening:
         # The prefetching thread is stopped before the files are closed.
         with closing(Prefetched(filled_tiles(self.inventory, readers))) as tiles:
             for filled in tiles:
-                yield count(filled, self.inventory, rules)
+                yield counted_tile(filled, self.inventory, rules)
                 del filled
 
     def facts(self) -> tuple[ColumnFacts, ...]:

@@ -1,24 +1,21 @@
-"""Inventory of one month's raw files: which variable they hold at which hours and locations.
-
-Here: collecting it, from coordinates alone, and keeping it from `raw` to `flat`. Not here: values (`flatten`), or
-whether a gap matters (`checks`).
-"""
+"""Inventory of one month's raw files: which variable they hold at which hours and places; kept from `raw` to `flat`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import atexit
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.model.data_version import PRELIMINARY
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
-from era5_pipeline.model.hours import describe_hours, hour_of
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind
+from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
+from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
 from era5_pipeline.netcdf.recognise import special_kind
 
@@ -31,6 +28,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawFile, RawMonth
+
+    States = tuple[tuple[int, int] | None, ...]
+
+# --- Inventory of one month's raw files: which variable they hold at which hours and locations ---
 
 
 @dataclass(frozen=True)
@@ -212,11 +213,80 @@ def _relevant(
     latitudes: npt.NDArray[np.int32],
     longitudes: npt.NDArray[np.int32],
 ) -> Iterator[Piece]:
-    for field in fields:
+    for one in fields:
         if (
-            field.column in raw.wanted_columns
-            and str(raw.month) in field.months
-            and np.isin(field.latitude_index, latitudes).any()
-            and np.isin(field.longitude_index, longitudes).any()
+            one.column in raw.wanted_columns
+            and str(raw.month) in one.months
+            and np.isin(one.latitude_index, latitudes).any()
+            and np.isin(one.longitude_index, longitudes).any()
         ):
-            yield Piece(file, field)
+            yield Piece(file, one)
+
+
+# --- Keep the inventory of a month from `raw` to `flat`: its ZIPs are unpacked once, its files inspected once ---
+#
+# Within one process only, for one month at a time: nothing is kept on disk when the process ends, even if it is
+# killed. `flat` alone (in another process, or on another day) takes the inventory itself.
+
+
+@dataclass(frozen=True)
+class KeptInventory:
+    """The inventory of `raw` and its unpacked files, until closed; empty if nothing was kept."""
+
+    raw: RawMonth | None = None
+    inventory: Inventory | None = None
+    states: States = ()
+    scratch: ExitStack = field(default_factory=ExitStack)
+
+    def of(self, raw: RawMonth) -> Inventory | None:
+        """The inventory, if it is of this month and request, and its files are unchanged since; None: take it again."""
+        if self.inventory is None or self.raw != raw or self.states != _states(raw):
+            return None
+        return self.inventory if all(piece.file.path.is_file() for piece in self.inventory.pieces) else None
+
+    def close(self) -> None:
+        """Remove the unpacked files."""
+        self.scratch.close()
+
+
+class InventoryKeeper:
+    """Holds the inventory that `raw` took until `flat` claims it; at most one, removed when the process exits."""
+
+    def __init__(self) -> None:
+        self._kept = KeptInventory()
+        atexit.register(self.discard)
+
+    def take(self, raw: RawMonth, home: Path) -> Inventory:
+        """Take the inventory of a month and keep it, in place of the one kept before.
+
+        Raises:
+            BadFileError, NoDataError, LocalDiskError: see `take_inventory`.
+        """
+        self.discard()
+        with ExitStack() as stack:
+            scratch = stack.enter_context(scratch_folder(home))
+            states = _states(raw)
+            inventory = take_inventory(raw, scratch)
+            self._kept = KeptInventory(raw, inventory, states, stack.pop_all())
+        return inventory
+
+    def claim(self) -> KeptInventory:
+        """Hand over what is kept; whoever claims it must close it."""
+        kept, self._kept = self._kept, KeptInventory()
+        return kept
+
+    def discard(self) -> None:
+        """Remove what is kept."""
+        self.claim().close()
+
+
+def _states(raw: RawMonth) -> States:
+    return tuple(_state(file.path) for file in raw.files)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns

@@ -1,25 +1,37 @@
-"""Split a month into tiles (latitudes x longitudes x all hours) that fit into memory and follow the files' chunks.
-
-A tile is the unit that is read, transposed and written: netCDF-4 chunks span many hours, so that reading hour by hour
-would decompress each chunk many times.
-"""
+"""Split a month into tiles that fit into memory, and merge pieces of one variable: final before preliminary."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from era5_pipeline.model.errors import InputError
+from era5_pipeline.model.grid import latitudes_of, longitudes_of
+from era5_pipeline.model.source_kinds import FINAL
+from era5_pipeline.model.times import time_of
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from era5_pipeline.flat.inventory import Inventory
+    from era5_pipeline.flat.inventory import Inventory, Piece
     from era5_pipeline.netcdf.contents import Field
 
     Indices = npt.NDArray[np.int32]
+    Floats = npt.NDArray[np.float32]
+    Positions = npt.NDArray[np.intp]
+
+# --- Split a month into tiles (latitudes x longitudes x all hours) that fit into memory and follow the files'
+#     chunks ---
+#
+# A tile is the unit that is read, transposed and written: netCDF-4 chunks span many hours, so that reading hour by
+# hour would decompress each chunk many times.
+
 
 # Point-hours of one variable in a tile of six: 32 MB of float32 each, 192 MB in all. A tile of more variables has fewer
 # of each, in proportion.
@@ -86,3 +98,228 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
     lacking = np.setdiff1d(needed, file_order).astype(np.int32)
     for start in range(0, lacking.size, size):
         yield lacking[start : start + size]
+
+
+# --- Merge several pieces of one variable into one array: final before preliminary; overlapping files must agree ---
+
+
+@dataclass(frozen=True)
+class Part:
+    """The hours of a piece with one version, (n,) positions: `file_hours` in the file, `month_hours` in the month."""
+
+    piece: Piece
+    expver: str
+    file_hours: Positions
+    month_hours: Positions
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its values are final; files without a version count as final, because all old ones are."""
+        return self.expver in (FINAL, UNKNOWN_EXPVER)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a part lies in a tile: ascending positions in the file, and the corresponding ones in the tile."""
+
+    part: Part
+    file_latitudes: Positions
+    file_longitudes: Positions
+    tile_latitudes: Positions
+    tile_longitudes: Positions
+
+
+@dataclass
+class HourVersions:
+    """Records, for one column, which hours of the month each version provided values for."""
+
+    hours: int
+    seen: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+    def add(self, expver: str, month_hours: Positions, gave: npt.NDArray[np.bool_]) -> None:
+        """Record at which of these hours `expver` provided values; `gave` (n,) bool."""
+        flags = self.seen.setdefault(expver, np.zeros(self.hours, dtype=np.bool_))
+        flags[month_hours] |= gave
+
+    def add_all(self, other: HourVersions) -> None:
+        """Add what another record of the same hours holds."""
+        every_hour = np.arange(self.hours)
+        for expver, flags in other.seen.items():
+            self.add(expver, every_hour, flags)
+
+    def counts(self) -> dict[str, int]:
+        """Hours per version, for versions that provided any value."""
+        return {expver: int(flags.sum()) for expver, flags in sorted(self.seen.items()) if flags.any()}
+
+    def positions(self, expver: str) -> Positions:
+        """Positions of the hours, (n,) ascending, at which `expver` provided at least one value."""
+        return np.flatnonzero(self.seen.get(expver, np.zeros(0, dtype=np.bool_)))
+
+
+def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
+    """The parts of a column in order of precedence: final first, then those with the smaller packing step."""
+    parts = []
+    for piece in inventory.column_pieces(column):
+        in_month = np.isin(piece.field.hours, inventory.hours)
+        for expver in np.unique(piece.field.expver[in_month]):
+            file_hours = np.flatnonzero(in_month & (piece.field.expver == expver))
+            month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
+            parts.append(Part(piece, str(expver), file_hours, month_hours))
+    return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
+
+
+def place(part: Part, tile: Tile) -> Placed | None:
+    """Find where the part lies in the tile; None: they do not overlap."""
+    file_latitudes, tile_latitudes = _meet(part.piece.field.latitude_index, tile.latitude_index)
+    file_longitudes, tile_longitudes = _meet(part.piece.field.longitude_index, tile.longitude_index)
+    if not (file_latitudes.size and file_longitudes.size):
+        return None
+    return Placed(part, file_latitudes, file_longitudes, tile_latitudes, tile_longitudes)
+
+
+def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> tuple[Positions, Positions]:
+    """Positions of the common indices, ascending in the file, and in the (sorted) tile.
+
+    A meridian that a global file holds twice (0 and 360) counts once, where it occurs first.
+    """
+    _, first = np.unique(in_file, return_index=True)
+    positions = np.sort(first)
+    positions = positions[np.isin(in_file[positions], in_tile)]
+    return positions, np.searchsorted(in_tile, in_file[positions])
+
+
+def merge(
+    placed: Sequence[Placed],
+    read: Sequence[Floats],
+    tile: Tile,
+    hours: npt.NDArray[np.int64],
+    versions: HourVersions,
+) -> Floats:
+    """Lay the parts, `read` in the order of `placed`, over each other: (latitude, longitude, hour) float32.
+
+    What no part gives is NaN. The latitudes and longitudes are in the tile's order.
+
+    Raises:
+        InputError: if two files of the same standing contradict each other; it names both and the first place.
+    """
+    shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
+    merged = np.empty(shape, dtype=np.float32)
+    if not (placed and _fills(placed[0], shape)):
+        merged.fill(np.nan)
+    laid = np.zeros(hours.size, dtype=np.bool_)
+    settled: npt.NDArray[np.bool_] | None = None
+    for number, (one, values) in enumerate(zip(placed, read, strict=True)):
+        if settled is None and not one.part.is_final:
+            # Preliminary values may differ from final ones, so these are excluded from the comparison.
+            settled = ~np.isnan(merged) if number else np.zeros(shape, dtype=np.bool_)
+        if not laid[one.part.month_hours].any():
+            # The usual case, and by far the fastest: no other part has values there.
+            merged[_window(one)] = values
+            versions.add(one.part.expver, one.part.month_hours, _hours_with_values(values))
+        else:
+            where = np.ix_(one.tile_latitudes, one.tile_longitudes, one.part.month_hours)
+            before = merged[where]
+            empty, given = np.isnan(before), ~np.isnan(values)
+            comparable = given & ~empty
+            if settled is not None:
+                comparable &= ~settled[where]
+            if comparable.any():
+                _require_agreement(one, placed[:number], before, values, comparable, tile, hours)
+            merged[where] = np.where(empty, values, before)
+            versions.add(one.part.expver, one.part.month_hours, _hours_with_values(np.where(empty, values, np.nan)))
+        laid[one.part.month_hours] = True
+    return merged
+
+
+def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
+    """Whether the part covers a whole tile of this shape."""
+    return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
+
+
+def _window(placed: Placed) -> tuple[slice, slice, slice] | tuple[npt.NDArray[np.intp], ...]:
+    """Index the part's place in the tile, with slices where possible: copying is then several times as fast."""
+    axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
+    latitudes, longitudes, month_hours = (_as_slice(positions) for positions in axes)
+    if latitudes is None or longitudes is None or month_hours is None:
+        return np.ix_(*axes)
+    return latitudes, longitudes, month_hours
+
+
+def _as_slice(positions: Positions) -> slice | None:
+    """The slice of consecutive positions, ascending or descending (files list latitudes from north to south)."""
+    step = -1 if positions.size > 1 and positions[1] < positions[0] else 1
+    first, last = int(positions[0]), int(positions[-1])
+    if not np.array_equal(positions, np.arange(first, last + step, step)):
+        return None
+    return slice(first, last + step if last + step >= 0 else None, step)
+
+
+def _hours_with_values(values: Floats) -> npt.NDArray[np.bool_]:
+    """Hours, (n,), at which any location of (latitude, longitude, hour) has a value; the first location mostly has."""
+    has: npt.NDArray[np.bool_] = ~np.isnan(values[0, 0])
+    for hour in np.flatnonzero(~has):
+        has[hour] = not np.isnan(values[:, :, hour]).all()
+    return has
+
+
+def _require_agreement(
+    one: Placed,
+    earlier: Sequence[Placed],
+    before: Floats,
+    values: Floats,
+    comparable: npt.NDArray[np.bool_],
+    tile: Tile,
+    hours: npt.NDArray[np.int64],
+) -> None:
+    # Two packings of one field may each be off by half a step, plus the rounding to float32 of the value in the file
+    # (kelvin), which near 0 degC is coarser than that of the value in the table.
+    steps = one.part.piece.field.half_step + max(other.part.piece.field.half_step for other in earlier)
+    offset = np.float32(BY_COLUMN[one.part.piece.field.column].offset)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(before.astype(np.float64) - values)
+        rounding = np.spacing(np.abs(values) + np.abs(offset))
+        differs = comparable & (apart > steps + 2.0 * rounding)
+    if not differs.any():
+        return
+    latitude, longitude, hour = (int(axis[0]) for axis in np.nonzero(differs))
+    place_in_tile = (
+        int(one.tile_latitudes[latitude]),
+        int(one.tile_longitudes[longitude]),
+        int(one.part.month_hours[hour]),
+    )
+    other = next((o for o in reversed(earlier) if _holds(o, place_in_tile)), earlier[-1])
+    column = one.part.piece.field.column
+    raise InputError(
+        f"{column}: {other.part.piece.file.shown} and {one.part.piece.file.shown} contradict each other at "
+        f"{describe_place(tile, hours, place_in_tile)}: {before[latitude, longitude, hour]:g} and "
+        f"{values[latitude, longitude, hour]:g}",
+        remedy="Keep the correct one in the folder, and move the other out of it.",
+    )
+
+
+def _holds(placed: Placed, place_in_tile: tuple[int, int, int]) -> bool:
+    latitude, longitude, hour = place_in_tile
+    return latitude in placed.tile_latitudes and longitude in placed.tile_longitudes and hour in placed.part.month_hours
+
+
+def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tuple[int, int, int]) -> str:
+    """Describe a position in a tile: `latitude 25.5, longitude 51.25, 2023-07-01T00:00Z`."""
+    latitude, longitude, hour = place_in_tile
+    time = time_of(int(hours[hour]))
+    return (
+        f"latitude {latitudes_of(tile.latitude_index[latitude]):g}, "
+        f"longitude {longitudes_of(tile.longitude_index[longitude]):g}, {time:%Y-%m-%dT%H:00Z}"
+    )
+
+
+def covered_by(placed: Sequence[Placed], tile: Tile, hours: int) -> npt.NDArray[np.bool_] | None:
+    """Which (latitude, longitude, hour) of the tile any part covers, with or without a value; None: all of them."""
+    full = (tile.latitude_index.size, tile.longitude_index.size, hours)
+    covered: npt.NDArray[np.bool_] | None = None
+    for one in placed:
+        if _fills(one, full):
+            return None
+        if covered is None:
+            covered = np.zeros(full, dtype=np.bool_)
+        covered[np.ix_(one.tile_latitudes, one.tile_longitudes, one.part.month_hours)] = True
+    return np.zeros(full, dtype=np.bool_) if covered is None else covered

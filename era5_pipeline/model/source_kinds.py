@@ -1,16 +1,21 @@
-"""What kind of source each one is: a service, queued, generated, the user's own files. One table of all sources.
-
-A source is its entry here and its folder `sources/<name>/`, whose module `<name>_source` has
-`open_source(settings, request, say)`. Every other module asks the entry, and compares no names.
-
-Here: facts that hold for all of a source's months. Not here: getting months (`sources`). Imports nothing heavy: the
-command line reads its choices from here.
-"""
+"""Sources and versions: what kind of source each one is, and which version of ERA5 a month consists of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# --- What kind of source each one is: a service, queued, generated, the user's own files ---
+#
+# One table of all sources.
+#
+# A source is its entry here and its folder `sources/<name>/`, whose module `<name>_source` has `open_source(settings,
+# request, say)`. Every other module asks the entry, and compares no names.
+#
+# Imports nothing heavy: the command line reads its choices from here.
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,30 @@ def names_of(*, services: bool = False) -> str:
     """The sources in words, `cds, arco, files or sample`; with `services`, only those."""
     *first, last = (name for name, kind in SOURCE_KINDS.items() if kind.is_service or not services)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+# --- The version of ERA5 that a month consists of: final, preliminary (ERA5T), or some hours of each ---
+
+
+FINAL = "0001"
+PRELIMINARY = "0005"
+
+Version = Literal["final", "preliminary", "mixed", "unknown"]
+
+
+def version_of(
+    expver: Mapping[str, Mapping[str, int]], preliminary_hours: Mapping[str, Sequence[str]] | None = None
+) -> Version:
+    """The version of a month, from its number of hours by column and version (`expver`).
+
+    "unknown" where the files do not name their version, "mixed" where some hours are preliminary.
+
+    `preliminary_hours` are runs of hours by column. If it is given and empty, preliminary data are ignored: the files
+    have final data for the same hours as well. None: all hours counted as preliminary are.
+    """
+    counted = {version for counts in expver.values() for version, hours in counts.items() if hours}
+    if preliminary_hours is not None and not any(preliminary_hours.values()):
+        counted.discard(PRELIMINARY)
+    if PRELIMINARY in counted:
+        return "preliminary" if counted == {PRELIMINARY} else "mixed"
+    return "final" if counted == {FINAL} else "unknown"

@@ -1,24 +1,237 @@
-"""Variables by name: those of the catalogue, the default ones, and the order of columns.
-
-Here: finding entries, and why others cannot be loaded. Not here: the entries, from which requests, DDL, checks, plots
-and docs come (`variable_catalogue`), or their form (`variable_type`).
-"""
+"""Variables: the catalogue (`variables.csv`), their names, units, step types and bounds, and the order of columns."""
 
 from __future__ import annotations
 
 import csv
 import difflib
+import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.variable_catalogue import VARIABLES
-from era5_pipeline.model.variable_type import STEP_TYPES, StepType, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+# --- An entry of the catalogue of variables: names, number, units in files and in the table, step type, bounds ---
+
+
+# Accumulations (totals), means and extremes are of the hour that ends at the time.
+StepType = Literal["instant", "accum", "avg", "max", "min"]
+STEP_TYPES: tuple[StepType, ...] = get_args(StepType)
+
+# Where ERA5 has values: at every grid point; at the same points at all hours, those of the sea; or where and when there
+# is the thing itself (a cloud has a base), so that a missing value says something.
+Extent = Literal["everywhere", "sea", "sometimes"]
+
+# Forecasts begin with that of 1940-01-01 06:00, whose first step ends at 07:00. All accumulations, means and extremes
+# are theirs, and some instant variables.
+_FIRST_VALID = {"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A kind of measure: its units as files write them, the table's unit, and `table = file * scale + offset`."""
+
+    file_units: tuple[str, ...]
+    unit: str
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable. `stored = in_file * scale + offset`, computed in float64 and stored as float32.
+
+    `minimum` and `maximum` are in the unit of the table. `other_names` are names in files that other services or
+    earlier versions of the Climate Data Store gave it; `ncar_name` is that of monthly files of NSF NCAR's archive
+    (dataset d633000), which lacks hourly accumulations. `first_valid` is the first valid time of ERA5.
+    """
+
+    column: str
+    cds_name: str
+    short_name: str
+    param_id: int
+    long_name: str
+    file_units: tuple[str, ...]
+    step_type: StepType
+    unit: str
+    scale: float
+    offset: float
+    minimum: float
+    maximum: float
+    description: str
+    extent: Extent
+    first_valid: datetime
+    ncar_name: str | None = None
+    other_names: tuple[str, ...] = ()
+
+    @property
+    def file_step_type(self) -> StepType:
+        """The step type by which the Climate Data Store divides variables into files: minima are with the maxima.
+
+        Both are extremes since the last hour, and ERA5's GRIB edition 1 does not tell them apart.
+        """
+        return "max" if self.step_type == "min" else self.step_type
+
+    def rounded(self, value: float) -> str:
+        """A value as text, rounded for reading; -0.00 becomes 0.00. Small amounts, such as rates, have three digits."""
+        greatest = max(abs(self.minimum), abs(self.maximum))
+        if greatest < 1:
+            return f"{value:.3g}"
+        digits = 3 if self.unit in ("mm", "m3/m3") else 0 if greatest >= 1e5 else 2
+        return f"{round(float(value), digits) + 0.0:.{digits}f}"
+
+    @property
+    def names_in_files(self) -> tuple[str, ...]:
+        """Every name that it may have in a file, the usual one first."""
+        return (self.short_name, *(() if self.ncar_name is None else (self.ncar_name,)), *self.other_names)
+
+    @property
+    def checksum_scale(self) -> float:
+        """The factor of values before they are rounded down and summed (see `flat_month.checksum_of`), a power of two.
+
+        As large as keeps products within 2**29, of which 2**24 can be summed exactly in float64: below the spacing of
+        float32 at the bounds. For bounds of 1 to 512 it is 2**20, as in months that are loaded.
+        """
+        greatest = max(abs(self.minimum), abs(self.maximum))
+        return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
+
+
+def entry(
+    *,
+    column: str,
+    cds_name: str,
+    short_name: str,
+    other_names: tuple[str, ...],
+    ncar_name: str | None,
+    param_id: int,
+    step_type: str,
+    first_of: str,
+    quantity: Quantity,
+    bounds: tuple[float, float],
+    extent: str,
+    long_name: str,
+    description: str,
+) -> Variable:
+    """Make an entry of the catalogue.
+
+    Args:
+        column: the column of the table.
+        cds_name: the name in requests.
+        short_name: the name in today's files of the Climate Data Store (ecCodes' cfVarName).
+        other_names: other names that files give it.
+        ncar_name: the name in files of NSF NCAR's archive.
+        param_id: the number in ECMWF's parameter database.
+        step_type: one of `STEP_TYPES`.
+        first_of: `analysis`, from 1940-01-01 00:00, or `forecast`, from 07:00.
+        quantity: the units, and the conversion.
+        bounds: the least and the greatest possible value, in the unit of the table.
+        extent: where ERA5 has values, one of `Extent`.
+        long_name: ECMWF's name, as files have it.
+        description: what a user reads in the table's comments.
+
+    Raises:
+        ValueError: if the step type, the extent or the kind of the first time is unknown.
+    """
+    for value, known in ((step_type, STEP_TYPES), (extent, get_args(Extent)), (first_of, _FIRST_VALID)):
+        if value not in known:
+            raise ValueError(f"{column}: {value!r} is none of {', '.join(known)}")
+    return Variable(
+        column=column,
+        cds_name=cds_name,
+        short_name=short_name,
+        param_id=param_id,
+        long_name=long_name,
+        file_units=quantity.file_units,
+        step_type=cast("StepType", step_type),
+        unit=quantity.unit,
+        scale=quantity.scale,
+        offset=quantity.offset,
+        minimum=bounds[0],
+        maximum=bounds[1],
+        description=description,
+        extent=cast("Extent", extent),
+        first_valid=_FIRST_VALID[first_of],
+        ncar_name=ncar_name,
+        other_names=other_names,
+    )
+
+
+# --- The catalogue of variables: `variables.csv`, a line for each ---
+#
+# Requests, DDL, checks, plots and docs all come from it.
+#
+# A new variable is a line there; its place is its place in every list of variables. Source: ECMWF's parameter database
+# (names, numbers, units, as ecCodes 2.50 has them) and the documentation of ERA5 (names of requests, first times,
+# grids). Bounds include every value of ERA5 (2 m temperature from about -90 to +58 degC), and half a step of 16-bit
+# packing beyond zero.
+
+
+_FILE = Path(__file__).with_name("variables.csv")
+
+# Units as GRIB and today's files write them come first, then as other services and earlier versions did.
+QUANTITIES: dict[str, Quantity] = {
+    "column_mass": Quantity(("kg m**-2", "kg m-2", "kg/m2", "kg/m^2"), "kg/m2"),
+    "density": Quantity(("kg m**-3", "kg m-3", "kg/m3", "kg/m^3"), "kg/m3"),
+    "energy": Quantity(("J m**-2", "J m-2", "J/m2", "J/m^2"), "J/m2"),
+    "energy_flux": Quantity(("W m**-2", "W m-2", "W/m2", "W/m^2"), "W/m2"),
+    "fraction": Quantity(("(0 - 1)", "(0-1)", "1"), "fraction"),
+    "geopotential": Quantity(("m**2 s**-2", "m2 s-2", "m2/s2", "m^2/s^2"), "m2/s2"),
+    "height": Quantity(("m",), "m"),
+    "leaf_area": Quantity(("m**2 m**-2", "m2 m-2", "1"), "m2/m2"),
+    "mass_flux": Quantity(("kg m**-2 s**-1", "kg m-2 s-1", "kg/m2/s", "kg/m^2/s"), "kg/m2/s"),
+    "momentum": Quantity(("N m**-2 s", "N m-2 s", "N s m-2"), "N s/m2"),
+    "number": Quantity(("Numeric", "~", "1", "dimensionless"), "1"),
+    "pressure": Quantity(("Pa",), "hPa", scale=0.01),
+    "soil_water": Quantity(("m**3 m**-3", "m3 m-3", "m3/m3", "m^3/m^3"), "m3/m3"),
+    "specific_energy": Quantity(("J kg**-1", "J kg-1", "J/kg"), "J/kg"),
+    "speed": Quantity(("m s**-1", "m s-1", "m/s"), "m/s"),
+    "stress": Quantity(("N m**-2", "N m-2", "N/m2"), "N/m2"),
+    "temperature": Quantity(("K",), "degC", offset=-273.15),
+    # An index that is made of differences of temperatures.
+    "temperature_index": Quantity(("K",), "K"),
+    "vapour_flux": Quantity(("kg m**-1 s**-1", "kg m-1 s-1", "kg/m/s"), "kg/m/s"),
+    "water_depth": Quantity(("m",), "mm", scale=1000.0),
+    "water_equivalent": Quantity(("m of water equivalent",), "mm", scale=1000.0),
+}
+
+
+def read_catalogue(path: Path) -> tuple[Variable, ...]:
+    """Read a table of variables, in its order.
+
+    Raises:
+        OSError, ValueError, KeyError: if the file is not such a table.
+    """
+    with path.open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            entry(
+                column=line["column"],
+                cds_name=line["cds_name"],
+                short_name=line["short_name"],
+                other_names=tuple(line["other_names"].split()),
+                ncar_name=line["ncar_name"] or None,
+                param_id=int(line["param_id"]),
+                step_type=line["step_type"],
+                first_of=line["first_of"],
+                quantity=QUANTITIES[line["quantity"]],
+                bounds=(float(line["minimum"]), float(line["maximum"])),
+                extent=line["extent"],
+                long_name=line["long_name"],
+                description=line["description"],
+            )
+            for line in csv.DictReader(lines)
+        )
+
+
+VARIABLES = read_catalogue(_FILE)
+
+
+# --- Variables by name: those of the catalogue, the default ones, and the order of columns ---
+
 
 __all__ = [
     "ALL_NAME",

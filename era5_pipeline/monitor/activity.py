@@ -1,30 +1,199 @@
-"""What the server does during a load: sampled ten times a second, reported each interval, across server restarts.
-
-Here: when the server is queried, and what is counted across restarts. Not here: the queries (`server_queries`), rates
-and phases of sessions (`session_samples`), what limits the load (`bottleneck`), or the display (`cli/watch.py`).
-"""
+"""What the server does during a load, sampled ten times a second; and the bottleneck of the load, in words."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+
+import psycopg
+from psycopg import sql
 
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError
-from era5_pipeline.monitor.reported_rows import ReportedRows
-from era5_pipeline.monitor.server_queries import ServerCounters, ServerQueries
-from era5_pipeline.monitor.session_samples import increase, summarize_loaders
+from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.monitor.sessions import (
+    CPU,
+    HIDDEN,
+    IDLE,
+    LocksAndPhases,
+    Sample,
+    SampledSession,
+    increase,
+    is_lock,
+    summarize_loaders,
+)
 from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.locks import LOCK_CLASS, describe_session
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from era5_pipeline.model.months import Month
-    from era5_pipeline.monitor.session_samples import Loader, SessionKey
+    from era5_pipeline.monitor.sessions import Loader, SessionKey
     from era5_pipeline.postgres.connect import Warehouse
+
+# --- Rows that loads report with their attempts in the ledger, for COPYs whose rows the server does not count ---
+
+
+# Loads report once a second, each at its own moment: over a shorter time, rates would jump.
+_WINDOW_SECONDS = 5.0
+
+
+class ReportedRows:
+    """The latest reports of each session, by process number."""
+
+    def __init__(self) -> None:
+        self._reports: dict[int, deque[tuple[float, int]]] = {}
+
+    def add(self, at: float, rows: Mapping[int, int]) -> None:
+        """Add the rows reported by now (seconds, monotonic); sessions that are missing from `rows` are forgotten."""
+        for pid in self._reports.keys() - rows.keys():
+            del self._reports[pid]
+        for pid, count in rows.items():
+            reports = self._reports.setdefault(pid, deque())
+            if reports and count < reports[-1][1]:
+                reports.clear()  # the session has begun another load
+            reports.append((at, count))
+            while reports[0][0] < at - _WINDOW_SECONDS:
+                reports.popleft()
+
+    def complete(self, loader: Loader) -> Loader:
+        """Return the loader with its reported rows and rate, where the server counts none."""
+        reports = self._reports.get(loader.pid)
+        if loader.rows_per_second is not None or not reports:
+            return loader
+        (began, first), (ended, last) = reports[0], reports[-1]
+        rate = (last - first) / (ended - began) if ended > began else None
+        return replace(loader, rows=last, rows_per_second=rate)
+
+
+# --- The queries of `era5 watch`: each a statement of its own, in no transaction that stays open ---
+#
+# They write nothing.
+
+
+_CHECKPOINTER_VERSION = 170000  # from here on, checkpoints have a view of their own
+_CHECKPOINTS = "(SELECT num_timed, num_requested FROM pg_stat_checkpointer)"
+_CHECKPOINTS_BEFORE = "(SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter)"
+
+_MAY_READ_LEDGER = """
+SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+    AND has_table_privilege(to_regclass('era5.load_attempt'), 'SELECT')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'era5' AND c.relname = 'ledger'
+"""
+_REPORTED_ROWS = """
+SELECT t.backend_pid, t.rows FROM era5.load_attempt t JOIN pg_stat_activity a ON a.pid = t.backend_pid
+WHERE t.outcome = 'running' AND t.rows IS NOT NULL AND coalesce(a.backend_start = t.backend_start, true)
+"""
+_HAS_MONTHS = "SELECT FROM era5.ledger LIMIT 1"
+
+
+@dataclass(frozen=True)
+class ServerCounters:
+    """The server's own counters at one time (seconds, monotonic). `wal_bytes` is None on a standby."""
+
+    at: float
+    wal_bytes: int | None
+    checkpoints_timed: int
+    checkpoints_requested: int
+    active_sessions: int
+    all_visible: bool
+    max_wal_bytes: int
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """What the ledger holds at one time.
+
+    `has_months` is None where this user may not read it; `rows` are those that running loads have reported, by process
+    number.
+    """
+
+    has_months: bool | None
+    rows: dict[int, int] = field(default_factory=dict)
+
+
+class ServerQueries:
+    """The queries, on a connection that gets no timeouts, and a name by which it is not taken for a load."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        connection.execute(
+            "SELECT set_config(name, value, false) FROM (VALUES ('application_name', 'era5 watch'), "
+            "('statement_timeout', '0'), ('idle_session_timeout', '0'), ('jit', 'off')) "
+            "AS wanted (name, value)"
+        )
+
+    def sample(self) -> Sample:
+        """Sample the sessions that load, or may load."""
+        rows = self._connection.execute(
+            read_sql("watch_sessions"), {"idle": IDLE, "hidden": HIDDEN, "cpu": CPU}
+        ).fetchall()
+        sessions = [SampledSession(*row) for row in rows]
+        return Sample(time.monotonic(), {session.key: session for session in sessions})
+
+    def counters(self) -> ServerCounters:
+        """Read the server's own counters."""
+        has_view = self._connection.info.server_version >= _CHECKPOINTER_VERSION
+        query = sql.SQL(read_sql("watch_counters")).format(
+            checkpoints=sql.SQL(_CHECKPOINTS if has_view else _CHECKPOINTS_BEFORE)
+        )
+        row = self._connection.execute(query).fetchone()
+        assert row is not None  # noqa: S101  # these views have one row
+        return ServerCounters(time.monotonic(), *row)
+
+    def database_bytes(self) -> int:
+        """Return the size of the database, for which the server looks at each of its files."""
+        row = self._connection.execute("SELECT pg_database_size(current_database())").fetchone()
+        assert row is not None  # noqa: S101  # an expression is one row
+        return int(row[0])
+
+    def locks_and_phases(self, pids: set[int]) -> LocksAndPhases:
+        """Read which months are locked, the phases of sessions outside COPY, and who blocks the sessions of `pids`."""
+        months: dict[int, Month | None] = {}
+        waiting = set()
+        for pid, granted, number in self._connection.execute(read_sql("watch_locks"), {"class": LOCK_CLASS}):
+            if number is not None:
+                months[pid] = Month.from_number(number) if number >= FIRST_YEAR * 12 else months.get(pid)
+            if not granted and pid in pids:
+                waiting.add(pid)
+        phases = {
+            pid: phase if share is None else f"{phase} {round(100 * share)} %"
+            for pid, phase, share in self._connection.execute(read_sql("watch_phases"))
+        }
+        blocked: dict[int, tuple[str, ...]] = {}
+        if waiting:
+            for pid, holder, user, address, since, state in self._connection.execute(
+                read_sql("watch_blockers"), (list(waiting),)
+            ):
+                session = describe_session(holder, user, address, since) if holder else "a prepared transaction"
+                blocked[pid] = (*blocked.get(pid, ()), f"{session}, {state}" if state else session)
+        return LocksAndPhases(months, phases, blocked)
+
+    def ledger_state(self) -> LedgerState | None:
+        """Read the ledger; None if it was dropped or locked meanwhile."""
+        row = self._connection.execute(_MAY_READ_LEDGER).fetchone()
+        if row is None:
+            return LedgerState(has_months=False)
+        if row == (False,):
+            return LedgerState(has_months=None)
+        try:
+            with self._connection.transaction():
+                self._connection.execute("SELECT set_config('lock_timeout', '100ms', true)")
+                has_months = self._connection.execute(_HAS_MONTHS).fetchone() is not None
+                reported = self._connection.execute(_REPORTED_ROWS).fetchall()
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
+            return None
+        return LedgerState(has_months, dict(reported))
+
+
+# --- What the server does during a load: sampled ten times a second, reported each interval, across server restarts ---
+
 
 _SAMPLE_SECONDS = 0.1
 _LAST_MINUTE_SECONDS = 60.0
@@ -240,3 +409,146 @@ class _WatchedConnection:
         self._has_months = state.has_months
         if state.has_months is not None:
             self._reported_rows.add(time.monotonic(), state.rows)
+
+
+# --- The bottleneck of a load, in words, from what its sessions wait for ---
+#
+# Names of waits are those of PostgreSQL 15 to 18: `WALWrite` became `WalWrite` with 17, reads became `AioIoCompletion`
+# with 18.
+
+
+Kind = Literal[
+    "nothing", "hidden", "idle", "lock", "checkpoints", "loader", "processor", "wal", "disk", "contention", "other"
+]
+
+# PostgreSQL itself warns if checkpoints that a full log requests come within 30 s of each other.
+_FREQUENT_A_MINUTE = 2
+
+_GROUPS: tuple[tuple[Kind, str], ...] = (
+    ("loader", r"Client:ClientRead"),
+    ("wal", r"(IO|LWLock):WAL.*|IPC:SyncRep"),
+    ("disk", r"IO:.*|IPC:BufferIO|LWLock:Aio.*|Timeout:VacuumDelay"),
+    ("contention", r"LWLock:.*|Lock:extend|BufferPin:.*"),
+)
+_PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _GROUPS)
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What limits the load: its kind, and one line of text."""
+
+    kind: Kind
+    text: str
+
+
+def find_bottleneck(report: Report) -> Bottleneck:
+    """Find what limits the load in an interval: a lock if one blocks a session, else what took the most time."""
+    if not report.loaders:
+        return Bottleneck(
+            "nothing", "Nothing is loading; a month that is still being read or flattened has not reached the server."
+        )
+    for loader in report.loaders:
+        if _is_locked_out(loader):
+            return Bottleneck("lock", _lock_text(loader))
+    visible = Counter({wait: count for wait, count in report.waits.items() if wait not in (HIDDEN, IDLE)})
+    if not visible:
+        if report.waits[HIDDEN]:
+            return Bottleneck(
+                "hidden",
+                "Unknown: this user may not see what the loading sessions wait for. "
+                "An administrator can allow it: GRANT pg_monitor TO <user>;",
+            )
+        return Bottleneck(
+            "idle", "The loader is between two statements: it prepares the next one, or waits for readers of the table."
+        )
+    groups = Counter[Kind]()
+    for wait, count in visible.items():
+        groups[kind_of_wait(wait)] += count
+    (kind, count), *_ = groups.most_common()
+    often = _checkpoints_by_wal(report) >= _FREQUENT_A_MINUTE
+    if often and kind in ("wal", "disk"):
+        return Bottleneck("checkpoints", _checkpoints_text(report))
+    text = _text(kind, count / visible.total(), visible, report.loaders)
+    return Bottleneck(kind, f"{text} {_checkpoints_text(report)}" if often else text)
+
+
+def kind_of_wait(wait: str) -> Kind:
+    """Return the kind of bottleneck that a wait (`CPU`, or the server's `Type:Event`) belongs to."""
+    if wait == CPU:
+        return "processor"
+    if is_lock(wait):
+        return "lock"
+    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(wait)), "other")
+
+
+def wait_shares(waits: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of each known wait, the largest first; they add up to 1."""
+    known = {wait: count for wait, count in Counter(waits).most_common() if wait not in (HIDDEN, IDLE)}
+    total = sum(known.values())
+    return {wait: count / total for wait, count in known.items()}
+
+
+def percent(share: float) -> str:
+    """Format a share from 0 to 1 in whole percent."""
+    return f"{round(100 * share)} %"
+
+
+def _is_locked_out(loader: Loader) -> bool:
+    seen = sum(count for wait, count in loader.waits.items() if wait != IDLE)
+    locked = sum(count for wait, count in loader.waits.items() if is_lock(wait))
+    # Where waits are hidden, a lock that was requested and not granted still shows.
+    return 0 < seen <= 2 * locked or (bool(loader.blocked_by) and 2 * loader.waits.get(HIDDEN, 0) >= seen > 0)
+
+
+def _lock_text(loader: Loader) -> str:
+    who = f"{loader.month} (session {loader.pid})" if loader.month else f"session {loader.pid}"
+    if not loader.blocked_by:
+        return f"A lock: {who} waited for one, and has it now."
+    return f"A lock: {who} waits for {' and '.join(loader.blocked_by)}. Wait until that session is done, or end it."
+
+
+def _checkpoints_by_wal(report: Report) -> int:
+    """Count the checkpoints of the last minute that a full log requested: one per half of max_wal_size, about.
+
+    Others are requested by people and backups, or by DROP DATABASE; a larger log does not help there.
+    """
+    return min(report.requested_lately, report.wal_bytes_lately // (report.max_wal_bytes // 2))
+
+
+def _checkpoints_text(report: Report) -> str:
+    return (
+        f"Checkpoints: a full log requested {_checkpoints_by_wal(report)} in the last minute, and after each, "
+        f"whole pages are logged again; a larger max_wal_size ({report.max_wal_bytes / 1e9:.1f} GB now) helps: "
+        "see era5 doctor."
+    )
+
+
+def _text(kind: Kind, share: float, waits: Counter[str], loaders: Sequence[Loader]) -> str:
+    of_time = f"{percent(share)} of the time"
+    top = next(wait for wait, _ in waits.most_common() if kind_of_wait(wait) == kind)
+    match kind:
+        case "loader":
+            return (
+                f"The loader: for {of_time} the server waits for rows. Reading and encoding do not keep up: check "
+                "that machine's processor and disk, and the network in between."
+            )
+        case "processor":
+            busy = sum(any(wait != IDLE for wait in loader.waits) for loader in loaders)
+            copies = f"{busy} sessions, one core each" if busy > 1 else "a session uses one core"
+            return (
+                f"The server's processor: it works for {of_time} ({copies}). More months at once, or --workers, help "
+                "as long as cores are idle."
+            )
+        case "wal":
+            return (
+                f"The write-ahead log: {of_time} ({top}). A faster disk for pg_wal helps, or writing less of it: "
+                "see era5 doctor."
+            )
+        case "disk":
+            return f"The data disk: {of_time} ({top}). A faster disk for the server's data helps; more sessions do not."
+        case "contention":
+            return f"The sessions wait for each other: {of_time} ({top}). Fewer at once may be as fast."
+        case "lock":
+            return f"Locks: {of_time} ({top})."
+        case _:
+            return f"Something else on the server: {of_time} ({top})."

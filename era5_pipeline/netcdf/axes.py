@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.hours import as_datetime64, from_datetime64, hour_of
 from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

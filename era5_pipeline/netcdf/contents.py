@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from era5_pipeline.model.hours import as_datetime64, from_datetime64, hours_of_month
+from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
 from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, Variable, why_unsupported
-from era5_pipeline.netcdf.aggregates import STEP_TYPE, aggregates_stated_by, require_hourly_values
 from era5_pipeline.netcdf.axes import (
     AGAIN,
     FIRST_HOUR,
@@ -25,9 +24,16 @@ from era5_pipeline.netcdf.axes import (
     time_axis,
     times_along,
 )
-from era5_pipeline.netcdf.classic import required_bytes
-from era5_pipeline.netcdf.declared import MOST_VERSIONS, ForeignDataError, require_own_data
 from era5_pipeline.netcdf.recognise import is_hdf5
+from era5_pipeline.netcdf.refusals import (
+    MOST_VERSIONS,
+    STEP_TYPE,
+    ForeignDataError,
+    aggregates_stated_by,
+    require_hourly_values,
+    require_own_data,
+    required_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -36,9 +42,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.netcdf.aggregates import Aggregate
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.axes import ProblemKind
+    from era5_pipeline.netcdf.refusals import Aggregate
 
 UNKNOWN_EXPVER = "unknown"
 _EXPVER = "expver"

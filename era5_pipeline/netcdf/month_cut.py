@@ -15,9 +15,8 @@ import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.archive import netcdf_files
-from era5_pipeline.netcdf.cds_layout import move_into_zip
+from era5_pipeline.netcdf.cds_files import close_anyway, emptied_on_error, full_disk_named, move_into_zip
 from era5_pipeline.netcdf.contents import hours_of, inspect
-from era5_pipeline.netcdf.hdf5_faults import close_anyway, emptied_on_error, full_disk_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,9 +12,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
-from era5_pipeline.model.hours import hour_of
 from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
 from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of
 from era5_pipeline.sources.open_source import source_of
@@ -83,7 +83,7 @@ class Load:
         kind, request = source_kind(source), Request.of(settings)
         if kind.is_series:
             # It imports the client of the service, which months from elsewhere do without.
-            from era5_pipeline.sources.point.series_inquiry import offered_variables  # noqa: PLC0415
+            from era5_pipeline.sources.point import offered_variables  # noqa: PLC0415
 
             return cls(
                 months=tuple(months),

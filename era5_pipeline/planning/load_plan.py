@@ -1,24 +1,33 @@
-"""The plan of a load: the state of each month, and the size, bytes and seconds of those that are to be loaded.
-
-Here: the plan as values and as JSON. Not here: computing it (`make_plan`), or the display (`cli/plan.py`).
-"""
+"""The plan of a load: the state of each month, sizes, bytes and seconds, and warnings, before anything starts."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from era5_pipeline.model.months import Month, calendar_months_of
+from rich.filesize import decimal
+
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month, calendar_months_of, spans
+from era5_pipeline.planning.disk_space import MonthRoom, StoragePolicy, storage_of
+from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
+from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
+    from era5_pipeline.planning.disk_space import Storage
     from era5_pipeline.planning.estimates import Bytes, Seconds
-    from era5_pipeline.planning.extent import Load, Size
-    from era5_pipeline.planning.file_storage import Storage
+    from era5_pipeline.planning.extent import Load
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+
+# --- The plan of a load: the state of each month, and the size, bytes and seconds of those that are to be loaded ---
+
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
 # variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
@@ -197,3 +206,163 @@ def _rounded(value: float | None) -> int | None:
 
 def _hours(seconds: float | None) -> float | None:
     return None if seconds is None else seconds / 3600
+
+
+# --- Warnings about a planned load: what does not fit or cannot be loaded yet, and what to do ---
+
+
+def plan_warnings(plan: Plan) -> tuple[str, ...]:
+    """Return the warnings, one sentence each."""
+    return (*_of_time(plan), *_of_disks(plan), *_of_files(plan))
+
+
+def _of_time(plan: Plan) -> Iterator[str]:
+    if early := plan.months("early"):
+        day = plan.complete_from[early[-1]].date()
+        yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {_it(early)} from {day} on"
+    if future := plan.months("future"):
+        begun = [month for month in plan.load.months if month < future[0]]
+        end = f"; end with --to {begun[-1]}" if begun else ""
+        yield f"{spans(future)} {'has' if len(future) == 1 else 'have'} not begun, and {_is(future)} not counted{end}"
+
+
+def _is(months: Sequence[Month]) -> str:
+    return "is" if len(months) == 1 else "are"
+
+
+def _it(months: Sequence[Month]) -> str:
+    return "it" if len(months) == 1 else "them"
+
+
+def _of_disks(plan: Plan) -> Iterator[str]:
+    disks, table = plan.disks, plan.bytes.table.value or 0.0
+    in_table = table if disks.is_one else 0.0
+    needed = plan.storage.home_bytes + in_table
+    smaller = "a smaller --area, fewer --variables, or fewer months at a time"
+    if disks.home_free_bytes is not None and needed > disks.home_free_bytes:
+        what = "raw and Parquet files and the table take" if in_table else "raw and Parquet files take"
+        one_month = f"those of one month take {decimal(round(plan.largest_home_bytes))}"
+        less = f"; or remove the files of loaded months (ERA5_KEEP), or keep them elsewhere (ERA5_STORE): {one_month}"
+        yield (
+            f"the disk of ERA5_HOME has {decimal(disks.home_free_bytes)} free, and {what} {decimal(round(needed))}: "
+            f"set ERA5_HOME to another disk, or take {smaller}{less if plan.storage.keeps_all_here else ''}"
+        )
+    if disks.table_free_bytes is not None and table > disks.table_free_bytes:
+        columnstore = f"; TimescaleDB's columnstore would take {decimal(round(plan.bytes.columnstore))}"
+        yield (
+            f"the disk of the embedded server has {decimal(disks.table_free_bytes)} free, and the table takes "
+            f"{decimal(round(table))}: use another server (ERA5_DATABASE_URL), or take {smaller}"
+            + ("" if plan.contents.layout == "columnstore" else columnstore)
+        )
+
+
+def _of_files(plan: Plan) -> Iterator[str]:
+    if plan.load.is_open:
+        yield (
+            "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
+            "limits; --variables and --area lower them"
+        )
+
+
+# --- Plan a load of months before anything starts, from rates that the ledger has measured, or documented ones ---
+#
+# No server, network or disk is used.
+
+
+# A month of a much smaller area measures how long a month takes to begin and end, not how fast rows are processed.
+_COMPARABLE = 0.1
+
+
+def make_plan(
+    load: Load,
+    contents: CurrentContents,
+    disks: DiskSpace,
+    *,
+    now: datetime,
+    available_after_days: int,
+    policy: StoragePolicy | None = None,
+) -> Plan:
+    """Plan the load into that warehouse, at the time `now` (aware).
+
+    A month counts as complete `available_after_days` after its end; a generated month, always. `policy`: None keeps all
+    files below ERA5_HOME.
+    """
+    after = timedelta(days=available_after_days)
+    parts = {held.month: held.parts for held in contents.months or ()}
+    entries = {month: _of_request(load, parts.get(month, ())) for month in load.months}
+    complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
+    states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
+    sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
+    requests = load.requests_of([month for month, state in states.items() if state in TO_LOAD], now)
+    size = replace(sum(sizes, Size()), requests=requests)
+    largest = max(sizes, key=lambda month: (month.fields, month.rows), default=Size())
+    comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
+    largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)
+    all_bytes = estimate_bytes(load, size, comparable, contents.layout, contents.space)
+    policy = policy or StoragePolicy()
+    room = MonthRoom.of(load, largest, largest_bytes, policy.flat_format)
+    plan = Plan(
+        load=load,
+        contents=contents,
+        disks=disks,
+        states=states,
+        preliminary=tuple(
+            month
+            for month, state in states.items()
+            if state == "loaded" and (entry := entries[month]) is not None and entry.is_preliminary
+        ),
+        complete_from=complete_from,
+        size=size,
+        largest=largest,
+        largest_home_bytes=largest_bytes.home,
+        bytes=all_bytes,
+        seconds=estimate_seconds(load, size, len(sizes), comparable, contents.layout),
+        storage=storage_of(policy, len(sizes), all_bytes, room),
+    )
+    return replace(plan, warnings=plan_warnings(plan))
+
+
+def _of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
+    """Choose the part that the same request loaded; else any, None if the table does not hold the month."""
+    same = [part for part in parts if _is_alike(load, part) and _is_same_area(load, part) and not part.is_cut]
+    return next(iter([*same, *parts]), None)
+
+
+def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, complete_from: datetime) -> State:
+    is_same = entry is not None and _is_alike(load, entry) and _is_same_area(load, entry) and not entry.is_cut
+    if entry is not None and is_same and entry.state == "loaded":
+        return "loaded"
+    if month.start > now:
+        return "future"
+    if complete_from > now:
+        return "early"
+    if entry is None:
+        return "missing"
+    return "incomplete" if is_same else "other"
+
+
+def _is_alike(load: Load, entry: LedgerEntry) -> bool:
+    """Whether a load from the same source brought the same variables of the month, or all of its loads together."""
+    loads = [(entry.source, entry.first_columns), *((one.source, one.columns) for one in entry.additions)]
+    if entry.sources == (load.source,):
+        loads.append((load.source, entry.column_names))
+    wanted = {variable.column for variable in load.variables}
+    return any(source == load.source and (load.any_variables or set(columns) == wanted) for source, columns in loads)
+
+
+def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
+    if load.points is not None:
+        return entry.location_ids == load.points
+    area = default_area(load.source) if entry.area is None else Area.parse(entry.area)
+    return grid_indices(area) == grid_indices(load.area)
+
+
+def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
+    """Whether rates measured for the month apply to the requested months."""
+    return (
+        entry.state == "loaded"
+        and not entry.is_cut
+        # Sizes and times are those of the columns that came with the rows.
+        and _is_alike(load, entry.of_columns(entry.first_columns))
+        and entry.locations >= _COMPARABLE * load.locations
+    )

@@ -23,12 +23,18 @@ from era5_pipeline.model.errors import (
     UsageError,
 )
 from era5_pipeline.postgres.embedded.data_folder import known_homes
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.given_urls import given_dagster_url, given_warehouse_url
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
 from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
 from era5_pipeline.postgres.server_version import require_supported
-from era5_pipeline.postgres.urls import database_of, url_parameters, with_database, without_password
+from era5_pipeline.postgres.urls import (
+    database_of,
+    given_dagster_url,
+    given_warehouse_url,
+    url_parameters,
+    with_database,
+    without_password,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from era5_pipeline.model.errors import ServerUnsuitableError
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     import psycopg

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.model.errors import SchemaVersionError
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""Files, folders, processes and progress: helpers of any long-running program, with nothing specific to ERA5."""
+"""Files, stores, processes, progress and HTTP: helpers of any long-running program, with nothing specific to ERA5."""

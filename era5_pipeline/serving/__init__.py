@@ -1,1 +1,1 @@
-"""The warehouse over HTTP (`era5 serve`): answers as JSON and CSV, pages of places, health and metrics."""
+"""The warehouse over HTTP (`era5 serve`): answers as JSON, CSV and FlatBuffers, pages of places, health and metrics."""

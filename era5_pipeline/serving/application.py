@@ -1,34 +1,68 @@
-"""The app that `era5 serve` runs: its routes, its pool of connections, and what is around every answer."""
+"""The app that `era5 serve` runs: its routes with `/healthz`, its pool of connections, what is around every answer."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import anyio
 import anyio.to_thread
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.http.browser_guard import AllowedHosts
-from era5_pipeline.serving.answer_versions import DAY_HEADER, ORIGIN_HEADERS
-from era5_pipeline.serving.archive.archive_parameters import ARCHIVE_BODY
-from era5_pipeline.serving.archive.archive_route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
+from era5_pipeline.runtime.http import AllowedHosts
+from era5_pipeline.serving.answers import DAY_HEADER, ORIGIN_HEADERS
 from era5_pipeline.serving.archive.client_requests import ClientRequests
-from era5_pipeline.serving.climate.climate_route import climate_routes
-from era5_pipeline.serving.error_answers import ERROR_RESPONSES, add_error_handlers, describe_routes
-from era5_pipeline.serving.limits import ServingLimits
-from era5_pipeline.serving.monitoring.health import health_routes
-from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics, metrics_routes
-from era5_pipeline.serving.pages.page_routes import page_routes
-from era5_pipeline.serving.pages.place_page import PageCache
-from era5_pipeline.serving.reading_pool import ReadingPool
+from era5_pipeline.serving.archive.description import ARCHIVE_BODY
+from era5_pipeline.serving.archive.route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
+from era5_pipeline.serving.climate import climate_routes
+from era5_pipeline.serving.errors import ERROR_RESPONSES, ErrorAnswer, add_error_handlers, describe_routes
+from era5_pipeline.serving.pages import PageCache, page_routes
 from era5_pipeline.serving.request_guard import RequestGuard
+from era5_pipeline.serving.requests import (
+    Reader,  # FastAPI evaluates it
+    ReadingPool,
+    ServingLimits,
+    ServingMetrics,
+    metrics_routes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+# --- `/healthz`: whether the server answers, and whether its database does ---
+
+
+health_routes = APIRouter(tags=["server"])
+
+
+class HealthAnswer(BaseModel):
+    """The process answers, and so does its database."""
+
+    status: Literal["ok"] = "ok"
+    database: Literal["ok", "not asked"]
+
+
+@health_routes.get("/healthz", responses={503: {"model": ErrorAnswer}})
+def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAnswer:
+    """Say whether the server can answer: 503 if its database cannot be reached.
+
+    With `live=true` the database is not asked: whether the process is alive.
+    """
+    response.headers["Cache-Control"] = "no-store"
+    if live:
+        return HealthAnswer(database="not asked")
+    with reader.connected("asking the database") as connection:
+        connection.execute("SELECT 1")
+    return HealthAnswer(database="ok")
+
+
+# --- The app that `era5 serve` runs: its routes, its pool of connections, and what is around every answer ---
+
 
 # Headers that pages of other origins may read.
 _TOLD = (*ORIGIN_HEADERS, DAY_HEADER, MISSING_HEADER)

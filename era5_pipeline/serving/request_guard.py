@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from era5_pipeline.serving.error_answers import error_answer, refusal_answer, unexpected_error
-from era5_pipeline.serving.refusals import BusyError, ClientLeftError, CrowdedError, EndingError, RefusalError
-from era5_pipeline.serving.request_reader import WORK, RequestWork
+from era5_pipeline.serving.errors import (
+    BusyError,
+    ClientLeftError,
+    CrowdedError,
+    EndingError,
+    RefusalError,
+    error_answer,
+    refusal_answer,
+    unexpected_error,
+)
+from era5_pipeline.serving.requests import WORK, RequestWork
 
 if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from era5_pipeline.runtime.http.browser_guard import AllowedHosts
-    from era5_pipeline.serving.limits import ServingLimits
-    from era5_pipeline.serving.monitoring.serving_metrics import ServingMetrics
+    from era5_pipeline.runtime.http import AllowedHosts
+    from era5_pipeline.serving.requests import ServingLimits, ServingMetrics
 
 # Answered at once, however many wait: they read nothing, or must be answered when nothing else is.
 _WITHOUT_TURN = frozenset({"/healthz", "/metrics", "/openapi.json", "/docs"})

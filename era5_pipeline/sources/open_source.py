@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.netcdf.contents import Problem
 
+# Sources whose module has another name than the source.
+_MODULES = {"cds": "cds.source"}
+
+
+def module_of(name: str) -> str:
+    """The module of a source, which has `open_source`."""
+    return f"era5_pipeline.sources.{_MODULES.get(name, name)}"
+
 
 def _no_op(_: str) -> None:
     """No-op callback."""
@@ -27,7 +35,7 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
         UsageError: if a setting that it needs is missing.
     """
     name = settings.source_name
-    module = import_module(f"era5_pipeline.sources.{name}.{name}_source")
+    module = import_module(module_of(name))
     source: Source = module.open_source(settings, Request.of(settings), say)
     return source
 

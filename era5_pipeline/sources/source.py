@@ -1,25 +1,30 @@
-"""The protocol of all sources: for one month, raw files with their provenance."""
+"""The protocol of all sources: for one month, raw files with their provenance; and the lock against double requests."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import fcntl
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, runtime_checkable
 
+from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
 from era5_pipeline.runtime.files import digest_of
+from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
+
+# --- The protocol of all sources: for one month, raw files with their provenance ---
 
 
 @dataclass(frozen=True)
@@ -246,3 +251,48 @@ class FolderSource(Protocol):
     def problems(self) -> tuple[Problem, ...]:
         """Files that claim to be data and cannot be used, of any month."""
         ...
+
+
+# --- Per-month lock against duplicate requests: without it, two runs would send two and write the same files ---
+
+
+@contextmanager
+def try_lock_month(subject: Month | str, lock: Path) -> Iterator[bool]:
+    """Hold the lock if it is free, without waiting; yields whether it is held.
+
+    Raises:
+        LocalDiskError: if its folder cannot be written.
+    """
+    with _opened(subject, lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def locked_month(subject: Month | str, lock: Path, say: Callable[[str], None], lasts: str) -> Iterator[None]:
+    """Hold the lock, waiting until another run has released it; it ends with the process at the latest.
+
+    `lasts` says in the message how long that run may take.
+
+    Raises:
+        LocalDiskError: if its folder cannot be written.
+    """
+    with _opened(subject, lock) as file:
+        with suppress(OSError):  # some network file systems have no locks
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"{subject}: another run is fetching it, waiting until that ends ({lasts})")
+                with waiting():
+                    fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(subject: Month | str, lock: Path) -> TextIO:
+    with disk_errors(f"{subject}: fetching", lock.parent):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        return lock.open("w")

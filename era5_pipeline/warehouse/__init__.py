@@ -1,1 +1,1 @@
-"""Rows to weather: the table's schema and layouts, loading a month, the ledger, verifying."""
+"""Rows to weather: the table's schema and layouts, loading a month, the ledger, summaries, views, verifying."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.data_version import FINAL, PRELIMINARY, version_of
-from era5_pipeline.model.hours import describe_hours, hours_in
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, source_kind, version_of
+from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
 from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Runs of hours that a message names.

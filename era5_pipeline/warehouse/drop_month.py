@@ -15,7 +15,7 @@ from era5_pipeline.warehouse.changes import taken_from
 from era5_pipeline.warehouse.layouts.layout import Removal
 from era5_pipeline.warehouse.load_month import name_lock_holder, prepare_session
 from era5_pipeline.warehouse.locks import month_lock
-from era5_pipeline.warehouse.monthly.monthly_rows import delete_summaries
+from era5_pipeline.warehouse.monthly_rows import delete_summaries
 from era5_pipeline.warehouse.schema import existing_layout
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.flat_month import ColumnFacts
-from era5_pipeline.model.data_version import version_of
-from era5_pipeline.model.hours import hour_of, hours_of_month
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
+from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.attempts import last_attempts

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from era5_pipeline.model.data_version import version_of
-from era5_pipeline.model.hours import describe_hours, hours_in
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.flat.flat_month import ColumnFacts
-    from era5_pipeline.model.data_version import Version
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.source_kinds import Version
 
 PartState = Literal["loaded", "incomplete", "dropped"]
 MonthState = Literal["loaded", "incomplete", "dropped", "loading", "failed"]

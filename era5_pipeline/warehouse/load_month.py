@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from era5_pipeline.flat.monthly.summary_columns import has_wind
+from era5_pipeline.flat.monthly import has_wind
 from era5_pipeline.model.errors import (
     Era5Error,
     MonthLockedError,
@@ -22,7 +22,7 @@ from era5_pipeline.model.variables import variable_names
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt, settle_failures
+from era5_pipeline.warehouse.attempts import Heartbeat, begin_attempt, end_attempt, settle_failures
 from era5_pipeline.warehouse.changes import (
     ReplacedPart,
     columns_changed,
@@ -32,13 +32,12 @@ from era5_pipeline.warehouse.changes import (
     taken_from,
 )
 from era5_pipeline.warehouse.copy import FlatCopy, MergedCopy, location_spans
-from era5_pipeline.warehouse.heartbeat import Heartbeat
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
-from era5_pipeline.warehouse.monthly.monthly_load import MonthlyLoad
+from era5_pipeline.warehouse.monthly_rows import MonthlyLoad
 from era5_pipeline.warehouse.schema import Schema, ensure_schema
-from era5_pipeline.warehouse.views.ensure_views import ensure_views
+from era5_pipeline.warehouse.views import ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

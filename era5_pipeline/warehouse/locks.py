@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 
 from era5_pipeline.model.errors import MonthLockedError
-from era5_pipeline.runtime.waits import waiting
+from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

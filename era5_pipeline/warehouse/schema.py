@@ -16,16 +16,15 @@ from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.schema_version import STEPS, require_usable, schema_version, take_step
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import Server, describe_server
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
-from era5_pipeline.warehouse.locations.location_view import ensure_locations
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
-from era5_pipeline.warehouse.monthly.monthly_table import create_summaries
-from era5_pipeline.warehouse.views.ensure_views import ensure_views
+from era5_pipeline.warehouse.monthly_tables import create_summaries
+from era5_pipeline.warehouse.views import ensure_locations, ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

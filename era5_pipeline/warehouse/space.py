@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.schema import existing_layout
 

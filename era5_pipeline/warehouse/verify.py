@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from era5_pipeline.flat.differences import Difference
+from era5_pipeline.flat.checks import Difference
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.ledger import locations_besides, read_overlapping
-from era5_pipeline.warehouse.monthly.monthly_rows import count_summaries
+from era5_pipeline.warehouse.monthly_rows import count_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import psycopg
 
-    from era5_pipeline.flat.differences import DifferenceKind, Number
+    from era5_pipeline.flat.checks import DifferenceKind, Number
     from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.bench.at_once import run_at_once
 from era5_pipeline.bench.cells import CannotRunError
 from era5_pipeline.bench.copy_methods import PARALLEL_COPY, ParallelCopy
-from era5_pipeline.bench.generated_hours import GeneratedHours, scaled
-from era5_pipeline.bench.generated_months import GeneratedMonths, area_of
-from era5_pipeline.bench.methods.method_registry import methods_of
-from era5_pipeline.bench.report.write_report import write_report
-from era5_pipeline.bench.suites.layout_suite import COMPRESSED_AFTERWARDS
-from era5_pipeline.bench.suites.settings_suite import SETTINGS, TABLES
-from era5_pipeline.bench.suites.suite_registry import SUITES
+from era5_pipeline.bench.generated import GeneratedHours, GeneratedMonths, area_of, scaled
+from era5_pipeline.bench.layouts import COMPRESSED_AFTERWARDS
+from era5_pipeline.bench.methods import methods_of
+from era5_pipeline.bench.processes import run_at_once
+from era5_pipeline.bench.report import write_report
+from era5_pipeline.bench.settings import SETTINGS, TABLES
+from era5_pipeline.bench.suites import SUITES
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline_tests.commands import InProcess, new_home
 

@@ -12,16 +12,15 @@ import numpy as np
 
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import STEP_TYPES, VARIABLES, in_table_order
-from era5_pipeline.netcdf.cds_layout import suffix_of, write_cds
-from era5_pipeline.netcdf.cds_netcdf import Axes, CdsFilePart
-from era5_pipeline.sources.sample.weather import SampleWeather
+from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, suffix_of, write_cds
+from era5_pipeline.sources.sample_weather import SampleWeather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.model.variables import StepType, Variable
-    from era5_pipeline.netcdf.cds_layout import Block
+    from era5_pipeline.netcdf.cds_files import Block
 
 FINAL, PRELIMINARY = "0001", "0005"
 _BY_CDS_NAME = {variable.cds_name: variable for variable in VARIABLES}

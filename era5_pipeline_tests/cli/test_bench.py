@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.bench.suites.suite_registry import SUITES
+from era5_pipeline.bench.suites import SUITES
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.servers import fresh_role

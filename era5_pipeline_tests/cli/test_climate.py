@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from era5_pipeline.cli.climate_summary import print_answer
-from era5_pipeline.query.climate.climate_tables import answer_as_json
+from era5_pipeline.climate.tables import answer_as_json
 from era5_pipeline.warehouse.layouts.layout import create_weather
+from era5_pipeline_tests.climate.answers import warming_hours
 from era5_pipeline_tests.climate_answers import answer_of, made_hours
 from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal
-from era5_pipeline_tests.query.climate.answers import warming_hours
 from era5_pipeline_tests.weather_table import FIJI, JAKARTA
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def test_json_has_no_number_that_is_none() -> None:
     # NaN and infinity are not JSON; the command writes with allow_nan=False, which would fail.
     import json
 
-    from era5_pipeline_tests.query.climate.answers import answer_to
+    from era5_pipeline_tests.climate.answers import answer_to
 
     hours: pd.DataFrame = warming_hours("2020-01-01T00", "2021-06-30T23")
     value: dict[str, Any] = answer_as_json(answer_to(hours), with_days=True)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home

@@ -12,8 +12,8 @@ import xarray as xr
 
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.api.conftest import GULF
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained, in_terminal
-from era5_pipeline_tests.query.api.conftest import GULF
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from rich.filesize import decimal
 
-from era5_pipeline.runtime.store.object_store import open_store
+from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import (

@@ -1,10 +1,11 @@
-"""`era5 report`: a page from the table, its SQL run on the table, and what is refused."""
+"""Tests of `cli/report`."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +13,33 @@ import psycopg
 import pytest
 from PIL import Image
 
+from era5_pipeline.cli.report import require_page
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline_tests.climate.real_weather import GULF, MEKONG, flatten, gridded, load, mekong
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.query.climate.real_weather import GULF, MEKONG, flatten, gridded, load, mekong
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from era5_pipeline.postgres.connect import Warehouse
+
+
+@pytest.mark.parametrize("name", ["jakarta.html", "a/b/Jakarta.HTM", "x.y.html"])
+def test_html_files_are_pages(name: str) -> None:
+    require_page(Path(name), "--out")
+
+
+@pytest.mark.parametrize("name", ["jakarta", "jakarta.png", ".html", "jakarta.html.txt"])
+def test_other_names_are_refused_with_one_that_would_do(name: str) -> None:
+    with pytest.raises(UsageError, match="a page is an HTML file") as refused:
+        require_page(Path(name), "--out")
+    assert ".html" in refused.value.remedy
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "pages.html"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="a page is an HTML file"):
+        require_page(folder, "--out")
+
 
 PLACE = ("--lat", "10.75", "--lon", "106.25")
 # Around Qatar: 9 x 7 points.

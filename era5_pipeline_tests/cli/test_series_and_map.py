@@ -16,8 +16,8 @@ from era5_pipeline.model.errors import Era5Error, NoDataError, UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
-from era5_pipeline.query.credit import SAMPLE_CREDIT
-from era5_pipeline.query.series import Series
+from era5_pipeline.read.credit import SAMPLE_CREDIT
+from era5_pipeline.read.hours import Series
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.weather_table import HOURS, JAKARTA, NULL, TEMPERATURE, Connection, temperature_of

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import CommandResult, InProcess, assert_explained, ended, new_home

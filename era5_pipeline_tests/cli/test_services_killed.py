@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.model.months import Month
-from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline_tests.backfills import (
     SERVICES,
     Backfill,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.runtime.data_files import data_folder
+from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.pipelines import SMALL

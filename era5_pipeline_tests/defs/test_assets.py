@@ -17,7 +17,7 @@ from PIL import Image
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import MONTHS, RAW
 from era5_pipeline.flat import formats
-from era5_pipeline.runtime import progress_lines
+from era5_pipeline.runtime import progress
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
 
@@ -105,7 +105,7 @@ def test_the_log_shows_the_progress_of_long_stages_only(
     large = {"source": "sample", "area": "50/0/-50/90", "sample_hours": 8, "allow_incomplete": True}
     short = pipeline.run("2024-03", **SMALL)
     assert not [line for line in log_lines(pipeline, short.run_id) if " left" in line]
-    monkeypatch.setattr(progress_lines, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(formats, "ROW_GROUP_ROWS", 200_000)  # flatten reports one by one
     lines = log_lines(pipeline, pipeline.run("2024-04", **large).run_id)
     for name, unit in (("raw files", "hours"), ("flatten", "rows"), ("load", "rows")):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from era5_pipeline.defs import pools
-from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
+from era5_pipeline.defs import resources
+from era5_pipeline.defs.month_runner import MonthsInTurn
 from era5_pipeline.model.errors import RefusedError, SourceError
 from era5_pipeline.model.months import months_between
 from era5_pipeline_tests.cds_store import CdsServer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.defs.running.runner import MonthRun
+    from era5_pipeline.defs.runner import MonthRun
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AREA = "-6/106/-6.5/106.5"
@@ -260,4 +260,4 @@ def test_key_is_not_in_any_log_event_or_file(pipeline: Pipeline, server: CdsServ
 
 
 def test_raw_asset_has_a_pool_with_limit_two(pipeline: Pipeline) -> None:
-    assert pipeline.instance.event_log_storage.get_concurrency_info(pools.CDS).slot_count == 2
+    assert pipeline.instance.event_log_storage.get_concurrency_info(resources.CDS).slot_count == 2

@@ -13,8 +13,8 @@ import pytest
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.month_range import load_in_turn, load_months
-from era5_pipeline.defs.running.months_in_turn import MonthsInTurn
-from era5_pipeline.defs.running.runner import MonthRun, run_months_together
+from era5_pipeline.defs.month_runner import MonthsInTurn
+from era5_pipeline.defs.runner import MonthRun, run_months_together
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger

@@ -1,16 +1,24 @@
-"""Settings that a run can override, and settings that it cannot."""
+"""Tests of `defs/resources`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline.defs import resources
+from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -58,3 +66,97 @@ def test_set_fields_override_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 def test_invalid_field_is_named(field: str, value: str | int) -> None:
     with pytest.raises(UsageError, match=f"ERA5_{field.upper()}"):
         Era5Resource(**{field: value}).settings()  # type: ignore[arg-type]
+
+
+MONTHS = ("2020-01", "2020-02", "2020-03")
+
+# Loads are slow enough to overlap.
+PROGRAM = """
+import sys, time
+from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.runner import run_month
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.model.settings import read_settings
+def dawdle(stage, done, total, unit):
+    if stage == "load":
+        print("loading", flush=True)
+        time.sleep(float(sys.argv[2]))
+with open_instance(read_settings().home) as instance, listening(dawdle):
+    run = run_month(instance, Month.parse(sys.argv[1]), overrides={"source": "sample", "area": sys.argv[3]})
+    sys.exit(bool(run.errors))
+"""
+
+
+def program(month: str, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, month, str(seconds), SMALL["area"]]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def pipeline(server_url: str, tmp_path: Path) -> Iterator[Pipeline]:
+    with new_pipeline(server_url, tmp_path) as pipeline:
+        yield pipeline
+
+
+def limit_of(pipeline: Pipeline) -> int:
+    return pipeline.instance.event_log_storage.get_concurrency_info(resources.WAREHOUSE).slot_count
+
+
+def test_pools_exist_before_the_first_run(pipeline: Pipeline) -> None:
+    assert limit_of(pipeline) == 2
+
+
+def test_changed_limit_is_kept(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(resources.WAREHOUSE, 5)
+    with open_instance(pipeline.home):
+        assert limit_of(pipeline) == 5
+
+
+def test_two_processes_create_pools_at_the_same_time(pipeline: Pipeline) -> None:
+    storage = pipeline.instance.event_log_storage
+    for _ in range(5):
+        storage.delete_concurrency_limit(resources.WAREHOUSE)
+        failures: list[BaseException] = []
+
+        def make() -> None:
+            try:
+                resources.ensure_pools(pipeline.instance)
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)  # noqa: B023  # joined within the turn
+
+        both = [threading.Thread(target=make) for _ in range(2)]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert failures == []
+        assert limit_of(pipeline) == 2
+
+
+def test_limit_of_concurrent_loads_holds(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(resources.WAREHOUSE, 1)
+    running = [program(month, 1.0) for month in MONTHS]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
+    for process in running:
+        assert process.stdout
+        process.stdout.close()
+    with Warehouse(pipeline.url).connect() as connection:
+        overlaps = connection.execute(
+            "SELECT count(*) FROM era5.load_attempt a JOIN era5.load_attempt b ON a.id < b.id "
+            "AND a.started_at < b.finished_at AND b.started_at < a.finished_at"
+        ).fetchone()
+        loads = connection.execute("SELECT count(*) FROM era5.load_attempt WHERE outcome = 'loaded'").fetchone()
+    assert (loads, overlaps) == ((3,), (0,))
+
+
+def test_killed_load_frees_its_slot(pipeline: Pipeline) -> None:
+    pipeline.instance.event_log_storage.set_concurrency_slots(resources.WAREHOUSE, 1)
+    with program("2020-01", 60) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "loading\n"
+        process.kill()
+    with open_instance(pipeline.home):
+        info = pipeline.instance.event_log_storage.get_concurrency_info(resources.WAREHOUSE)
+        assert info.active_slot_count == 0
+    assert pipeline.run("2020-02", **SMALL).errors == ()

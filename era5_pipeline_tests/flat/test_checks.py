@@ -14,11 +14,11 @@ from era5_pipeline.flat.checks import (
     TABLE_CHECKS,
     CheckName,
     CheckResult,
+    Difference,
     flat_outcomes,
     raw_outcomes,
     table_outcomes,
 )
-from era5_pipeline.flat.differences import Difference
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS
 from era5_pipeline.netcdf.archive import scratch_folder

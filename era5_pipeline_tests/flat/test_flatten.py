@@ -18,16 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import formats, tiles
-from era5_pipeline.flat.digests import RowWeights, digest_text
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.flatten import MiddleHour, facts_file, flatten_month, preview_file, read_flat_month
+from era5_pipeline.flat.statistics import RowWeights, digest_text
 from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import find_variables, variable_names
 from era5_pipeline.runtime.progress import listening
-from era5_pipeline.sources.files.files_source import FilesSource
-from era5_pipeline.sources.sample.sample_source import SampleSource
+from era5_pipeline.sources.files import FilesSource
+from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import Request
 from era5_pipeline_tests.era5_files import (
     COLUMNS,

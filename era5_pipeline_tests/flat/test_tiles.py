@@ -1,5 +1,9 @@
+"""Tests of `flat/tiles`."""
+
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +14,40 @@ from hypothesis import strategies as st
 from era5_pipeline.flat import tiles
 from era5_pipeline.flat.inventory import Inventory, Piece
 from era5_pipeline.flat.tiles import Tile, cut_tiles, tile_size
+from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Field, hours_of
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    Layout,
+    Rows,
+    Weather,
+    assert_location_major,
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    flatten,
+    half_steps_of,
+    hours_from,
+    location_id,
+    packing_of,
+    weather,
+    without_pictures,
+    write_netcdf,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     import numpy.typing as npt
+
+    from era5_pipeline.flat.flat_month import FlatMonth
 
 MONTH = Month(2023, 7)
 FILE = NetcdfFile(None, None)  # type: ignore[arg-type]
@@ -119,3 +150,280 @@ def test_a_small_month_is_one_tile() -> None:
 def test_locations_missing_from_the_largest_file_get_tiles_too() -> None:
     large, small = field_of(np.arange(10), np.arange(10)), field_of([50, 51], [5, 900])
     assert_tiles_cover_each_point_once(inventory_of(large, small))
+
+
+HOURS = hours_from("2023-07-01T00", 6)
+FINAL, PRELIMINARY = ("0001",) * 6, ("0005",) * 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+def same_with(of: Weather, change: npt.NDArray[np.float64] | float, expver: tuple[str, ...] | None = None) -> Weather:
+    return replace(of, fields={name: values + change for name, values in of.fields.items()}, expver=expver or of.expver)
+
+
+def expvers(flat: FlatMonth) -> dict[str, int]:
+    (column,) = flat.columns
+    return column.expver
+
+
+# ---- overlapping files
+
+
+@pytest.mark.parametrize("one", [CURRENT, LEGACY], ids=str)
+@pytest.mark.parametrize("other", [CURRENT, LEGACY], ids=str)
+def test_files_that_agree_within_their_packing_may_overlap(tmp_path: Path, one: Layout, other: Layout) -> None:
+    """Also near 0 degC, where float32 is coarser for the kelvin of the file than for the table's degrees."""
+    hours = hours_from("2023-07-01T00", 300)
+    of = weather(hours, names=["t2m", "tp"])
+    of.fields["t2m"][:] = 273.15 + np.random.default_rng(1).normal(0, 0.2, of.shape)
+    # Packed over another range, the same values get other numbers.
+    half = replace(of, hours=hours[:150], fields={name: values[:150] for name, values in of.fields.items()})
+    paths = [write_netcdf(tmp_path / "a.nc", of, one), write_netcdf(tmp_path / "b.nc", half, other)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    slack = half_steps_of(of, LEGACY)
+    slack["temperature_2m"] += 2e-5  # rounding of float32 near 273.15
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), slack)
+
+
+def test_among_agreeing_files_the_finer_packing_is_used(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["u10"])
+    paths = [
+        write_netcdf(tmp_path / "a.nc", of, LEGACY),
+        write_netcdf(tmp_path / "b.nc", of, replace(CURRENT, expver="absent")),
+    ]
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
+
+
+@pytest.mark.parametrize("expver", [FINAL, PRELIMINARY], ids=["final", "preliminary"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_files_that_contradict_each_other_are_named_with_the_first_place(
+    tmp_path: Path, expver: tuple[str, ...], *, turned: bool
+) -> None:
+    of = weather(HOURS, [10.0, 9.75, 9.5], [20.0, 20.25], ["u10"], expver=expver)
+    change = np.zeros(of.shape)
+    change[4, 1, 1] = 0.01
+    change[5, 2, 1] = 0.01
+    contents = [of, same_with(of, change)]
+    names = ["a.nc", "b.nc"]
+    paths = [
+        write_netcdf(tmp_path / name, content)
+        for name, content in zip(names, reversed(contents) if turned else contents, strict=True)
+    ]
+    with pytest.raises(InputError) as raised:
+        flatten(paths, "2023-07", tmp_path)
+    text = str(raised.value)
+    assert all(str(path) in text for path in paths)
+    assert "zonal_wind_10m" in text
+    assert "latitude 9.75, longitude 20.25, 2023-07-01T04:00Z" in text
+    value = of.fields["u10"][4, 1, 1]
+    assert f"{np.float32(value):g}" in text
+    assert f"{np.float32(value + 0.01):g}" in text
+    assert raised.value.remedy
+    assert not (tmp_path / "flat").exists() or list((tmp_path / "flat").iterdir()) == []
+
+
+def test_the_two_that_contradict_are_named_and_not_a_third(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["u10"])
+    elsewhere = replace(of, hours=of.hours + 10)
+    contents = {"a.nc": of, "b.nc": elsewhere, "c.nc": same_with(of, 1.0)}
+    paths = [write_netcdf(tmp_path / name, content) for name, content in contents.items()]
+    with pytest.raises(InputError, match=r"a\.nc and .*c\.nc contradict") as raised:
+        flatten(paths, "2023-07", tmp_path)
+    assert "b.nc" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("halves", "agree"), [(0.9, True), (-0.9, True), (1.2, False), (-1.2, False)])
+def test_differences_below_half_a_packing_step_are_no_contradiction(
+    tmp_path: Path, halves: float, *, agree: bool
+) -> None:
+    of = weather(HOURS, names=["u10"])
+    scale, offset = packing_of(of.fields["u10"], LEGACY)
+    unpacked = replace(of, fields={"u10": np.rint((of.fields["u10"] - offset) / scale) * scale + offset})
+    paths = [
+        write_netcdf(tmp_path / "a.nc", of, LEGACY),
+        write_netcdf(tmp_path / "b.nc", same_with(unpacked, halves * scale / 2)),
+    ]
+    if agree:
+        flatten(paths, "2023-07", tmp_path)
+    else:
+        with pytest.raises(InputError, match="contradict"):
+            flatten(paths, "2023-07", tmp_path)
+
+
+def test_overlapping_files_fill_each_others_gaps(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["u10"])
+    holes = np.where(np.random.default_rng(1).random(of.shape) < 0.5, np.nan, 0.0)
+    others = np.where(np.isnan(holes), 0.0, np.nan)
+    paths = [
+        write_netcdf(tmp_path / "a.nc", same_with(of, holes)),
+        write_netcdf(tmp_path / "b.nc", same_with(of, others)),
+    ]
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
+    assert flat.columns[0].missing == 0
+
+
+# ---- versions
+
+
+@pytest.mark.parametrize("names", [("a.nc", "b.nc"), ("b.nc", "a.nc")])
+def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, names: tuple[str, str]) -> None:
+    final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
+    preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
+    paths = [write_netcdf(tmp_path / names[0], final), write_netcdf(tmp_path / names[1], preliminary)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
+    assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
+    assert expvers(flat) == {"0001": 4, "0005": 2}
+    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T04 to 2023-07-01T05",)}
+    assert flat.version == "mixed"
+
+
+def test_an_hour_counts_as_preliminary_if_it_is_at_any_location(tmp_path: Path) -> None:
+    """Final data at one location, preliminary at its neighbour; at 02:00 the final value is missing."""
+    here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
+    here.fields["u10"][2] = np.nan
+    both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
+    both.fields["u10"][0, 0, 1] = np.nan
+    paths = [write_netcdf(tmp_path / "a.nc", here), write_netcdf(tmp_path / "b.nc", both)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert expvers(flat) == {"0001": 5, "0005": 2}
+    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T01 to 2023-07-01T02",)}
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.expver == "dimension"], ids=str)
+def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Path, layout: Layout) -> None:
+    versions = ("0001", "0001", "0005", "0005", "0005", "0001")
+    of = weather(HOURS, names=["u10", "tp"], expver=versions)
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of, layout)], "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
+    assert flat.expver == {column: {"0001": 3, "0005": 3} for column in ("zonal_wind_10m", "total_precipitation")}
+    assert [column.missing for column in flat.columns] == [0, 0]
+    runs = ("2023-07-01T02 to 2023-07-01T04",)
+    assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
+
+
+def test_where_both_versions_have_a_value_the_final_one_is_used(tmp_path: Path) -> None:
+    import netCDF4
+
+    of = weather(HOURS, names=["u10"], expver=("0001",) * 6)
+    layout = replace(LEGACY, expver="dimension", packed="no")
+    path = write_netcdf(tmp_path / "a.nc", of, layout)
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset["u10"][:, 1] = 5.0
+    flat = flatten([path], "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
+    assert expvers(flat) == {"0001": 6}
+
+
+@pytest.mark.parametrize(
+    ("layout", "versions", "counts", "version"),
+    [
+        (CURRENT, ("0001", "0005", "0001", "0005", "0005", "0001"), {"0001": 3, "0005": 3}, "mixed"),
+        (CURRENT, FINAL, {"0001": 6}, "final"),
+        (replace(CURRENT, expver="scalar"), PRELIMINARY, {"0005": 6}, "preliminary"),
+        (replace(CURRENT, expver="absent"), PRELIMINARY, {"unknown": 6}, "unknown"),
+        (replace(CURRENT, expver="not a coordinate"), PRELIMINARY, {"0005": 6}, "preliminary"),
+        (replace(CURRENT, expver="not a coordinate"), ("0001",) * 2 + ("0005",) * 4, {"0001": 2, "0005": 4}, "mixed"),
+        (LEGACY, None, {"unknown": 6}, "unknown"),
+    ],
+)
+def test_hours_are_counted_by_version(
+    tmp_path: Path, layout: Layout, versions: tuple[str, ...] | None, counts: dict[str, int], version: str
+) -> None:
+    of = weather(HOURS, names=["u10"], expver=versions)
+    flat = flatten([write_netcdf(tmp_path / "a.nc", of, layout)], "2023-07", tmp_path)
+    assert expvers(flat) == counts
+    assert flat.version == version
+    hours = [int(hour) for hour, said in zip(HOURS, versions or (), strict=False) if said == "0005"]
+    runs = describe_hours(hours) if "0005" in counts else ()
+    assert flat.preliminary_hours == ({"zonal_wind_10m": runs} if runs else {})
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
+
+
+def test_versions_are_counted_per_variable(tmp_path: Path) -> None:
+    """As in the month where final data end: accumulations lag the others by some hours."""
+    instant = weather(HOURS, names=["t2m"], expver=PRELIMINARY)
+    accumulated = weather(HOURS, names=["tp"], expver=("0001",) * 4 + ("0005",) * 2)
+    paths = [write_netcdf(tmp_path / "a.nc", instant), write_netcdf(tmp_path / "b.nc", accumulated)]
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert flat.expver == {"temperature_2m": {"0005": 6}, "total_precipitation": {"0001": 4, "0005": 2}}
+    assert flat.preliminary_hours == {
+        "temperature_2m": ("2023-07-01T00 to 2023-07-01T05",),
+        "total_precipitation": ("2023-07-01T04 to 2023-07-01T05",),
+    }
+    assert flat.version == "mixed"
+
+
+# ---- any number of files that overlap in any way
+
+
+@st.composite
+def files_of(draw: st.DrawFn) -> list[Weather]:
+    """Cutouts of two data sets, final and preliminary, of 4 x 4 points across the antimeridian and 8 hours."""
+    north = np.array([10.5, 10.25, 10.0, 9.75])
+    east = np.array([179.5, 179.75, 180.0, -179.75])
+    random = np.random.default_rng(draw(st.integers(0, 5)))
+    truths = {version: random.normal(size=(8, 4, 4)).astype(np.float32).astype(float) for version in ("0001", "0005")}
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        hours = np.array(draw(st.permutations(range(8)))[: draw(st.integers(1, 8))])
+        south, tall = draw(st.integers(0, 3)), draw(st.integers(1, 4))
+        west, wide = draw(st.integers(0, 3)), draw(st.integers(1, 4))
+        versions = tuple(draw(st.sampled_from(["0001", "0005"])) for _ in hours)
+        values = np.stack([truths[version][hour] for version, hour in zip(versions, hours, strict=True)])
+        values = np.where(random.random(values.shape) < draw(st.sampled_from([0.0, 0.3, 1.0])), np.nan, values)
+        window = values[:, south : south + tall, west : west + wide]
+        axes = (north[south : south + tall], east[west : west + wide])
+        found.append(Weather(HOURS[0] + hours, *axes, {"u10": window}, versions))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(files_of())
+def test_any_overlapping_files_give_final_then_preliminary_then_null(
+    tmp_path_factory: pytest.TempPathFactory, held: list[Weather]
+) -> None:
+    folder = tmp_path_factory.mktemp("merged")
+    paths = [write_netcdf(folder / f"{number}.nc", of) for number, of in enumerate(held)]
+    flat = flatten(paths, "2023-07", folder)
+
+    cells: dict[tuple[int, int], dict[str, float]] = {}
+    for of in held:
+        assert of.expver is not None
+        for (hour, row, column), value in np.ndenumerate(of.fields["u10"]):
+            place = location_id(float(of.latitudes[row]), float(of.longitudes[column]))
+            given_here = cells.setdefault((place, int(of.hours[hour])), {})
+            if not np.isnan(value):
+                given_here[of.expver[hour]] = value
+    keys = sorted(cells)
+    chosen = [min(cells[key].items(), default=("", np.nan)) for key in keys]
+    places, hours = {place for place, _ in keys}, {hour for _, hour in keys}
+    expected = Rows(
+        np.array([place for place, _ in keys]),
+        np.array([hour for _, hour in keys]),
+        {"zonal_wind_10m": np.array([value for _, value in chosen])},
+    )
+    rows = flat_rows(flat.path)
+    assert_location_major(rows)
+    assert_same_rows(rows, expected)
+    (facts,) = flat.columns
+    assert (flat.rows, flat.locations, flat.hours) == (len(keys), len(places), len(hours))
+    assert flat.location_id_sum == sum(place for place, _ in keys)
+    assert facts.values == sum(version != "" for version, _ in chosen)
+    assert facts.missing == len(places) * len(hours) - facts.values
+    assert (facts.first_missing is None) == (facts.missing == 0)
+    assert facts.expver == {
+        version: len({hour for (_, hour), (of, _) in zip(keys, chosen, strict=True) if of == version})
+        for version in sorted({of for of, _ in chosen if of})
+    }
+    assert hours_in(facts.preliminary_hours) == {
+        hour for (_, hour), (of, _) in zip(keys, chosen, strict=True) if of == "0005"
+    }
+    shutil.rmtree(folder)

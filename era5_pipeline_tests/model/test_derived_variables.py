@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from era5_pipeline.model.conventions.cf_names import STANDARD_NAMES, cf_unit
+from era5_pipeline.model.cf_names import STANDARD_NAMES, cf_unit
 from era5_pipeline.model.derived_variables import (
     DERIVED,
     find_column,

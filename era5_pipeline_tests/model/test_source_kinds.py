@@ -1,4 +1,4 @@
-"""The table of sources: complete, and the only place that knows them by name."""
+"""Tests of `model/source_kinds`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from era5_pipeline.model.source_kinds import (
     SourceKind,
     names_of,
     source_kind,
+    version_of,
 )
+from era5_pipeline.sources.open_source import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +46,8 @@ def test_the_setting_takes_the_sources_of_the_table_and_no_other(monkeypatch: py
 
 
 @pytest.mark.parametrize("name", SOURCE_KINDS)
-def test_every_source_has_a_folder_with_a_module_that_opens_it(name: str) -> None:
-    assert callable(import_module(f"era5_pipeline.sources.{name}.{name}_source").open_source)
+def test_every_source_has_a_module_that_opens_it(name: str) -> None:
+    assert callable(import_module(module_of(name)).open_source)
 
 
 def test_names_are_listed_in_words() -> None:
@@ -118,3 +120,42 @@ def test_a_comparison_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
     (tmp_path / "module.py").write_text(text)
     assert list(names_compared_in(tmp_path / "module.py"))
+
+
+@pytest.mark.parametrize(
+    ("expver", "version"),
+    [
+        ({"a": {"0001": 744}, "b": {"0001": 744}}, "final"),
+        ({"a": {"0005": 744}, "b": {"0005": 744}}, "preliminary"),
+        ({"a": {"0001": 7, "0005": 737}}, "mixed"),
+        ({"a": {"0001": 744}, "b": {"0005": 744}}, "mixed"),
+        ({"a": {"0005": 1}, "b": {"unknown": 744}}, "mixed"),
+        ({"a": {"unknown": 744}}, "unknown"),
+        ({"a": {"0001": 744}, "b": {"unknown": 744}}, "unknown"),
+        ({"a": {"0078": 744}}, "unknown"),
+        ({"a": {}, "b": {"0001": 744}}, "final"),
+        ({"a": {"0005": 0, "0001": 744}}, "final"),
+        ({"a": {}}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_a_month_is_final_preliminary_mixed_or_unknown_by_its_counts(
+    expver: dict[str, dict[str, int]], version: str
+) -> None:
+    assert version_of(expver) == version
+
+
+@pytest.mark.parametrize(
+    ("expver", "preliminary", "version"),
+    [
+        ({"a": {"0001": 744, "0005": 744}}, {}, "final"),
+        ({"a": {"0001": 744, "0005": 744}}, {"a": ()}, "final"),
+        ({"a": {"0001": 744, "0005": 744}}, {"a": ("2024-12-31T23",)}, "mixed"),
+        ({"a": {"0005": 744}}, {"a": ("2024-12-01T00 to 2024-12-31T23",)}, "preliminary"),
+        ({"a": {"unknown": 744, "0005": 744}}, {}, "unknown"),
+    ],
+)
+def test_preliminary_data_are_ignored_if_all_their_hours_have_final_data_too(
+    expver: dict[str, dict[str, int]], preliminary: dict[str, tuple[str, ...]], version: str
+) -> None:
+    assert version_of(expver, preliminary) == version

@@ -1,18 +1,318 @@
+"""Tests of `netcdf/archive`."""
+
 from __future__ import annotations
 
+import csv
+import io
 import os
 import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import netCDF4
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from era5_pipeline.model.errors import BadFileError, LocalDiskError
+from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError
+from era5_pipeline.model.months import Month
 from era5_pipeline.netcdf import archive
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
-from era5_pipeline_tests.era5_files import full_disk, hours_from, into_zip, weather, write
+from era5_pipeline.netcdf.contents import inspect
+from era5_pipeline.netcdf.recognise import kind_of
+from era5_pipeline.sources.files import FilesSource
+from era5_pipeline_tests.era5_files import (
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    flatten,
+    full_disk,
+    hours_from,
+    into_zip,
+    left_behind,
+    location_id,
+    weather,
+    without_pictures,
+    write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from era5_pipeline.netcdf.contents import Contents
+    from era5_pipeline_tests.era5_files import Weather
+
+HEADER = "valid_time,t2m,latitude,longitude\n"
+TWO_HOURS = HEADER + "2023-07-01 00:00:00,300.0,10.25,20.5\n2023-07-01 01:00:00,300.5,10.25,20.5\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+def csv_of(of: Weather, order: Sequence[str] | None = None) -> str:
+    """The series as the service writes it: the shortest exact text of each float32, empty where a value is missing."""
+    columns = {
+        "valid_time": [str(h.astype("datetime64[h]").astype("datetime64[s]")).replace("T", " ") for h in of.hours],
+        **{name: [_text(value) for value in values.reshape(-1)] for name, values in of.fields.items()},
+        "latitude": [str(float(of.latitudes[0]))] * of.hours.size,
+        "longitude": [str(float(of.longitudes[0]))] * of.hours.size,
+    }
+    names = list(order or columns)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*(columns[name] for name in names), strict=True))
+    return text.getvalue()
+
+
+def _text(value: float) -> str:
+    return "" if np.isnan(value) else str(np.float32(value))
+
+
+def point(first: str, hours: int, names: Sequence[str] = ("t2m", "tp"), *, missing: float = 0.0) -> Weather:
+    return weather(hours_from(first, hours), [10.25], [20.5], list(names), missing=missing)
+
+
+def contents_of(path: Path, scratch: Path) -> Contents:
+    scratch.mkdir(exist_ok=True)
+    (file,) = netcdf_files([path], scratch)
+    return inspect(file)
+
+
+def put(folder: Path, content: str | bytes, name: str = "series.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+# ---- real series
+
+
+def test_bremen_as_served(point_series: Path, tmp_path: Path) -> None:
+    source = FilesSource((point_series / "bremen-2024-2026-csv-zip",), tmp_path)
+    months = source.months()
+    assert (months[0], months[-1], len(months)) == (Month(2024, 1), Month(2026, 3), 27)
+    assert source.problems() == ()
+    (file,) = source.fetch(Month(2024, 1)).files
+    flat = flatten([file.path], "2024-01", tmp_path)
+    rows = flat_rows(flat.path)
+    assert [facts.column for facts in flat.columns] == ["temperature_2m", "zonal_wind_10m", "meridional_wind_10m"]
+    assert set(rows.locations) == {location_id(53.0, 8.75)}
+    # The first line of the file: 280.82764 K, 1.9656067 and 5.5807343 m/s.
+    assert rows.values["temperature_2m"][0] == np.float32(float(np.float32(280.82764)) - 273.15)
+    assert rows.values["zonal_wind_10m"][0] == np.float32(1.9656067)
+    assert rows.values["meridional_wind_10m"][0] == np.float32(5.5807343)
+    assert flat.expver["temperature_2m"] == {"unknown": 744}
+    last = flatten([file.path], "2026-03", tmp_path)
+    assert (last.hours, last.missing_hours) == (120, ("2026-03-06T00 to 2026-03-31T23",))
+
+
+def test_mekong_as_served_has_a_wet_and_a_dry_season(point_series: Path, tmp_path: Path) -> None:
+    source = FilesSource((point_series / "mekong-2020-2025-csv-zip",), tmp_path)
+    assert len(source.months()) == 65
+    totals = {}
+    for month in (Month(2020, 2), Month(2020, 10)):
+        rows = flat_rows(flatten([source.fetch(month).files[0].path], str(month), tmp_path).path)
+        assert rows.hours.size == month.hours
+        assert 20 < rows.values["temperature_2m"].min() < rows.values["temperature_2m"].max() < 40
+        totals[month.month] = rows.values["total_precipitation"].sum()
+    assert totals[2] < 30
+    assert totals[10] > 200
+
+
+def test_a_series_gives_the_same_rows_as_csv_and_as_netcdf(point_series: Path, tmp_path: Path) -> None:
+    """The served netCDF of Paris, rewritten as CSV in the service's format."""
+    (archive,) = (point_series / "paris-2024-nc-zip").glob("*.zip")
+    with zipfile.ZipFile(archive) as opened:
+        netcdf = tmp_path / opened.namelist()[0]
+        netcdf.write_bytes(opened.read(netcdf.name))
+    with netCDF4.Dataset(netcdf) as dataset:
+        names = ["u10", "v10", "d2m", "t2m", "sp"]
+        times = np.asarray(dataset["valid_time"][:]).astype("datetime64[s]")
+        stamps = [str(time).replace("T", " ") for time in times]
+        columns = [[str(value) for value in np.asarray(dataset[name][:])] for name in names]
+        place = [str(float(dataset[axis][...])) for axis in ("latitude", "longitude")]
+    lines = [",".join((*row, *place)) for row in zip(stamps, *columns, strict=True)]
+    text = "\n".join([",".join(("valid_time", *names, "latitude", "longitude")), *lines, ""])
+    path = put(tmp_path, text)
+    for month in ("2024-01", "2024-07", "2024-12"):
+        of_csv = flatten([path], month, tmp_path / "csv")
+        of_netcdf = flatten([archive], month, tmp_path / "netcdf")
+        assert of_csv.columns == of_netcdf.columns  # with the digest of every value
+        assert_same_rows(flat_rows(of_csv.path), flat_rows(of_netcdf.path).sorted())
+    rows = flat_rows(flatten([archive], "2024-07", tmp_path).path)
+    assert 5 < rows.values["temperature_2m"].min() < rows.values["temperature_2m"].max() < 38
+
+
+# ---- generated series
+
+
+@st.composite
+def series(draw: st.DrawFn) -> tuple[Weather, list[str]]:
+    names = draw(st.lists(st.sampled_from(["t2m", "u10", "v10", "tcc", "tp"]), min_size=1, max_size=5, unique=True))
+    latitude = draw(st.integers(-360, 360)) * 0.25
+    longitude = draw(st.integers(-719, 720)) * 0.25
+    hours = np.array(draw(st.lists(st.integers(0, 760), min_size=1, max_size=12, unique=True)))
+    of = weather(
+        hours_from("2023-06-30T12", 761)[hours],
+        [latitude],
+        [longitude],
+        names,
+        seed=draw(st.integers(0, 9)),
+        missing=draw(st.sampled_from([0, 0.3])),
+    )
+    return of, draw(st.permutations(["valid_time", *names, "latitude", "longitude"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(given_=series(), zipped=st.booleans())
+def test_any_series_is_flattened_to_its_values(
+    tmp_path_factory: pytest.TempPathFactory, given_: tuple[Weather, list[str]], *, zipped: bool
+) -> None:
+    of, order = given_
+    folder = tmp_path_factory.mktemp("series")
+    path = put(folder, csv_of(of, order))
+    if zipped:
+        path = into_zip(folder / "series.zip", [path])
+    for month in FilesSource((path,), folder / "home").months():
+        flat = flatten([path], str(month), folder)
+        assert_same_rows(flat_rows(flat.path), expected_rows(of, str(month)))
+    assert left_behind(folder) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda text: ("\ufeff" + text).encode(), id="byte order mark"),
+        pytest.param(lambda text: text.replace("\n", "\r\n").encode(), id="CRLF"),
+        pytest.param(lambda text: text.replace("t2m", "t2m,Küste").replace(",10.25", ",Sylt°,10.25").encode("latin-1"),
+                     id="Latin-1 in a column of one's own"),
+        pytest.param(lambda text: text.replace("300.5", "3.005e+02").encode(), id="exponents"),
+        pytest.param(lambda text: text.replace("valid_time", '"valid_time"').replace("t2m", ' "t2m" ').encode(),
+                     id="quotes"),
+        pytest.param(lambda text: text.replace(" 00:00:00", "T00:00:00").encode(), id="T in times"),
+    ],
+)  # fmt: skip
+def test_files_that_other_programs_wrote_are_read(tmp_path: Path, changed: object) -> None:
+    path = put(tmp_path, changed(TWO_HOURS))  # type: ignore[operator]
+    rows = flat_rows(flatten([path], "2023-07", tmp_path).path)
+    assert set(rows.locations) == {location_id(10.25, 20.5)}
+    np.testing.assert_allclose(rows.values["temperature_2m"], [26.85, 27.35], rtol=1e-6)
+
+
+def test_an_empty_cell_is_a_missing_value(tmp_path: Path) -> None:
+    path = put(tmp_path, TWO_HOURS.replace("300.5", ""))
+    flat = flatten([path], "2023-07", tmp_path)
+    assert (flat.rows, flat.columns[0].values, flat.columns[0].missing) == (2, 1, 1)
+
+
+def test_versions_are_read_where_a_file_has_them(tmp_path: Path) -> None:
+    text = TWO_HOURS.replace("t2m,", "t2m,expver,").replace("300.0,", "300.0,0001,").replace("300.5,", "300.5,5,")
+    assert flatten([put(tmp_path, text)], "2023-07", tmp_path).expver == {"temperature_2m": {"0001": 1, "0005": 1}}
+
+
+def test_a_series_may_be_split_over_files_and_months(tmp_path: Path) -> None:
+    of = point("2023-06-30T00", 48)
+    put(tmp_path, csv_of(of))
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert source.months() == (Month(2023, 6), Month(2023, 7))
+    for month in source.months():
+        flat = flatten([source.fetch(month).files[0].path], str(month), tmp_path)
+        assert_same_rows(flat_rows(flat.path), expected_rows(of, str(month)))
+
+
+def test_a_rewritten_file_is_read_again(tmp_path: Path) -> None:
+    path = put(tmp_path, TWO_HOURS)
+    assert flatten([path], "2023-07", tmp_path).columns[0].maximum == pytest.approx(27.35)
+    put(tmp_path, TWO_HOURS.replace("300.5", "301.5"))
+    os.utime(path, ns=(0, 0))
+    assert flatten([path], "2023-07", tmp_path).columns[0].maximum == pytest.approx(28.35)
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(TWO_HOURS[:-20], "its last line has no line break", id="cut within a number"),
+        pytest.param(TWO_HOURS[:-20] + "\n", "Expected 4 columns, got 1", id="cut within a line"),
+        pytest.param(TWO_HOURS.replace("300.5", "warm"), "invalid value 'warm'", id="text in a number"),
+        pytest.param(TWO_HOURS.replace("2023-07-01 01", "yesterday"), "yesterday", id="no time"),
+        pytest.param(TWO_HOURS.replace("2023-07-01 01:00:00", ""), "rows without valid_time", id="time missing"),
+        pytest.param(TWO_HOURS.replace("300.5,10.25", "300.5,"), "rows without latitude", id="latitude missing"),
+        pytest.param(TWO_HOURS.replace("300.5,10.25", "300.5,10.5"), "several points (latitude 10.25 and 10.5)",
+                     id="two points"),
+        pytest.param("valid_time,t2m\n2023-07-01 00:00:00,300.0\n", "no column latitude or longitude", id="no place"),
+        pytest.param(TWO_HOURS.replace(",", ";"), "separated by ';', not by commas", id="semicolons"),
+        pytest.param(TWO_HOURS.replace(",t2m,", ",t2m,t2m,"), "column t2m more than once", id="a column twice"),
+    ],
+)  # fmt: skip
+def test_a_csv_that_is_not_a_series_of_one_point_is_refused_with_a_remedy(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    path = put(tmp_path, content)
+    assert kind_of(path) == "csv"
+    with pytest.raises(BadFileError) as raised:
+        contents_of(path, tmp_path / "scratch")
+    assert raised.value.path == str(path)
+    assert said in raised.value.problem
+    assert raised.value.remedy
+    (problem,) = FilesSource((path,), tmp_path / "home").problems()
+    assert said in problem.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "said"),
+    [
+        pytest.param(HEADER, "time", "has no times", id="no rows"),
+        pytest.param(TWO_HOURS.replace(" 01:", " 00:"), "time", "2023-07-01T00:00 occurs more than once", id="twice"),
+        pytest.param(TWO_HOURS.replace(" 01:00", " 01:30"), "time", "is not on the hour", id="half an hour"),
+        pytest.param(TWO_HOURS.replace("10.25", "10.3"), "grid", "latitude 10.3 is not on", id="off the grid"),
+        pytest.param(TWO_HOURS.replace("t2m", "swh"), "nothing", "it holds swh", id="none of our variables"),
+    ],
+)
+def test_times_and_locations_are_checked_as_in_netcdf(tmp_path: Path, content: str, kind: str, said: str) -> None:
+    contents = contents_of(put(tmp_path, content), tmp_path / "scratch")
+    assert contents.fields == ()
+    (problem,) = contents.problems
+    assert (problem.kind, problem.file) == (kind, str(tmp_path / "series.csv"))
+    assert said in problem.text
+
+
+def test_a_member_is_named_with_its_zip(tmp_path: Path) -> None:
+    path = into_zip(tmp_path / "series.zip", [put(tmp_path, TWO_HOURS.replace("300.5", "warm"))])
+    with pytest.raises(BadFileError) as raised:
+        contents_of(path, tmp_path / "scratch")
+    assert raised.value.path == f"{path}!series.csv"
+
+
+def test_two_series_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+    put(tmp_path, TWO_HOURS, "a.csv")
+    put(tmp_path, TWO_HOURS.replace("300.5", "301.5"), "b.csv")
+    with pytest.raises(InputError, match=r"a\.csv and .*b\.csv contradict each other"):
+        flatten([tmp_path / "a.csv", tmp_path / "b.csv"], "2023-07", tmp_path)
+
+
+def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    path = put(tmp_path, csv_of(point("2023-07-01T00", 744)))
+    with full_disk(16_384) as folder, pytest.raises(LocalDiskError, match="No space left"):
+        list(netcdf_files([into_zip(tmp_path / "series.zip", [path])], folder))
+
+
+def test_a_csv_without_valid_time_is_not_a_point_series(tmp_path: Path, era5_samples: Path) -> None:
+    put(tmp_path, "time,t2m,latitude,longitude\n", "notes.csv")
+    assert FilesSource((tmp_path,), tmp_path / "home").problems() == ()
+    (problem,) = FilesSource((era5_samples / "bad" / "csv-named-nc.nc",), tmp_path / "home").problems()
+    assert "no" in problem.text
+    assert "valid_time" in problem.text
 
 
 @pytest.fixture

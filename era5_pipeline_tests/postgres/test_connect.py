@@ -29,7 +29,7 @@ from era5_pipeline.postgres.connect import (
     open_warehouse,
     start_warehouse,
 )
-from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.servers import fresh_role
@@ -38,7 +38,7 @@ from era5_pipeline_tests.warehouse.loads import ask, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+    from era5_pipeline.postgres.embedded.server import EmbeddedServer
 
 SECRET = "hunter2"
 

@@ -19,7 +19,7 @@ from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask
-from era5_pipeline_tests.warehouse.views.test_ensure_views import has_postgis
+from era5_pipeline_tests.warehouse.test_views import has_postgis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.server_account import server_account
+from era5_pipeline.postgres.embedded.processes import server_account
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.own_servers import OwnServer, Programs

@@ -1,4 +1,4 @@
-"""Supervision of real processes: they are started, watched, stopped, and never left running."""
+"""Tests of `runtime/supervisor`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,36 @@ import psutil as _psutil
 import pytest
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
-from era5_pipeline.runtime.supervisor import ManagedProcess, supervise
+from era5_pipeline.runtime.supervisor import LogFile, ManagedProcess, supervise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+def test_last_lines_are_of_this_run_only(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "logs/service.log")
+    assert "cannot be read" in log.last_lines()
+    with log.opened() as file:
+        file.write(b"the run before\n")
+    with log.opened() as file:
+        assert log.last_lines() == "  (it wrote nothing)"
+        file.write(b"".join(b"line %d\n\n" % number for number in range(1000)))
+        file.write(b"caf\xe9")
+    lines = log.last_lines().splitlines()
+    assert lines[-2:] == ["  line 999", "  caf\N{REPLACEMENT CHARACTER}"]
+    assert 10 <= len(lines) <= 20
+    assert log.path.read_bytes().startswith(b"the run before\n")
+
+
+def test_a_large_log_is_rotated(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "service.log")
+    for number in range(4):
+        with log.opened() as file:
+            file.write(b"%d" % number * (11 << 20))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["service.log", "service.log.1"]
+    assert log.path.read_bytes()[:1] == b"3"
+
 
 psutil: Any = _psutil  # psutil has no type annotations
 

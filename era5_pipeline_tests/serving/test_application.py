@@ -1,4 +1,4 @@
-"""The app: its description, and pages of other origins."""
+"""Tests of `serving/application`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
     import httpx
+
+
+def test_health_with_and_without_a_database(shared_database_url: str) -> None:
+    with served(Warehouse(shared_database_url)) as client:
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok", "database": "ok"})
+        assert answer.headers["cache-control"] == "no-store"
+    with served(Warehouse("postgresql://nobody@127.0.0.1:1/era5?connect_timeout=2")) as client:
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()["error"]) == (503, True)
+        assert "127.0.0.1" not in answer.text
+        answer = client.get("/healthz", params={"live": True})
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok", "database": "not asked"})
+
 
 NOWHERE = Warehouse("postgresql://me:secret@192.0.2.1:1/era5")
 ORIGIN = "https://example.org"

@@ -11,7 +11,7 @@ import pytest
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.serving.application import make_app
-from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT

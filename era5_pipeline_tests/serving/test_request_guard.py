@@ -9,8 +9,8 @@ import pytest
 from fastapi import APIRouter, Response
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.http.browser_guard import AllowedHosts
-from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.runtime.http import AllowedHosts
+from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import pytest
 
 from era5_pipeline.model.errors import BadFileError, TransientError
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.embedded.server_processes import first_number
+from era5_pipeline.postgres.embedded.processes import first_number
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
@@ -170,7 +170,7 @@ import psycopg
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.flat.flat_month import FlatMonth
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds

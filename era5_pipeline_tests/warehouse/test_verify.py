@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, LiteralString
 
 import pytest
 
-from era5_pipeline.flat.differences import Difference
+from era5_pipeline.flat.checks import Difference
 from era5_pipeline.model.errors import WarehouseError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.drop_month import drop_month

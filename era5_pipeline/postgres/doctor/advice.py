@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    from era5_pipeline.postgres.doctor.machine import Machine
+    from era5_pipeline.postgres.doctor.server_facts import Machine
 
 # Each contains the previous one. safe: no durability is given up. bulk: no committed month is lost, but there are no
 # replicas, no archive and no point-in-time recovery meanwhile. reckless: a power failure can destroy the database.

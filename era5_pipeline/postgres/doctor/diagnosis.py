@@ -16,10 +16,8 @@ from era5_pipeline.postgres.doctor.comparison import (
     compare,
     undo_statements,
 )
-from era5_pipeline.postgres.doctor.findings import Finding, list_findings, warnings_first
-from era5_pipeline.postgres.doctor.machine import Machine, is_session_here, log_folder
-from era5_pipeline.postgres.doctor.security import security_findings
-from era5_pipeline.postgres.doctor.server_facts import read_server_facts
+from era5_pipeline.postgres.doctor.findings import Finding, list_findings, security_findings, warnings_first
+from era5_pipeline.postgres.doctor.server_facts import Machine, is_session_here, log_folder, read_server_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

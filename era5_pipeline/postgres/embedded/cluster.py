@@ -1,16 +1,13 @@
-"""Create, configure, start and stop the embedded server on its data folder.
-
-Here: the checks before and after PostgreSQL's programs run on the folder. Not here: creating it (`data_folder`), or who
-uses the server, and hence when it starts and stops (`embedded_server`). Callers hold the lock that keeps other
-processes from starting or stopping it.
-"""
+"""Create, configure, start and stop the embedded server on its data folder."""
 
 from __future__ import annotations
 
 import errno
 import logging
 import os
+import secrets
 import signal
+import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -18,31 +15,172 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 
-from era5_pipeline.model.errors import (
-    Era5Error,
-    LocalDiskError,
-    UsageError,
-    WarehouseError,
-    disk_errors,
-    disk_remedy,
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, UsageError, WarehouseError, disk_errors, disk_remedy
+from era5_pipeline.postgres.doctor.advice import advise
+from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.postgres.embedded.data_folder import PORT, SUPERUSER, SocketFolder, initialize, require_usable
+from era5_pipeline.postgres.embedded.processes import (
+    first_number,
+    number_in_use,
+    server_account,
+    server_processes,
+    works_on,
 )
-from era5_pipeline.postgres.doctor.machine import Machine
-from era5_pipeline.postgres.embedded.data_folder import SUPERUSER, initialize, require_usable
-from era5_pipeline.postgres.embedded.server_account import server_account
-from era5_pipeline.postgres.embedded.server_processes import first_number, number_in_use, server_processes, works_on
-from era5_pipeline.postgres.embedded.socket_folder import PORT, SocketFolder
-from era5_pipeline.postgres.embedded.tcp_access import LOOPBACK, TcpAccess, is_free
-from era5_pipeline.postgres.embedded.tuning import bulk_load_settings, write_settings
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.runtime.log_file import LogFile
+from era5_pipeline.runtime.files import replacing
+from era5_pipeline.runtime.supervisor import LogFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from era5_pipeline.postgres.embedded.server_account import Account
+    from era5_pipeline.postgres.embedded.processes import Account
+
+# --- Settings of the embedded PostgreSQL, and writing them ---
+
+
+# The packaged build has no lz4, and PostgreSQL's own pglz takes much more processor time.
+_NOT_BUILT_IN = {"wal_compression"}
+
+
+def bulk_load_settings(machine: Machine) -> dict[str, str]:
+    """Return the settings for loading months in bulk and reading series, without any loss of durability.
+
+    They are the profile safe plus the minimal log of the profile bulk. They do not set fsync, full_page_writes and
+    synchronous_commit: with one of the first two off, a power failure can destroy the whole database; turning the third
+    off gains nothing at one commit a month.
+    """
+    advised = {advice.name: advice.value for advice in advise("safe", machine) if advice.name not in _NOT_BUILT_IN}
+    return {name: value for name, value in advised.items() if value is not None} | {
+        # This server has no replicas, so rows that are loaded into a table created in the same transaction are synced
+        # instead of logged: half the writing. `minimal` requires that there are no senders.
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+        "max_connections": "100",
+        # Times are UTC, whatever the machine's time zone.
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "log_line_prefix": "%m [%p] %a ",
+    }
+
+
+def write_settings(settings: Mapping[str, str], data_folder: Path, account: Account) -> None:
+    """Write `era5.conf` into the data folder, and include it in `postgresql.conf`.
+
+    Raises:
+        LocalDiskError: if the disk is full or not writable.
+    """
+    lines = [
+        "# Overwritten at each start. Your own settings: in postgresql.conf, below the line that includes this file."
+    ]
+    lines += [f"{name} = {_quoted_value(value)}" for name, value in settings.items()]
+    path = data_folder / "era5.conf"
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+        os.chown(temporary, account.uid, account.gid)
+    include = f"include_if_exists = '{path.name}'"
+    main = data_folder / "postgresql.conf"
+    text = main.read_text(encoding="utf-8", errors="surrogateescape")
+    if include not in text.splitlines():
+        with main.open("a", encoding="utf-8") as file:
+            file.write(("" if text.endswith("\n") else "\n") + include + "\n")
+
+
+def _quoted_value(value: str) -> str:
+    """Quote a value for postgresql.conf."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+# --- Access to the embedded server by TCP, for clients that cannot use its Unix socket: the port and the password ---
+#
+# Both are kept in files below the home: the port until `era5 db stop`, the password, which is generated once, for
+# ever.
+
+
+LOOPBACK = "127.0.0.1"
+_PASSWORD_BYTES = 24
+
+
+class TcpAccess:
+    """Port and password of the server whose home is `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self._port = home / "postgres.port"
+        self._password = home / "postgres.password"
+
+    @property
+    def port(self) -> int | None:
+        """The port to listen on from the next start on; None: no TCP."""
+        try:
+            return int(self._port.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def choose(self, port: int) -> None:
+        """Keep the port for this and later starts, until `forget`."""
+        with replacing(self._port) as temporary:
+            temporary.write_text(f"{port}\n", encoding="ascii")
+
+    def forget(self) -> None:
+        """Listen on no port from the next start on."""
+        self._port.unlink(missing_ok=True)
+
+    def password(self) -> str:
+        """Return the password, which is generated at the first call.
+
+        Raises:
+            LocalDiskError: if its file cannot be read or written.
+        """
+        with disk_errors("keeping the server's password", self._password):
+            if not self._password.exists():
+                # mkstemp, by which the folder of `replacing` is made, leaves it private; the file must be so too.
+                with replacing(self._password) as temporary:
+                    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                        file.write(secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+            return self._password.read_text(encoding="ascii").strip()
+
+    def set_password(self, connection: psycopg.Connection, user: str) -> None:
+        """Let the server require the password of `user`; the server receives only its SCRAM verifier."""
+        verifier = connection.pgconn.encrypt_password(self.password().encode(), user.encode(), b"scram-sha-256")
+        connection.execute(
+            sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier.decode()))
+        )
+
+
+def is_free(port: int) -> bool:
+    """Whether a server can listen on the port, of the loopback interface."""
+    with socket.socket() as probe:
+        # As PostgreSQL does: connections of a server that has just stopped do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def require_free(port: int) -> None:
+    """Require that a server can listen on the port.
+
+    Raises:
+        UsageError: if it is in use.
+    """
+    if not is_free(port):
+        raise UsageError(
+            f"port {port} of {LOOPBACK} is in use",
+            remedy="Stop what uses it, or choose another: era5 db start --port N.",
+        )
+
+
+# --- Create, configure, start and stop the embedded server on its data folder ---
+#
+# Callers hold the lock that keeps other processes from starting or stopping it.
+
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from era5_pipeline.serving.error_answers import error_answer
+from era5_pipeline.serving.errors import error_answer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

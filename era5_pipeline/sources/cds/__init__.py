@@ -1,1 +1,1 @@
-"""The source `cds`: months from the Copernicus Climate Data Store, requested one by one or a few together."""
+"""The source `cds`: months from the Copernicus Climate Data Store, one request a month, through its own client."""

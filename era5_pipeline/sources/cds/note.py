@@ -1,24 +1,35 @@
-"""The note of a request: the state of its request at the service, and the newest file. Kept as JSON between runs.
-
-A run that was killed is continued from it by the next one, in another process, days later: with the same request and
-the bytes received so far. Not here: which event leads from one state to another (`service_request`).
-"""
+"""What one request asks for, its note, kept as JSON between runs, and its other files in the source's folder."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from era5_pipeline.runtime.files import has_form
-from era5_pipeline.runtime.store.depot import LOCAL
+from era5_pipeline.model.errors import disk_errors
+from era5_pipeline.runtime.file_store import LOCAL
+from era5_pipeline.runtime.files import has_form, sync_folder
+from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, inputs_of, may_be_preliminary
+from era5_pipeline.sources.cds.validation import validate_download
+from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from era5_pipeline.runtime.store.depot import DataFile, Depot
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.runtime.file_store import DataFile, Depot
+    from era5_pipeline.sources.source import Request
+
+# --- The note of a request: the state of its request at the service, and the newest file ---
+#
+# Kept as JSON between runs.
+#
+# A run that was killed is continued from it by the next one, in another process, days later: with the same request and
+# the bytes received so far.
+
 
 _FORM = 1
 # The name in notes, from the time when an order of hours was the only variant.
@@ -145,3 +156,188 @@ def write_note(
     value = asdict(note)
     value[_VARIANT] = value.pop("variant")
     depot.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)
+
+
+# --- What one request asks the Climate Data Store for: months of the grid here, all hours of a point in
+#     `sources.point` ---
+#
+# Sending it, keeping its state, downloading and validating its answer are the same for all inquiries
+# (`service_request`, `request_files`).
+
+
+class Inquiry(Protocol):
+    """What one request asks for.
+
+    The service answers equal inputs from a cache. A `variant` of an inquiry asks for the same with other inputs, so
+    that the data are retrieved afresh; None: with those that everybody sends.
+    """
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset."""
+        ...
+
+    @property
+    def subject(self) -> Month | str:
+        """What it is about, as messages name it."""
+        ...
+
+    @property
+    def stem(self) -> str:
+        """How the names of its files begin: the same for all variants, another one for each other inquiry."""
+        ...
+
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        """The inputs that are sent."""
+        ...
+
+    def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
+        """A variant that probably no cached answer has, and certainly not the one to the previous request."""
+        ...
+
+    def must_be_fresh(self, now: datetime) -> bool:
+        """Whether a cached answer may be out of date."""
+        ...
+
+    def validate(self, path: Path) -> str:
+        """Read the answer through; return the suffix for its name, `.nc` or `.zip`.
+
+        Raises:
+            RetryableError: if it is damaged; the answer to a new request may not be.
+            MonthFailedError: if it is not what was asked for.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MonthsInquiry:
+    """Consecutive months, ascending, of one year of the gridded dataset: the variables and the area of `request`.
+
+    A variant is an order of the hours.
+    """
+
+    months: tuple[Month, ...]
+    request: Request
+
+    @property
+    def dataset(self) -> str:
+        """See `Inquiry`."""
+        return DATASET
+
+    @property
+    def subject(self) -> Month | str:
+        """See `Inquiry`."""
+        first, last = self.months[0], self.months[-1]
+        return first if first == last else f"{first} to {last}"
+
+    @property
+    def stem(self) -> str:
+        """See `Inquiry`: the months, and a digest of the inputs."""
+        named = str(self.subject).replace(" ", "-")
+        return f"{named}-{digest_of_inputs(self.inputs(None))[:12]}"
+
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        """See `Inquiry`."""
+        return inputs_of(self.months, self.request, time_order=variant)
+
+    def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
+        """See `Inquiry`."""
+        del previous  # one of 24! orders
+        return fresh_time_order()
+
+    def must_be_fresh(self, now: datetime) -> bool:
+        """See `Inquiry`: a month that may have been preliminary."""
+        return may_be_preliminary(self.months[-1], now)
+
+    def validate(self, path: Path) -> str:
+        """See `Inquiry`."""
+        return validate_download(self.subject, path)
+
+
+# --- The files of one inquiry in the source's folder: note, lock, partial download and data file ---
+
+
+@dataclass(frozen=True)
+class RequestFiles:
+    """The files of `inquiry`; their names begin with its stem.
+
+    `depot` has their durable copies, if there is a store.
+    """
+
+    folder: Path
+    inquiry: Inquiry
+    depot: Depot = LOCAL
+
+    @property
+    def lock(self) -> Path:
+        """The file that is locked while the answer is being fetched."""
+        return self.folder / f"{self._stem}.lock"
+
+    def read_note(self) -> Note:
+        """Read the note; an empty one if there is none."""
+        note = read_note(self._note, self.depot)
+        if self.depot.is_shared and note.job is not None:
+            own = read_note(self._note)
+            if own.fetched is not None and own.fetched.job == note.job:
+                return own  # the answer was received, but its note could not be written to the store
+        return note
+
+    def write_note(self, note: Note) -> None:
+        """Write the note; with a store, after the file that it names."""
+        files = () if note.fetched is None else (self.file_of(note.fetched),)
+        write_note(self._note, note, self.inquiry.inputs(note.variant), self.depot, files)
+
+    def share(self, note: Note) -> None:
+        """Write the note to the store, if that has another one; no-op without a store."""
+        if self.depot.is_shared:
+            self.write_note(note)
+
+    def file_of(self, fetched: Fetched) -> RawFile:
+        """The data file, whether or not it is on local disk."""
+        return RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes)
+
+    def keep(self, note: Note) -> None:
+        """Write the note, and remove files of the inquiry that it does not name."""
+        self.write_note(note)
+        kept = {note.fetched.name if note.fetched else None, self.part(note.job).name if note.job else None}
+        for path in self.folder.glob(f"{self._stem}*"):
+            if path.suffix in (".part", ".nc", ".zip") and path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def part(self, job: str) -> Path:
+        """The file that the answer to a request is downloaded to."""
+        return self.folder / f"{self._stem}.{job}.part"
+
+    def place(self, part: Path, sha256: str, suffix: str) -> str:
+        """Sync a complete download to disk and give it its final name.
+
+        Raises:
+            LocalDiskError: if that fails.
+        """
+        name = f"{self._stem}-{sha256[:12]}{suffix}"
+        with disk_errors(f"{self.inquiry.subject}: keeping the download", part):
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            part.replace(self.folder / name)
+            sync_folder(self.folder)
+        return name
+
+    def has(self, fetched: Fetched) -> bool:
+        """Whether the file is on disk or in the store, with its full size."""
+        return self.depot.has(self.file_of(fetched))
+
+    def obtain(self, fetched: Fetched) -> bool:
+        """Have the file on disk, from the store if need be; False if it is in neither."""
+        return self.depot.obtain(self.file_of(fetched))
+
+    def discard(self, fetched: Fetched) -> None:
+        """Remove a file that a newer one has replaced."""
+        self.depot.discard(self.file_of(fetched))
+
+    @property
+    def _note(self) -> Path:
+        return self.folder / f"{self._stem}.json"
+
+    @property
+    def _stem(self) -> str:
+        return self.inquiry.stem

@@ -42,22 +42,25 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError
-from era5_pipeline.sources.cds.checksums import announced_number
-from era5_pipeline.sources.cds.client.credentials import read_credentials
-from era5_pipeline.sources.cds.client.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
-from era5_pipeline.sources.cds.client.service import CdsService, Job, translated_errors, was_refused
-from era5_pipeline.sources.cds.download import MAX_MISMATCHES, MAX_STALLS, WrongChecksumError, download
+from era5_pipeline.sources.cds.download import (
+    MAX_MISMATCHES,
+    MAX_STALLS,
+    WrongChecksumError,
+    announced_number,
+    download,
+)
 from era5_pipeline.sources.cds.note import Fetched, State
+from era5_pipeline.sources.cds.retry_policy import RetriesExhaustedError, RetryableError, RetryPolicy
+from era5_pipeline.sources.cds.service import CdsService, Job, read_credentials, translated_errors, was_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
-    from era5_pipeline.sources.cds.client.service import Asset
     from era5_pipeline.sources.cds.download import ReceivedFile
-    from era5_pipeline.sources.cds.note import Note
-    from era5_pipeline.sources.cds.request_files import RequestFiles
+    from era5_pipeline.sources.cds.note import Note, RequestFiles
+    from era5_pipeline.sources.cds.retry_policy import RetrySettings
+    from era5_pipeline.sources.cds.service import Asset
 
 # The clocks of the service's machines may differ by this much.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import MonthFailedError
 from era5_pipeline.netcdf.recognise import describe_other, kind_of, kind_of_bytes
-from era5_pipeline.sources.cds.client.retry_policy import RetryableError
+from era5_pipeline.sources.cds.retry_policy import RetryableError
 
 if TYPE_CHECKING:
     from pathlib import Path

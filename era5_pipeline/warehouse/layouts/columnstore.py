@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from psycopg import errors as pg
 from psycopg import sql
 
-from era5_pipeline.warehouse.layouts.chunks import chunks_of, make_calendar_chunk, tables_of
-from era5_pipeline.warehouse.layouts.hypertable import create_hypertable, delete_and_copy, vacuum_failed_loads
+from era5_pipeline.warehouse.layouts.hypertable import (
+    chunks_of,
+    create_hypertable,
+    delete_and_copy,
+    make_calendar_chunk,
+    tables_of,
+    vacuum_failed_loads,
+)
 from era5_pipeline.warehouse.layouts.layout import delete_rows
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from era5_pipeline.model.grid import longitudes_of
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
-from era5_pipeline.runtime.sql_files import read_sql
+from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.postgres.doctor.advice import MINIMAL_LOG, PROFILES, Advice, Profile, advise, amount
-from era5_pipeline.postgres.doctor.machine import Machine
+from era5_pipeline.postgres.doctor.server_facts import Machine
 
 GB = 1 << 30
 UNKNOWN = Machine(None, None, None)

@@ -17,10 +17,9 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.doctor.advice import PROFILES, Advice, Profile
 from era5_pipeline.postgres.doctor.comparison import change_statements, compare, undo_statements
 from era5_pipeline.postgres.doctor.diagnosis import Diagnosis, diagnose
-from era5_pipeline.postgres.doctor.machine import Machine
-from era5_pipeline.postgres.doctor.server_facts import read_server_facts
-from era5_pipeline.postgres.embedded.embedded_server import EmbeddedServer
-from era5_pipeline.postgres.embedded.server_account import binaries
+from era5_pipeline.postgres.doctor.server_facts import Machine, read_server_facts
+from era5_pipeline.postgres.embedded.processes import binaries
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.servers import fresh_role

@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.query.climate import real_weather
+from era5_pipeline_tests.climate import real_weather
 from era5_pipeline_tests.samples import DATA
 from era5_pipeline_tests.served import served
 

@@ -10,9 +10,9 @@ from datetime import date
 
 import numpy as np
 
-from era5_pipeline.model.places.grid_cells import cell_of
-from era5_pipeline.serving.archive.answer_times import GMT, Days
-from era5_pipeline.serving.archive.archive_question import ArchivePoint
+from era5_pipeline.model.cells import cell_of
+from era5_pipeline.serving.archive.question import ArchivePoint
+from era5_pipeline.serving.archive.times import GMT, Days
 
 
 def _hours(text: str, scale: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

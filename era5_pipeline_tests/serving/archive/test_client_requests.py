@@ -18,7 +18,7 @@ from openmeteo_sdk.Unit import Unit
 from openmeteo_sdk.Variable import Variable
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.serving.limits import ServingLimits
+from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.served import served
 

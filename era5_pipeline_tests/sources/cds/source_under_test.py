@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.runtime.store.depot import LOCAL, Depot
-from era5_pipeline.sources.cds.cds_source import CdsSource
-from era5_pipeline.sources.cds.client.retry_policy import RetrySettings
+from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.cds.source import CdsSource
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.client.retry_policy import RetryableError
+from era5_pipeline.sources.cds.retry_policy import RetryableError
 from era5_pipeline.sources.cds.validation import validate_download
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from era5_pipeline.model.errors import MonthLockedError, WarehouseError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts import layout_for
-from era5_pipeline.warehouse.layouts.staging import partition_of
+from era5_pipeline.warehouse.layouts.partitions import partition_of
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.flat_months import assert_holds

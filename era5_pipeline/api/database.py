@@ -1,0 +1,384 @@
+"""The warehouse as Python asks it: series as tables of pandas, fields and datasets of xarray, months, climate."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import ExitStack, contextmanager
+from datetime import time, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from era5_pipeline.api.frames import warn_of_missing
+from era5_pipeline.api.question import (
+    asked_area,
+    asked_column,
+    asked_columns,
+    asked_hour,
+    asked_month,
+    asked_place,
+    asked_range,
+)
+from era5_pipeline.climate.anomalies import parse_baseline
+from era5_pipeline.climate.answer import ClimatePlace
+from era5_pipeline.climate.reading import DayChoice, Period, read_climate
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.postgres.connect import open_warehouse
+from era5_pipeline.postgres.server_errors import server_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import date, datetime
+
+    import pandas as pd
+    import psycopg
+    import xarray as xr
+
+    from era5_pipeline.api.question import AskedArea, AskedTime
+    from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.model.cells import CellChoice
+    from era5_pipeline.model.places import AskedPlace
+    from era5_pipeline.postgres.connect import Warehouse
+
+# --- The climate answer of one place for Python, with a warning of what is missing ---
+
+
+def read_place_climate(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace,
+    period: tuple[datetime | None, datetime | None],
+    baseline: str,
+    *,
+    local_time: bool,
+) -> ClimateAnswer:
+    """The answer for the days of `start <= time < end` (None: unlimited), as `Database.climate` documents it.
+
+    Raises:
+        UsageError: if the baseline is wrong, or the period does not consist of days.
+        NoDataError: if the table has no whole day of it.
+    """
+    if any(instant is not None and instant.time() != time() for instant in period):
+        raise UsageError("the period is of hours", remedy="An answer is made of days: give a year, month or day.")
+    start, end = period
+    days = Period(start.date() if start else None, (end - timedelta(days=1)).date() if end else None)
+    subject = ClimatePlace.of_asked(asked, in_its_zone=local_time)
+    choice = DayChoice(zone=subject.zone) if local_time else DayChoice()
+    answer = read_climate(connection, subject, days, parse_baseline(baseline), choice)
+    warn_of_missing(asked.description, list(answer.provenance.gaps))
+    return answer
+
+
+# --- The warehouse as Python asks it: series as tables of pandas, fields and datasets of xarray, months, climate ---
+
+
+class Database:
+    """A warehouse that is open for reading, as `era5.open` returns it; nothing is created or changed through it.
+
+    Every question has a connection of its own, so that it may be asked from several threads, and a server that was
+    restarted in between answers again. Errors are of `era5.Era5Error`, with what failed and what to do.
+    """
+
+    def __init__(self, warehouse: Warehouse, opened: ExitStack) -> None:
+        """Take over the warehouse and what keeps it open, as `open_database` does."""
+        self._warehouse = warehouse
+        self._close = weakref.finalize(self, opened.close)
+
+    def __repr__(self) -> str:
+        return f"<era5.Database {self._warehouse.shown}{'' if self._close.alive else ', closed'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the embedded server stop, unless others use it; a second call does nothing."""
+        self._close()
+
+    @contextmanager
+    def _connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
+        with self.warehouse.connect() as connection, server_errors(doing):
+            connection.execute("SET default_transaction_read_only = on")
+            yield connection
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """Where the table is.
+
+        Raises:
+            UsageError: if the database was closed.
+        """
+        if not self._close.alive:
+            raise UsageError("the database is closed", remedy="Open it again with era5.open().")
+        return self._warehouse
+
+    def series(
+        self,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        local_time: bool = False,
+        cell: CellChoice = "nearest",
+    ) -> pd.DataFrame:
+        """The hours of one place, as `era5 series` prints them.
+
+        Args:
+            place: a city by its name, `"Jakarta"` or `"Paris, US"`, found offline; or `latitude` and `longitude` in
+                degrees. The answer is of the nearest point of ERA5's 0.25 degree grid.
+            latitude: degrees north, -90 to 90.
+            longitude: degrees east, -180 to 360.
+            start: the first time, in UTC unless it has an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or
+                an object of datetime, numpy or pandas.
+            end: the last; a year, month or day is included whole, an instant with its hour.
+            columns: names, in a list or with commas between them; all columns with values if none are given.
+            local_time: write times with the standard offset of the place's zone (one for all hours, no summer time).
+            cell: `"land"` for the nearest grid point whose cell is at least half land.
+
+        Returns:
+            A row for each hour, and a column for each variable, float32, in the order of `era5 variables`. The index
+            `time`, datetime64[s] with UTC or the offset, ascends. An hour that is missing is NaN. In `attrs`: `units`
+            and `long_names` by column, `place`, `location_id`, `latitude`, `longitude` and `land_share` of the cell,
+            `missing_months` and `missing_hours` by column, `credit`.
+
+        Raises:
+            UsageError: if the place, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if months or hours are missing.
+        """
+        from era5_pipeline.api.frames import read_series_frame  # noqa: PLC0415
+
+        asked = asked_place(place, latitude, longitude, cell)
+        variables, (first, after) = asked_columns(columns), asked_range(start, end)
+        with self._connected("reading the series") as connection:
+            return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
+
+    def field(
+        self,
+        column: str,
+        *,
+        time: AskedTime | None = None,
+        month: str | date | None = None,
+        area: AskedArea | None = None,
+    ) -> xr.DataArray:
+        """One variable on a rectangle of the grid: at an hour, or at all hours of a month.
+
+        Args:
+            column: the name of the variable, `"temperature_2m"` or `"t2m"`.
+            time: a full hour, in UTC unless it has an offset; or `month`.
+            month: `"2023-07"`, or an object of datetime or pandas.
+            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
+
+        Returns:
+            float32 in the table's unit: (latitude, longitude) of `time`, which is a scalar coordinate, or
+            (time, latitude, longitude) of `month`. Latitudes descend; longitudes ascend, and continue past 180 across
+            the antimeridian; times are in UTC. Missing is NaN. `attrs` are those of CF (`units`, `standard_name`,
+            `long_name`, `cell_methods`), `source` and `credit`.
+
+        Raises:
+            UsageError: if the column, time, month or area is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if hours or places are missing.
+        """
+        from era5_pipeline.api.arrays import read_hour, read_month  # noqa: PLC0415
+
+        variable, rectangle = asked_column(column), asked_area(area)
+        if (time is None) == (month is None):
+            raise UsageError(
+                "a field is of one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
+            )
+        if month is not None:
+            of_month = asked_month(month)
+            with self._connected("reading the field") as connection:
+                return read_month(connection, self.warehouse, of_month, variable, rectangle)
+        hour = asked_hour(time) if time is not None else None
+        assert hour is not None  # noqa: S101
+        with self._connected("reading the field") as connection:
+            return read_hour(connection, hour, variable, rectangle)
+
+    def dataset(
+        self,
+        *,
+        area: AskedArea | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        chunked: bool = True,
+    ) -> xr.Dataset:
+        """All hours of a rectangle of the grid, lazily: values are read when they are asked for, and only those.
+
+        Args:
+            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
+            start: the first time, as for `series`; the first month of the area if not given.
+            end: the last.
+            columns: names, as for `series`; those of the ledger's months if not given.
+            chunked: make arrays of Dask, a chunk for each month. Otherwise values are read when they are first used.
+
+        Returns:
+            A variable (time, latitude, longitude) for each column, float32 in the table's unit, NaN where the table
+            has nothing. `time` has every hour of the range, in UTC; latitudes and longitudes as for `field`. `attrs`
+            are those of CF; a variable's `missing_months` and the dataset's `incomplete_months` name what is missing.
+            It reads the database as long as that is open; Dask's workers must reach its server.
+
+        Raises:
+            UsageError: if the area, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails, now or when values are read.
+
+        Warns:
+            MissingDataWarning: if months or places are missing.
+        """
+        from era5_pipeline.api import arrays  # noqa: PLC0415
+
+        variables, rectangle, (first, after) = asked_columns(columns), asked_area(area), asked_range(start, end)
+        with self._connected("reading the ledger") as connection:
+            found = arrays.make_dataset(connection, self.warehouse, rectangle, variables, first, after, keep_open=self)
+        return arrays.chunked(found) if chunked else found
+
+    def export(
+        self,
+        path: str | Path,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        area: AskedArea | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+        cell: CellChoice = "nearest",
+    ) -> None:
+        """Write a place, a rectangle or all of the table to a file, as `era5 export` does, in bounded memory.
+
+        Args:
+            path: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`, which says the format. An older file is replaced once
+                the new one is whole.
+            place: a city by its name, or `latitude` and `longitude`, as for `series`; or `area`.
+            latitude: degrees north.
+            longitude: degrees east.
+            area: as for `dataset`; all that the table holds if neither is given.
+            start: the first time, as for `series`.
+            end: the last.
+            columns: names, as for `series`; those of the ledger's months if not given.
+            cell: as for `series`.
+
+        Raises:
+            UsageError: if the path, the place, the area, a column or a time is unknown or wrong.
+            NoDataError: if the table has nothing of it; it says what it has.
+            WarehouseError, TransientError: if the server fails, or months of it are replaced again and again.
+            LocalDiskError: if the disk is full or not writable.
+
+        Warns:
+            MissingDataWarning: if months, hours or places are missing.
+        """
+        from era5_pipeline.api.frames import warn_of_missing  # noqa: PLC0415
+        from era5_pipeline.export.formats import export_format  # noqa: PLC0415
+        from era5_pipeline.export.run import export  # noqa: PLC0415
+
+        path = Path(path)
+        format_ = export_format(path, None)
+        is_place = (place, latitude, longitude) != (None, None, None)
+        if is_place and area is not None:
+            raise UsageError("a place and an area exclude each other", remedy="Give one of the two.")
+        asked = asked_place(place, latitude, longitude, cell) if is_place else asked_area(area)
+        (first, after), variables = asked_range(start, end), asked_columns(columns)
+        done = export(self.warehouse, path, format_, asked, columns=variables, start=first, end=after)
+        warn_of_missing(f"{path}", list(done.missing))
+
+    def months(self) -> pd.DataFrame:
+        """The months that the table holds, or whose load was attempted, as `era5 status` lists them.
+
+        Returns:
+            A row for each month; the index `month` is a PeriodIndex. `state` is loaded, incomplete, dropped, loading or
+            failed; `locations`, `hours`, `hours_expected` and `rows` are counts; `columns` and `source` names with
+            commas; `version` final, preliminary, mixed or unknown; `loaded_at` a time in UTC. No rows if nothing was
+            ever loaded.
+
+        Raises:
+            WarehouseError, TransientError: if the server fails.
+        """
+        from era5_pipeline.api.frames import read_months_frame  # noqa: PLC0415
+
+        with self._connected("reading the ledger") as connection:
+            return read_months_frame(connection)
+
+    def climate(
+        self,
+        place: str | None = None,
+        *,
+        latitude: float | None = None,
+        longitude: float | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        baseline: str = "1991-2020",
+        local_time: bool = False,
+        cell: CellChoice = "nearest",
+    ) -> ClimateAnswer:
+        """How the weather of a place has changed, as `era5 climate` says it.
+
+        Args:
+            place: a city by its name, or `latitude` and `longitude`, as for `series`.
+            latitude: degrees north.
+            longitude: degrees east.
+            start: the first year, month or day.
+            end: the last.
+            baseline: the years that anomalies are against.
+            local_time: cut days at the standard offset of the place's zone, instead of UTC.
+            cell: as for `series`.
+
+        Returns:
+            Tables of pandas (`yearly`, `monthly`, `daily`, `seasons.table`), `trends`, `records`, and `sentence`, the
+            answer in words; what is missing is in `provenance`.
+
+        Raises:
+            UsageError: if the place, a time or the baseline is wrong.
+            NoDataError: if the table has no whole day of it.
+            WarehouseError, TransientError: if the server fails.
+
+        Warns:
+            MissingDataWarning: if months or hours are missing.
+        """
+        asked = asked_place(place, latitude, longitude, cell)
+        period = asked_range(start, end)
+        with self._connected("reading the climate") as connection:
+            return read_place_climate(connection, asked, period, baseline, local_time=local_time)
+
+
+# --- `era5.open`: the warehouse of the settings, or of a URL, to be asked from Python ---
+
+
+def open_database(url: str | None = None) -> Database:
+    """Open the warehouse to read from it; nothing is ever created or changed.
+
+    Without a URL it is that of the settings, as the commands have them (ERA5_DATABASE_URL, ERA5_HOME, .env): the
+    embedded server is started if it is not running, and stopped when the database is closed, unless others use it.
+
+    Args:
+        url: `postgresql://user@host:port/database`, instead of that of the settings.
+
+    Returns:
+        The database; use it in `with`, or call its `close`. It is also closed when Python ends.
+
+    Raises:
+        UsageError: if the URL or a setting is invalid.
+        NoDatabaseError: if there is no database yet.
+        WarehouseError: if the server cannot be reached, or is unsuitable.
+    """
+    if url is not None and not isinstance(url, str):
+        raise UsageError(
+            f"a URL is text, not {type(url).__name__}", remedy="Give one such as postgresql://user@host:5432/era5."
+        )
+    with ExitStack() as stack:
+        warehouse = stack.enter_context(open_warehouse(read_settings(database_url=url)))
+        warehouse.connect().close()  # so that what is wrong is said here, and not by the first question
+        return Database(warehouse, stack.pop_all())

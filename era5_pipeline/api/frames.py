@@ -1,0 +1,165 @@
+"""Answers as tables of pandas: the hours of a place, and the months that the table holds."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from datetime import timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.cells import standard_offset
+from era5_pipeline.model.cf_names import cf_attributes
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
+from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.hours import read_series, require_values, without_single_hours
+from era5_pipeline.read.missing import gap_lines, gaps_as_json, read_gaps
+from era5_pipeline.warehouse.ledger import read_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import pandas as pd
+    import psycopg
+
+    from era5_pipeline.model.places import AskedPlace
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.missing import Gaps
+
+# --- What an answer lacks, as a warning of a class of its own: `warnings.filterwarnings` makes it an error, or
+#     silent ---
+
+
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+class MissingDataWarning(UserWarning):
+    """Hours or months of an answer are missing: they are NaN in it, and named in its `attrs`."""
+
+
+def warn_of_missing(what: str, lines: list[str]) -> None:
+    """Warn that an answer lacks something; the warning points to the line of the user that asked."""
+    if not lines:
+        return
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(MissingDataWarning(f"{what}: {'; '.join(lines)}"), stacklevel=level)
+
+
+# --- The hours of one place as a table of pandas, with what is missing, units and place in its `attrs` ---
+
+
+_HOUR = timedelta(hours=1)
+
+
+def read_series_frame(
+    connection: psycopg.Connection[Any],
+    asked: AskedPlace,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+    *,
+    local_time: bool,
+) -> pd.DataFrame:
+    """The hours with `start <= time < end` (aware; None: unlimited), as `Database.series` documents them."""
+    import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
+
+    location = asked.cell.location
+    start, end, left_out = without_single_hours(connection, location, start, end)
+    rows = read_series(connection, location, columns, start, end)
+    variables = require_values(connection, rows, columns, location, asked.description)
+    gaps = read_gaps(connection, location, rows, variables, start, end)
+    hours = from_datetime64(rows.times)
+    times = _with_missing(hours, gaps)
+    index = pd.DatetimeIndex(as_datetime64(times).astype("datetime64[s]"), tz="UTC", name="time")
+    if times.size == hours.size:
+        values = {variable.column: rows.values[variable.column] for variable in variables}
+    else:
+        at = np.searchsorted(times, hours)
+        values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
+    frame = pd.DataFrame(values, index=index, copy=False)
+    there = LocationSet.of_ids([location.location_id])
+    credit = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
+    frame.attrs = {**_attributes(asked, variables, gaps), "credit": credit}
+    if local_time:
+        frame = _local(frame, asked.time_zone)
+    warn_of_missing(asked.description, [*gap_lines(gaps), *([left_out] if left_out else [])])
+    return frame
+
+
+def _with_missing(hours: npt.NDArray[np.int64], gaps: Mapping[str, Gaps]) -> npt.NDArray[np.int64]:
+    """The hours (n,) of the rows, and those that should have one, ascending.
+
+    Of a month with a value every third hour, the hours between are not added.
+    """
+    missing = [np.array(one.due, dtype=np.int64) for one in gaps.values() if one.due]
+    months = {month for one in gaps.values() for month in one.months}
+    missing += [np.array(hours_of_month(month), dtype=np.int64) for month in sorted(months)]
+    found: npt.NDArray[np.int64] = np.union1d(hours, np.concatenate(missing)) if missing else hours
+    return found
+
+
+def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.float32]:
+    filled = np.full(count, np.nan, dtype=np.float32)
+    filled[at] = values
+    return filled
+
+
+def _attributes(asked: AskedPlace, variables: tuple[Variable, ...], gaps: Mapping[str, Gaps]) -> dict[Hashable, Any]:
+    of_columns = {variable.column: cf_attributes(variable) for variable in variables}
+    found: dict[Hashable, Any] = {
+        "units": {column: attributes["units"] for column, attributes in of_columns.items()},
+        "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
+    }
+    found.update(asked.as_json())
+    found.update(gaps_as_json(gaps))
+    found["place"] = asked.name
+    return found
+
+
+def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
+    """The same hours with the standard offset of the zone in the last full year of the hours, as in `era5 climate`."""
+    import pandas as pd  # noqa: PLC0415
+
+    index = pd.DatetimeIndex(frame.index)
+    first, last = index[0], index[-1]
+    is_full = Month.of(last.to_pydatetime()).month == 12 and (last + _HOUR).year > last.year
+    offset = standard_offset(zone, first.year, max(last.year if is_full else last.year - 1, first.year))
+    local = frame.set_axis(index.tz_convert(timezone(timedelta(minutes=offset.minutes))).rename("time"))
+    attributes: dict[Hashable, Any] = dict(frame.attrs)
+    local.attrs = attributes | {
+        "time_zone": zone,
+        "utc_offset_minutes": offset.minutes,
+        "years_with_another_offset": offset.other_years_in_words,
+    }
+    return local
+
+
+# --- The months that the table holds, by its ledger, as a table of pandas ---
+
+
+def read_months_frame(connection: psycopg.Connection[Any]) -> pd.DataFrame:
+    """A row for each month, as `Database.months` documents them."""
+    import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
+
+    held = read_ledger(connection)
+    rows = {
+        "state": pd.array([one.state for one in held], dtype="str"),
+        "locations": pd.array([one.locations for one in held], dtype="int64"),
+        "hours": pd.array([one.hours for one in held], dtype="int64"),
+        "hours_expected": pd.array([one.month.hours for one in held], dtype="int64"),
+        "rows": pd.array([one.rows for one in held], dtype="int64"),
+        "columns": pd.array([",".join(one.column_names) for one in held], dtype="str"),
+        "source": pd.array([",".join(one.sources) for one in held], dtype="str"),
+        "version": pd.array([one.version or "" for one in held], dtype="str"),
+        "loaded_at": pd.Series([one.loaded_at for one in held], dtype="datetime64[us, UTC]").array,
+    }
+    return pd.DataFrame(rows, index=pd.PeriodIndex([str(one.month) for one in held], freq="M", name="month"))

@@ -1,0 +1,52 @@
+"""The backend `era5` of xarray: `xr.open_dataset("postgresql://...", engine="era5")`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xarray.backends import BackendEntrypoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import xarray as xr
+
+    from era5_pipeline.api.question import AskedArea, AskedTime
+
+
+class Era5Backend(BackendEntrypoint):
+    """Opens the table of a warehouse as a dataset; values are read when they are asked for.
+
+    With `chunks={}`, arrays are Dask's, a chunk for each month. `chunks=None` reads when values are used.
+    """
+
+    description = "Open the warehouse of era5-pipeline by its URL; None: that of the settings"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "area", "start", "end", "columns")
+
+    def open_dataset(  # type: ignore[override]  # as all backends do, it has parameters of its own
+        self,
+        filename_or_obj: str | None,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        area: AskedArea | None = None,
+        start: AskedTime | None = None,
+        end: AskedTime | None = None,
+        columns: str | Iterable[str] | None = None,
+    ) -> xr.Dataset:
+        """Open the dataset that `Database.dataset` documents; closing it closes the database.
+
+        Raises:
+            Era5Error: as `era5.open` and `Database.dataset`.
+        """
+        from era5_pipeline.api.database import open_database  # noqa: PLC0415  # xarray imports this module
+
+        database = open_database(filename_or_obj)
+        try:
+            dataset = database.dataset(area=area, start=start, end=end, columns=columns, chunked=False)
+        except BaseException:
+            database.close()
+            raise
+        dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        dataset = dataset.drop_vars(dropped, errors="ignore")
+        dataset.set_close(database.close)
+        return dataset

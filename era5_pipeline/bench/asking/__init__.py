@@ -1,1 +1,0 @@
-"""How fast questions about one place are answered: 85 years of hours, their yearly means, a year, its climate."""

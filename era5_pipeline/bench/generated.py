@@ -1,0 +1,135 @@
+"""Generated months of a given size, and batches of generated hours of the grid, for the benchmarks to load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.flat.formats import open_sink
+from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.sources.source import Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.sources.source import RawMonth
+
+# --- Generated months of a given size, made by the pipeline's own stages, for the benchmarks to load ---
+
+
+# Months of 744 hours.
+_MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
+# The corner of an area with land and sea, coasts and mountains.
+_NORTH, _WEST = 60.0, -20.0
+_STEP = 0.25
+# From 60 degrees north there are 600 rows of points to the south pole; higher areas begin further north.
+_HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
+
+
+@dataclass(frozen=True)
+class GeneratedMonths:
+    """Months of about `rows` rows each, in `folder`; `variables` None: the default ones."""
+
+    folder: Path
+    rows: int
+    variables: tuple[Variable, ...] | None = None
+
+    def raw(self, count: int) -> list[RawMonth]:
+        """The first `count` months, as netCDF."""
+        area = area_of(self.rows / _MONTHS[0].hours)
+        source = SampleSource(self.folder / "raw", Request(self.variables, area))
+        return [source.fetch(month) for month in _MONTHS[:count]]
+
+    def flat(self, count: int) -> list[FlatMonth]:
+        """The first `count` months, as Parquet."""
+        return [
+            flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet") for raw in self.raw(count)
+        ]
+
+
+def area_of(locations: float) -> Area:
+    """A rectangle of about so many locations, twice as wide as high in grid points."""
+    locations = max(1, round(locations))
+    height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
+    width = min(math.ceil(locations / height), 1440)
+    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * _STEP, 90.0)
+    return Area(north, _WEST, north - _STEP * (height - 1), _WEST + _STEP * (width - 1))
+
+
+def write_csv(flat: FlatMonth, path: Path) -> None:
+    """Write the flat month as CSV with a header."""
+    with pq.ParquetFile(flat.path) as file, open_sink(path, "csv", file.schema_arrow) as sink:
+        for group in range(file.num_row_groups):
+            sink.write(file.read_row_group(group))
+
+
+# --- Batches of generated hours of the grid: what the study loads, an hour of the globe (1,038,240 rows) at a time ---
+
+
+_MONTH = Month(2023, 7)
+_FIRST = datetime(2023, 7, 1, tzinfo=UTC)
+# As many are generated; the next ones have their values again, at later times.
+_DISTINCT = 4
+
+
+@dataclass(frozen=True)
+class GeneratedHours:
+    """Batches of about `rows` rows: an hour at as many places as that, or several hours of the globe.
+
+    Nothing is generated before the first batch is asked for.
+    """
+
+    folder: Path
+    rows: int
+
+    @property
+    def hours_per_batch(self) -> int:
+        """Hours in each batch: one, unless a batch is larger than the globe."""
+        return max(1, round(self.rows / N_LOCATIONS))
+
+    @cached_property
+    def flat(self) -> FlatMonth:
+        """The flat month of the distinct hours."""
+        area = Area.parse("global") if self.rows >= N_LOCATIONS else area_of(self.rows)
+        hours = _DISTINCT * self.hours_per_batch
+        raw = SampleSource(self.folder / "raw", Request(None, area), hours).fetch(_MONTH)
+        return flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet")
+
+    @cached_property
+    def _by_time(self) -> pa.Table:
+        return pq.read_table(self.flat.path).sort_by([("time", "ascending"), ("location_id", "ascending")])
+
+    @property
+    def rows_per_batch(self) -> int:
+        """The exact number of rows of every batch."""
+        return self.flat.rows // _DISTINCT
+
+    def batch(self, number: int) -> pa.Table:
+        """The batch of this number, from 0: its times follow those of the one before."""
+        size = self.rows_per_batch
+        rows = self._by_time.slice((number % _DISTINCT) * size, size).combine_chunks()
+        first = _FIRST + timedelta(hours=number * self.hours_per_batch)
+        locations = size // self.hours_per_batch
+        times = [first + timedelta(hours=hour) for hour in range(self.hours_per_batch)]
+        column = pa.array([time for time in times for _ in range(locations)], type=rows.schema.field("time").type)
+        return rows.set_column(0, rows.schema.field("time"), column)
+
+    def first_rows(self, rows: int) -> pa.Table:
+        """The first rows of the first batch."""
+        return self.batch(0).slice(0, rows)
+
+
+def scaled(rows: int, share: int, least: int = 20) -> int:
+    """A share of the rows of an hour of the globe, as the study chose it, for `rows` instead."""
+    return max(least, math.ceil(rows * share / N_LOCATIONS))

@@ -1,0 +1,512 @@
+"""The data on its way to users: hours as a DataFrame, a box as a DataArray, years over HTTP."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib
+import urllib.request
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import numpy as np
+import psutil as _psutil
+
+from era5_pipeline.api.database import open_database
+from era5_pipeline.bench.asking import MOST_MONTHS, YEAR_SHARE, AskedTable
+from era5_pipeline.bench.cells import CannotRunError, PlannedCell, ratio
+from era5_pipeline.bench.http_load import HttpLoad, make_load
+from era5_pipeline.bench.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, measured, rate_of, rate_ratio
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.read.hours import read_packed
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.sources.source import Request
+from era5_pipeline.warehouse.load_month import load_month
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import date
+    from http.client import HTTPResponse
+    from pathlib import Path
+
+    import pandas as pd
+    import xarray as xr
+
+    from era5_pipeline.api.database import Database
+    from era5_pipeline.bench.cells import Numbers
+    from era5_pipeline.bench.http_load import HttpLoadResult
+    from era5_pipeline.bench.suite import BenchContext, Entries
+    from era5_pipeline.postgres.connect import Warehouse
+
+    Question = Callable[["_Reached"], tuple[int, Numbers]]
+
+# --- A month of a square box of places as labelled arrays of xarray: by `field`, and by `dataset`, which is lazy ---
+
+
+# A month after those of the one place, and away from it.
+_MONTH = Month(2025, 7)
+_NORTH, _WEST, _STEP = 60.0, 0.0, 0.25
+_COLUMN = "temperature_2m"
+# The box has as many times the places of the months that are asked about one place: 100 x 100 for 100.
+BOX_SHARE = 100
+
+
+class BoxOfMonth:
+    """The box, loaded beside the months of `table` when it is first asked for."""
+
+    def __init__(self, table: AskedTable, rows: int) -> None:
+        self._table = table
+        side = max(2, round(math.sqrt(BOX_SHARE * rows / _MONTH.hours)))
+        self.shape = (_MONTH.hours, side, side)
+        self._area = Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
+        self._is_loaded = False
+
+    def field(self) -> tuple[int, Numbers]:
+        """`field` of the month; returns the number of values and the times."""
+        return self._read(lambda database: database.field(_COLUMN, month=str(_MONTH), area=self._area))
+
+    def dataset(self) -> tuple[int, Numbers]:
+        """The same by `dataset`, with its values read."""
+        month = str(_MONTH)
+        return self._read(
+            lambda database: database.dataset(area=self._area, start=month, end=month, columns=_COLUMN)[_COLUMN].load()
+        )
+
+    def _read(self, read: Callable[[Database], xr.DataArray]) -> tuple[int, Numbers]:
+        import dask.array  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+        import xarray as xr  # noqa: F401, PLC0415
+
+        self._load()
+        with open_database(self._table.target.warehouse.url) as database:
+            started = time.perf_counter()
+            array = read(database)
+            seconds = time.perf_counter() - started
+        if array.shape != self.shape or not np.isfinite(array.to_numpy()).all():
+            raise CannotRunError(f"an array {array.shape} was read, not {self.shape} without gaps")
+        return array.size, {"seconds": seconds}
+
+    def _load(self) -> None:
+        if self._is_loaded:
+            return
+        self._table.load()
+        folder = self._table.folder / "box"
+        raw = SampleSource(folder / "raw", Request(None, self._area)).fetch(_MONTH)
+        flat = flatten_month(raw, folder / "flat", home=folder, flat_format="parquet")
+        load_month(self._table.target.warehouse, flat)
+        flat.path.unlink()
+        self._is_loaded = True
+
+
+# --- All hours of one place as a table of pandas: as `era5.open` reads them, and row by row ---
+
+
+COLUMN = "temperature_2m"
+_ROW_BY_ROW = """
+    SELECT time, temperature_2m
+    FROM weather
+    WHERE location_id = %(location_id)s AND time < %(end)s
+    ORDER BY time
+"""
+
+
+def frame_of_one_column(table: AskedTable) -> tuple[int, Numbers]:
+    """`series` of one variable, from the call to the table, with its connection; returns the hours and the times."""
+    return _frame(table, COLUMN)
+
+
+def frame_of_all_columns(table: AskedTable) -> tuple[int, Numbers]:
+    """`series` of all variables."""
+    return _frame(table, None)
+
+
+def _frame(table: AskedTable, columns: str | None) -> tuple[int, Numbers]:
+    import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+
+    table.load()
+    with open_database(table.target.warehouse.url) as database:
+        place: dict[str, Any] = {"latitude": table.place.latitude, "longitude": table.place.longitude}
+        started = time.perf_counter()
+        frame = database.series(**place, end=str(table.months[-1]), columns=columns)
+        seconds = time.perf_counter() - started
+    _require_hours(table, frame)
+    return len(frame), {"seconds": seconds}
+
+
+def frame_row_by_row(table: AskedTable) -> tuple[int, Numbers]:
+    """The same hours of one variable, a tuple of Python for each row, made into a table.
+
+    Raises:
+        CannotRunError: if the values are not those that `series` gives.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    table.load()
+    parameters = {"location_id": table.place.location_id, "end": table.months[-1].end}
+    started = time.perf_counter()
+    with table.target.warehouse.connect() as connection:
+        rows = connection.execute(_ROW_BY_ROW, parameters).fetchall()
+    frame = pd.DataFrame(rows, columns=["time", COLUMN]).set_index("time")
+    seconds = time.perf_counter() - started
+    with open_database(table.target.warehouse.url) as database:
+        expected = database.series(
+            latitude=table.place.latitude, longitude=table.place.longitude, end=str(table.months[-1]), columns=COLUMN
+        )
+    if not np.array_equal(frame[COLUMN].to_numpy(np.float32), expected[COLUMN].to_numpy(), equal_nan=True):
+        raise CannotRunError("series gives other values than the rows")
+    return len(frame), {"seconds": seconds}
+
+
+def _require_hours(table: AskedTable, frame: pd.DataFrame) -> None:
+    wanted = sum(month.hours for month in table.months)
+    if len(frame) != wanted or not np.isfinite(frame[COLUMN].to_numpy()).all():
+        raise CannotRunError(f"{len(frame):,} hours were read, of {wanted:,}")
+
+
+# --- `era5 serve` in a process of its own, as a user starts it, on a free port of this machine ---
+
+
+psutil: Any = _psutil  # it has no type annotations
+
+_COMMAND = (sys.executable, "-c", "from era5_pipeline.cli import main; main()", "serve")
+_OPTIONS = ("--port", "0", "--no-access-log")
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class ServeProcess:
+    """The running server: its process, and its address, such as `http://127.0.0.1:8000`."""
+
+    pid: int
+    url: str
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def processor_seconds(self) -> float:
+        """User and system seconds of the server so far, without those of the database."""
+        seconds = 0.0
+        root = psutil.Process(self.pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                seconds += times.user + times.system
+        return seconds
+
+    def get(self, path: str) -> HTTPResponse:
+        """The answer to a request.
+
+        Raises:
+            OSError: if there is none; `urllib.error.HTTPError`, which is one, has what it says.
+        """
+        response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
+        return response
+
+
+@contextmanager
+def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
+    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
+
+    Raises:
+        CannotRunError: if it does not start, with what it printed.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "serve.log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            (*_COMMAND, *_OPTIONS),
+            env=kept | {"ERA5_HOME": str(home), "ERA5_DATABASE_URL": warehouse.url},
+            cwd=home,  # without the user's .env
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None  # noqa: S101
+            urls = [word for word in process.stdout.readline().replace(",", " ").split() if word.startswith("http://")]
+            if not urls:
+                log.seek(0)
+                raise CannotRunError(f"era5 serve did not start: {log.read().strip()[-1000:]}")
+            server = ServeProcess(process.pid, urls[0])
+            _await(server)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.communicate(timeout=_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+
+def _await(server: ServeProcess) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        try:
+            server.get("/healthz").close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise CannotRunError(f"era5 serve is not well: {error}") from error
+            time.sleep(0.2)
+        else:
+            return
+
+
+# --- Years of one variable of one place over HTTP: requests that are due at a fixed rate, and as many as are
+#     answered ---
+#
+# Database, server and what sends the requests share this machine. The server is started as a user starts it; the
+# requests are made by a process of its own, whose share is measured.
+
+
+# Requests a second that the server is to keep up with.
+DUE_RATE = 200.0
+# Connections of clients. With a rate there are so many that a request waits for the server and not for one of them.
+_AT_ONCE, _WITH_RATE = 8, 200
+_LIMIT_SECONDS = 120.0
+_WARM_UP = 100
+_TOLERANCE = 0.0501  # of a value with one decimal
+
+
+class ServedYears:
+    """A server of the table's database, and requests for its places and years; started when first asked.
+
+    `requests`: how many a measurement has. It is stopped with `stack`.
+    """
+
+    def __init__(self, table: AskedTable, requests: int, stack: ExitStack) -> None:
+        self._table = table
+        self._requests = requests
+        self._stack = stack
+        self._random = random.Random(1)  # noqa: S311  # the same places and years in each run
+        self._running: ServeProcess | None = None
+
+    def at_rate(self) -> tuple[int, Numbers]:
+        """Requests for any place and year, due at a fixed rate; returns how many, and their latencies."""
+        return self._load(self._paths(), _WITH_RATE, rate=DUE_RATE)
+
+    def at_most(self) -> tuple[int, Numbers]:
+        """As many as are answered, by a few clients that send the next when they have an answer."""
+        return self._load(self._paths(), _AT_ONCE)
+
+    def compressed(self) -> tuple[int, Numbers]:
+        """The same from clients that take gzip."""
+        return self._load(self._paths(), _AT_ONCE, headers={"Accept-Encoding": "gzip"})
+
+    def same(self) -> tuple[int, Numbers]:
+        """The same, of one place and year."""
+        return self._load(self._paths()[:1] * self._requests, _AT_ONCE)
+
+    def unchanged(self) -> tuple[int, Numbers]:
+        """Requests for one place and year from clients that have the answer already."""
+        path = self._paths()[0]
+        with self._server().get(path) as response:
+            tag = response.headers["ETag"]
+        if not tag:
+            raise CannotRunError("the answer has no ETag")
+        return self._load((path,) * self._requests, _AT_ONCE, headers={"If-None-Match": tag}, status="304")
+
+    def _paths(self) -> tuple[str, ...]:
+        """So many paths, of random places and years."""
+        places, spans = self._table.places, _spans(self._table.months)
+        choices = [(self._random.choice(places), self._random.choice(spans)) for _ in range(self._requests)]
+        return tuple(_path(place.latitude, place.longitude, *span) for place, span in choices)
+
+    def _server(self) -> ServeProcess:
+        if self._running is None:
+            self._table.load()
+            running = self._stack.enter_context(
+                serve_process(self._table.target.warehouse, self._table.folder / "served")
+            )
+            self._require_values(running)
+            make_load(HttpLoad(running.port, self._paths()[:_WARM_UP], _AT_ONCE, _LIMIT_SECONDS))
+            self._running = running
+        return self._running
+
+    def _load(
+        self,
+        paths: tuple[str, ...],
+        connections: int,
+        *,
+        rate: float | None = None,
+        headers: dict[str, str] | None = None,
+        status: str = "200",
+    ) -> tuple[int, Numbers]:
+        server = self._server()
+        self._table.target.calm()
+        used = server.processor_seconds
+        psutil.cpu_percent()  # the next call says what was used since this one
+        result = make_load(HttpLoad(server.port, paths, connections, _LIMIT_SECONDS, rate, headers or {}))
+        busy = psutil.cpu_percent() / 100
+        if set(result.outcomes) != {status}:
+            raise CannotRunError(f"not all were answered with {status}: {result.outcomes}")
+        return len(paths), load_figures(result, server.processor_seconds - used) | {"busy_share": busy}
+
+    def _require_values(self, server: ServeProcess) -> None:
+        """Require that the answer has the table's values.
+
+        Raises:
+            CannotRunError: if it has others.
+        """
+        place, (first, last) = self._table.place, _spans(self._table.months)[-1]
+        with server.get(_path(place.latitude, place.longitude, first, last)) as response:
+            found = json.load(response)["hourly"][_COLUMN]
+        start, end = Month(first.year, first.month).start, Month(last.year, last.month).end
+        with self._table.target.connect() as connection:
+            _, expected = read_packed(connection, place.location_id, [_COLUMN], start, end)
+        if len(found) != expected[_COLUMN].size or np.abs(expected[_COLUMN] - np.array(found)).max() > _TOLERANCE:
+            raise CannotRunError("the answer has other values than the table")
+
+
+def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
+    """Figures of a load: rates and latencies, and processor milliseconds a request of server and clients."""
+    middle, most, longest = (float(1000 * value) for value in np.percentile(result.latencies, [50, 99, 100]))
+    count = len(result.latencies)
+    return {
+        "seconds": result.seconds,
+        "requests_per_second": count / result.seconds,
+        "p50_ms": middle,
+        "p99_ms": most,
+        "longest_ms": longest,
+        "kilobytes": result.bytes / count / 1000,
+        "server_cpu_ms": 1000 * server_seconds / count,
+        "clients_cpu_ms": 1000 * result.processor_seconds / count,
+        "sent_late_ms": 1000 * result.sent_late,
+    }
+
+
+def _spans(months: tuple[Month, ...]) -> list[tuple[date, date]]:
+    """First and last day of each whole year; of all months if they make no year."""
+    there = set(months)
+    years = sorted({month.year for month in months})
+    whole = [year for year in years if all(Month(year, number) in there for number in range(1, 13))]
+    spans = [(Month(year, 1), Month(year, 12)) for year in whole] or [(months[0], months[-1])]
+    return [(first.start.date(), (last.end - timedelta(days=1)).date()) for first, last in spans]
+
+
+def _path(latitude: float, longitude: float, first: date, last: date) -> str:
+    asked = {"latitude": latitude, "longitude": longitude, "start_date": first, "end_date": last, "hourly": _COLUMN}
+    return f"/v1/archive?{urlencode(asked)}"
+
+
+# --- Suite `reach`, the data on its way to users: hours as a DataFrame, a box as a DataArray, years over HTTP ---
+
+
+FRAME, FRAME_OF_ALL, ROW_BY_ROW = "a DataFrame of one column", "a DataFrame of all columns", "one column, row by row"
+FIELD, DATASET = "a box as DataArray, field", "a box as DataArray, dataset"
+AT_RATE = f"HTTP, {DUE_RATE:g} requests a second"
+AT_MOST, GZIP, SAME, UNCHANGED = "HTTP, at most", "HTTP, at most, gzip", "HTTP, the same year", "HTTP, unchanged (304)"
+# So many rows of a month for each request of a load, within limits.
+_ROWS_A_REQUEST, _FEWEST, _MOST = 25, 40, 3000
+
+
+class _Reached:
+    """The things that the cells of one run share: the table, the box beside it, and the server."""
+
+    def __init__(self, context: BenchContext, count: int, stack: ExitStack) -> None:
+        self.table = AskedTable(context.target, context.folder, context.rows, count)
+        self.box = BoxOfMonth(self.table, context.rows)
+        self.served = ServedYears(self.table, _requests(context.rows), stack)
+
+
+_QUESTIONS: dict[str, Question] = {
+    FRAME: lambda own: frame_of_one_column(own.table),
+    FRAME_OF_ALL: lambda own: frame_of_all_columns(own.table),
+    ROW_BY_ROW: lambda own: frame_row_by_row(own.table),
+    FIELD: lambda own: own.box.field(),
+    DATASET: lambda own: own.box.dataset(),
+    AT_RATE: lambda own: own.served.at_rate(),
+    AT_MOST: lambda own: own.served.at_most(),
+    GZIP: lambda own: own.served.compressed(),
+    SAME: lambda own: own.served.same(),
+    UNCHANGED: lambda own: own.served.unchanged(),
+}
+
+
+@contextmanager
+def reach_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell for each way; the table is loaded and the server started when the first of them is measured."""
+    count = min(MOST_MONTHS, max(context.options.held))
+    shared: list[_Reached] = []
+    with ExitStack() as stack:
+
+        def asked(question: Question) -> tuple[int, Numbers]:
+            if not shared:
+                shared.append(_Reached(context, count, stack))
+            return question(shared[0])
+
+        yield [
+            PlannedCell(
+                name, context.rows, {"months": count}, partial(lambda question: measured(asked(question)), question)
+            )
+            for name, question in _QUESTIONS.items()
+        ]
+
+
+def reach_bytes(context: BenchContext) -> int:
+    """Bytes on disk for the table with its log, and for the box beside it with its files."""
+    held = min(MOST_MONTHS, max(context.options.held)) + 12 * YEAR_SHARE
+    return context.rows * (held * TABLE_ROW_BYTES + BOX_SHARE * (TABLE_ROW_BYTES + FILE_ROW_BYTES))
+
+
+def reach_figures(entries: Entries) -> dict[str, float | None]:
+    """Rates and times; those of a series are None of a table with fewer than 85 years."""
+    return {
+        "dataframe_rows_per_second": _of_85_years(entries, FRAME),
+        "dataframe_all_columns_rows_per_second": _of_85_years(entries, FRAME_OF_ALL),
+        "box_seconds": _median(entries, FIELD, "seconds"),
+        "box_dataset_seconds": _median(entries, DATASET, "seconds"),
+        "http_requests_per_second": _median(entries, AT_MOST, "requests_per_second"),
+        "http_p99_ms": _median(entries, AT_RATE, "p99_ms"),
+        "http_p50_ms": _median(entries, AT_RATE, "p50_ms"),
+        "http_answered_per_second_at_rate": _median(entries, AT_RATE, "requests_per_second"),
+    }
+
+
+def reach_ratios(entries: Entries) -> dict[str, float | None]:
+    """The rate of one way as a multiple of that of another."""
+    return {
+        "frame_to_row_by_row": rate_ratio(entries, FRAME, ROW_BY_ROW),
+        "gzip_to_plain": _rate_ratio(entries, GZIP, AT_MOST),
+        "same_to_different": _rate_ratio(entries, SAME, AT_MOST),
+        "unchanged_to_same": _rate_ratio(entries, UNCHANGED, SAME),
+    }
+
+
+def _requests(rows: int) -> int:
+    return min(_MOST, max(_FEWEST, rows // _ROWS_A_REQUEST))
+
+
+def _rate_ratio(entries: Entries, above: str, below: str) -> float | None:
+    one, other = (_median(entries, name, "requests_per_second") for name in (above, below))
+    return ratio(one, other)
+
+
+def _of_85_years(entries: Entries, name: str) -> float | None:
+    entry = entries.get(name)
+    is_whole = entry is not None and entry["parameters"]["months"] == MOST_MONTHS
+    return rate_of(entries, name) if is_whole else None
+
+
+def _median(entries: Entries, name: str, figure: str) -> float | None:
+    entry = entries.get(name)
+    if entry is None or entry["reason"] is not None or figure not in entry["medians"]:
+        return None
+    return float(entry["medians"][figure][1])

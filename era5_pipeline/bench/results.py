@@ -1,0 +1,304 @@
+"""The JSON file of results, written whole after every repeat; and progress of a run in lines.
+
+    {"format": 1,
+     "environments": {ID: machine, server, settings, versions, commit},
+     "cells": [{"suite", "name", "server", "environment", "parameters", "rows", "reason",
+                "repeats": [{"at", "rows", "figures", "series", "notes"}, ...],
+                "medians": {FIGURE: [10th percentile, median, 90th percentile]}}],
+     "figures": {SERVER: {SUITE: {NAME: value}}},
+     "ratios": {SERVER: {SUITE: {NAME: value}}}}
+
+A figure or a ratio is null where a cell that it needs has none; that cell has the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.runtime.files import digest_of, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from era5_pipeline.bench.cells import Measured, PlannedCell
+
+# --- Progress of a run in lines: repeats done, the time left, and the figure of each cell once it is measured ---
+
+
+# Cells and their repeats, by suite.
+Wanted = dict[str, dict[str, int]]
+
+
+class BenchProgress:
+    """Counts repeats, and prints a line for each; `now` shows what is under way."""
+
+    def __init__(self, wanted: Wanted, say: Callable[[str], None], now: Callable[[str], None]) -> None:
+        self._left = {(suite, name): count for suite, cells in wanted.items() for name, count in cells.items()}
+        self._total = sum(self._left.values())
+        self._taken: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._say = say
+        self._now = now
+
+    def begin(self, suite: str, cell: PlannedCell, number: int, of: int) -> None:
+        """A repeat begins."""
+        self._now(f"{self._count()}  {suite}: {cell.name} ({number} of {of}){self._time_left()}")
+
+    def kept(self, suite: str, cell: PlannedCell, repeats: int) -> None:
+        """An earlier run has measured this cell."""
+        self._left[suite, cell.name] -= repeats
+        self._say(f"{self._count()}  {suite}: {cell.name}: {repeats} repeats kept")
+
+    def measured(self, suite: str, cell: PlannedCell, entry: Mapping[str, Any], seconds: float) -> None:
+        """A repeat is done, and took so long with all that it needs."""
+        self._left[suite, cell.name] -= 1
+        self._taken[suite, cell.name].append(seconds)
+        self._say(f"{self._count()}  {suite}: {cell.name}: {figure_of(entry)}{self._time_left()}")
+
+    def cannot(self, suite: str, cell: PlannedCell, reason: str) -> None:
+        """A cell cannot be measured."""
+        self._left[suite, cell.name] = 0
+        self._say(f"{self._count()}  {suite}: {cell.name}: null ({reason})")
+
+    def _count(self) -> str:
+        return f"[{self._total - sum(self._left.values())}/{self._total}]"
+
+    def seconds_left(self) -> float | None:
+        """An estimate from what repeats took so far: of the same cell, else of its suite, else of all."""
+        everything = [value for values in self._taken.values() for value in values]
+        if not everything:
+            return None
+        total = 0.0
+        for (suite, name), count in self._left.items():
+            of_suite = [value for key, values in self._taken.items() if key[0] == suite for value in values]
+            known = self._taken.get((suite, name)) or of_suite or everything
+            total += count * sum(known) / len(known)
+        return total
+
+    def _time_left(self) -> str:
+        seconds = self.seconds_left()
+        if seconds is None:
+            return ""
+        return f"   about {duration(seconds)} left"
+
+
+def figure_of(entry: Mapping[str, Any]) -> str:
+    """The main figure of a cell so far: its median rate, or its seconds."""
+    medians = entry["medians"]
+    seconds = medians.get("seconds")
+    if seconds is None:
+        return ", ".join(f"{name} {value[1]:,.4g}" for name, value in list(medians.items())[:3])
+    rate = f"{entry['rows'] / seconds[1]:,.0f} rows/s, " if entry["rows"] and seconds[1] else ""
+    return f"{rate}{seconds[1]:,.3g} s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 40 s, 12 min, 3 h 20 min."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- The JSON file of results: written whole after every repeat, so that it is valid whenever a run ends ---
+
+
+FORMAT = 1
+_DIGITS = 5
+# Facts of an environment that do not make another one of it.
+_OF_THE_MOMENT = ("measured_at", "free_bytes")
+
+
+class ResultsFile:
+    """The results at `path`, read if it exists.
+
+    Raises:
+        UsageError: if it exists and holds something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.contents = read_results(path) if path.exists() else _empty()
+        self._environment = ""
+        self._server = ""
+
+    def use_environment(self, environment: Mapping[str, Any]) -> None:
+        """Let the cells that follow be of this environment."""
+        lasting = {key: value for key, value in environment.items() if key not in _OF_THE_MOMENT}
+        server = environment["server"]
+        if server.get("is_own"):
+            # The run's own server gives its log a share of what is free on the disk in that moment.
+            settings = {name: value for name, value in server["settings"].items() if name != "max_wal_size"}
+            lasting["server"] = {**server, "settings": settings}
+        self._environment = digest_of(lasting)[:12]
+        self._server = environment["server"]["version"]
+        self.contents["environments"].setdefault(self._environment, dict(environment))
+
+    @property
+    def server(self) -> str:
+        """The server's version, which is a part of a cell's identity."""
+        return self._server
+
+    def repeats_of(self, suite: str, cell: PlannedCell) -> int:
+        """How many repeats there are of the same cell, with the same rows and parameters in the same environment."""
+        found = self._find(suite, cell.name)
+        if found is None or found["reason"] is not None or not self._is_same(found, cell):
+            return 0
+        return len(found["repeats"])
+
+    def entry(self, suite: str, name: str) -> dict[str, Any] | None:
+        """What is kept of a cell on this server."""
+        return self._find(suite, name)
+
+    def add(self, suite: str, cell: PlannedCell, measured: Measured) -> dict[str, Any]:
+        """Keep a repeat, and write the file; returns what is kept of the cell."""
+        entry = self._entry(suite, cell)
+        entry["reason"] = None
+        entry["repeats"].append(
+            {
+                "at": _now(),
+                "rows": measured.rows,
+                "figures": {name: _short(value) for name, value in measured.figures.items()},
+                **({"series": _series(measured)} if measured.series else {}),
+                **({"notes": measured.notes} if measured.notes else {}),
+            }
+        )
+        entry["rows"] = measured.rows
+        entry["medians"] = _medians(entry["repeats"])
+        self._write()
+        return entry
+
+    def add_reason(self, suite: str, cell: PlannedCell, reason: str) -> None:
+        """Keep why a cell could not be measured, and write the file."""
+        entry = self._entry(suite, cell)
+        entry["reason"] = reason
+        self._write()
+
+    def set_summary(self, suite: str, figures: Mapping[str, float | None], ratios: Mapping[str, float | None]) -> None:
+        """Keep the figures and ratios of a suite, and write the file."""
+        for name, values in (("figures", figures), ("ratios", ratios)):
+            if values:
+                self.contents[name].setdefault(self._server, {})[suite] = dict(values)
+                self._write()
+
+    def _find(self, suite: str, name: str) -> dict[str, Any] | None:
+        key = (suite, name, self._server)
+        return next((cell for cell in self.contents["cells"] if _key(cell) == key), None)
+
+    def _is_same(self, entry: dict[str, Any], cell: PlannedCell) -> bool:
+        same = (entry["environment"], entry["planned_rows"], entry["parameters"])
+        return same == (self._environment, cell.rows, json.loads(json.dumps(cell.parameters)))
+
+    def _entry(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
+        """The cell's entry; a new one in place of one that was measured otherwise."""
+        cells: list[dict[str, Any]] = self.contents["cells"]
+        found = self._find(suite, cell.name)
+        if found is not None and self._is_same(found, cell):
+            return found
+        entry = {
+            "suite": suite,
+            "name": cell.name,
+            "server": self._server,
+            "environment": self._environment,
+            "parameters": json.loads(json.dumps(cell.parameters)),
+            "planned_rows": cell.rows,
+            "rows": 0,
+            "reason": None,
+            "repeats": [],
+            "medians": {},
+        }
+        if found is None:
+            cells.append(entry)
+        else:
+            cells[cells.index(found)] = entry
+        return entry
+
+    def _write(self) -> None:
+        used = {cell["environment"] for cell in self.contents["cells"]}
+        environments = self.contents["environments"]
+        self.contents["environments"] = {key: value for key, value in environments.items() if key in used}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as temporary:
+            temporary.write_text(to_text(self.contents), encoding="utf-8")
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a file of results.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError):
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UsageError(f"{path} is not a file of results", remedy="Name another file, or remove it.")
+    found.setdefault("figures", {})  # files of earlier versions have none
+    return found
+
+
+def to_text(contents: Mapping[str, Any]) -> str:
+    """The results as JSON text, with a line for each repeat."""
+    lines = ["{", f' "format": {contents["format"]},', ' "environments": {']
+    lines += _joined(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items())
+    lines += [" },", ' "cells": [']
+    lines += _joined(_cell_text(cell) for cell in contents["cells"])
+    lines += [
+        " ],",
+        f' "figures": {json.dumps(contents["figures"])},',
+        f' "ratios": {json.dumps(contents["ratios"])}',
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in cell.items() if key != "repeats"}
+    repeats = _joined(f"   {json.dumps(repeat)}" for repeat in cell["repeats"])
+    inner = "\n" + "\n".join(repeats) + "\n  " if repeats else ""
+    return f'  {json.dumps(rest)[:-1]}, "repeats": [{inner}]}}'
+
+
+def _joined(texts: Any) -> list[str]:  # noqa: ANN401  # any iterable of texts
+    """The texts with a comma after each but the last."""
+    found = list(texts)
+    return [text + "," for text in found[:-1]] + found[-1:]
+
+
+def _empty() -> dict[str, Any]:
+    return {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
+
+
+def _key(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    return cell["suite"], cell["name"], cell["server"]
+
+
+def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """The 10th percentile, median and 90th percentile of each figure that every repeat has."""
+    names = set.intersection(*(set(repeat["figures"]) for repeat in repeats))
+    return {
+        name: [
+            _short(float(value))
+            for value in np.percentile([repeat["figures"][name] for repeat in repeats], (10, 50, 90))
+        ]
+        for name in sorted(names)
+    }
+
+
+def _series(measured: Measured) -> dict[str, list[float]]:
+    return {name: [_short(value) for value in values] for name, values in measured.series.items()}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")

@@ -1,0 +1,122 @@
+"""What a suite is, and what it is given to plan its cells with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.bench.cells import CannotRunError, Measured, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from era5_pipeline.bench.cells import Numbers, PlannedCell
+    from era5_pipeline.bench.servers import Target
+    from era5_pipeline.model.variables import Variable
+
+# --- What a suite is given to plan its cells with ---
+
+
+_MOST_MONTHS = 6  # as many are generated, of equal length
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of `era5 bench run` that concern some suites.
+
+    `batches`: of sustained, per cell; `held`: of scale, how many months the table holds; `variables`: of layouts;
+    `methods`: only these ways to load; `dask_scheduler`: of pipeline, a cluster to compare with; `months` and
+    `failing`: of orchestration, how many are backfilled and how many of them fail first.
+    """
+
+    batches: int = 60
+    held: tuple[int, ...] = (1, 12, 120, 1020)
+    variables: tuple[Variable, ...] | None = None
+    methods: tuple[str, ...] = ()
+    dask_scheduler: str | None = None
+    months: int = 24
+    failing: int = 0
+
+
+@dataclass(frozen=True)
+class BenchContext:
+    """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
+
+    `rows` are those of one load; `workers` ascending numbers of connections. `is_given`: the server is the user's, not
+    one of this run.
+    """
+
+    server: Target | None
+    folder: Path
+    rows: int
+    workers: tuple[int, ...]
+    options: BenchOptions
+    is_given: bool = False
+
+    @property
+    def target(self) -> Target:
+        """The database to measure in.
+
+        Raises:
+            CannotRunError: if the suite was not given one.
+        """
+        if self.server is None:
+            raise CannotRunError("no server was given")
+        return self.server
+
+    @property
+    def some_workers(self) -> int:
+        """The smallest number of workers above one, for suites that compare several with one; at most six."""
+        return min(_MOST_MONTHS, min((count for count in self.workers if count > 1), default=2))
+
+
+# --- What a suite is: a name, the sizes it takes by default, and the cells that it plans ---
+
+
+# Bytes that a row takes in the table and its indexes, and in the files that it is loaded from.
+TABLE_ROW_BYTES = 100
+FILE_ROW_BYTES = 120
+
+Entries = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite.
+
+    `plan` gives the cells while its context is open; it does nothing that takes time before one of them is measured,
+    because it is also called to count them. `rows` is the default of `--rows`, `bytes` what it needs on disk at a time
+    for so many. `own_server`: it starts servers of its own. `ratios` are calculated from what is kept of its cells, and
+    so are `figures`: what the suite finds, by name, so that no reader needs to know its cells.
+    """
+
+    name: str
+    summary: str
+    plan: Callable[[BenchContext], AbstractContextManager[Sequence[PlannedCell]]]
+    rows: int
+    repeats: int
+    bytes: Callable[[BenchContext], int]
+    own_server: bool = False
+    ratios: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
+    figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
+
+
+def measured(result: tuple[int, Numbers]) -> Measured:
+    """The form of a repeat, of the form that measuring functions return."""
+    rows, figures = result
+    return Measured(rows, figures)
+
+
+def rate_of(entries: Entries, name: str, figure: str = "seconds") -> float | None:
+    """The median rate of a cell, by one of its figures in seconds; None if it was not measured."""
+    entry = entries.get(name)
+    if entry is None or entry["reason"] is not None or figure not in entry["medians"]:
+        return None
+    return float(entry["rows"] / entry["medians"][figure][1])
+
+
+def rate_ratio(entries: Entries, above: str, below: str, figure: str = "seconds") -> float | None:
+    """The rate of one cell over that of another."""
+    return ratio(rate_of(entries, above, figure), rate_of(entries, below, figure))

@@ -1,0 +1,376 @@
+"""The answer of `era5 climate`: its quantities, what was asked, tables, trends, records, and what numbers rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from era5_pipeline.model.cells import land_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    import pandas as pd
+
+    from era5_pipeline.model.grid import Area, Location
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.places import AskedPlace
+    from era5_pipeline.model.source_kinds import Version
+
+# --- The yearly quantities of a climate answer: name, label, unit, what they are computed from, and how they are
+#     written ---
+
+
+# What is measured: completeness is counted for each of these alone.
+Element = Literal["temperature", "precipitation", "wind"]
+ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
+
+
+@dataclass(frozen=True)
+class YearlyQuantity:
+    """One number a year: the column `name` of the yearly table, in `unit`, written with `decimals`.
+
+    `definition` says what it is, as the end of a sentence. `has_trend` is False for extremes of single hours.
+    """
+
+    name: str
+    label: str
+    unit: str
+    element: Element
+    decimals: int
+    definition: str
+    has_trend: bool = True
+
+    def rounded(self, value: float) -> str:
+        """Write a value of it, without its unit; `-` for NaN."""
+        return "-" if value != value else f"{value:,.{self.decimals}f}"  # noqa: PLR0124  # only NaN differs from itself
+
+
+_T: Element = "temperature"
+_P: Element = "precipitation"
+QUANTITIES = (
+    YearlyQuantity("mean_temperature", "mean temperature", "degC", _T, 2, "mean of the year's hours"),
+    YearlyQuantity(
+        "temperature_anomaly",
+        "temperature anomaly",
+        "degC",
+        _T,
+        2,
+        "mean temperature less its mean over the baseline years",
+        has_trend=False,
+    ),
+    YearlyQuantity("max_temperature", "highest hour", "degC", _T, 1, "highest hourly value", has_trend=False),
+    YearlyQuantity("min_temperature", "lowest hour", "degC", _T, 1, "lowest hourly value", has_trend=False),
+    YearlyQuantity("summer_days", "summer days", "days", _T, 0, "days whose highest hour is above 25 degC"),
+    YearlyQuantity("hot_days", "hot days", "days", _T, 0, "days whose highest hour is above 30 degC"),
+    YearlyQuantity("very_hot_days", "very hot days", "days", _T, 0, "days whose highest hour is above 35 degC"),
+    YearlyQuantity("tropical_nights", "tropical nights", "days", _T, 0, "days whose lowest hour is above 20 degC"),
+    YearlyQuantity("frost_days", "frost days", "days", _T, 0, "days whose lowest hour is below 0 degC"),
+    YearlyQuantity("precipitation", "precipitation", "mm", _P, 0, "sum of the year's hours"),
+    YearlyQuantity("wet_days", "wet days", "days", _P, 0, "days with at least 1 mm"),
+    YearlyQuantity("heaviest_day", "heaviest day", "mm", _P, 1, "largest total of a day"),
+    YearlyQuantity("longest_dry_spell", "longest dry spell", "days", _P, 0, "most days in a row with less than 1 mm"),
+    YearlyQuantity("longest_wet_spell", "longest wet spell", "days", _P, 0, "most days in a row with at least 1 mm"),
+    YearlyQuantity("mean_wind_speed", "mean wind speed", "m/s", "wind", 2, "mean of the year's hourly speeds at 10 m"),
+)
+BY_QUANTITY = {quantity.name: quantity for quantity in QUANTITIES}
+
+
+def quantities_of(elements: Iterable[Element]) -> tuple[YearlyQuantity, ...]:
+    """The quantities of these elements, in the order of the table."""
+    wanted = set(elements)
+    return tuple(quantity for quantity in QUANTITIES if quantity.element in wanted)
+
+
+# --- The answer of `era5 climate`: what was asked, tables, trends, records, and what the numbers rest on ---
+#
+# Units: temperatures and their differences degC, precipitation mm, wind m/s, offsets of time minutes. A missing number
+# in a table is NaN.
+
+
+@dataclass(frozen=True)
+class YearSpan:
+    """Years from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __contains__(self, year: int) -> bool:
+        return self.first <= year <= self.last
+
+
+@dataclass(frozen=True)
+class ClimatePlace:
+    """What was asked: one grid cell (`location`), or the mean over the grid points of an `area`.
+
+    `name` is that of the place, with its country, if one was named. `asked` are latitude and longitude as given or of
+    the place, in degrees; None for an area. `points` is the number of grid points: 1 for a cell. `land_share` is that
+    of the cell, 0 to 1; None if it is not known, and for an area. `zone` is the time zone of the place, if known.
+    """
+
+    name: str | None
+    asked: tuple[float, float] | None
+    location: Location | None
+    area: Area | None
+    points: int
+    land_share: float | None
+    zone: str | None
+
+    @classmethod
+    def of_asked(cls, asked: AskedPlace, *, in_its_zone: bool) -> ClimatePlace:
+        """The cell of a place. The zone of bare coordinates is looked up only if days are cut in it."""
+        return cls(
+            name=asked.name,
+            asked=(asked.latitude, asked.longitude),
+            location=asked.cell.location,
+            area=None,
+            points=1,
+            land_share=asked.cell.land_share,
+            zone=asked.time_zone if asked.place is not None or in_its_zone else None,
+        )
+
+    @property
+    def title(self) -> str:
+        """A short name of it: the place's, else the cell's degrees, else the area's borders."""
+        if self.name:
+            return self.name
+        if self.location:
+            return degrees(self.location.latitude, self.location.longitude)
+        return f"area {self.area}"
+
+    @property
+    def description(self) -> str:
+        """Which points of the grid the numbers are of."""
+        if self.area is not None:
+            there = self.area.latitude_indices().size * self.area.longitude_indices().size
+            which = f"{self.points:,}" if self.points == there else f"{self.points:,} of {there:,}"
+            return f"the mean of {which} grid points of {self.area}, weighted by the area of their cells"
+        if self.location is None:
+            return ""
+        land = "" if self.land_share is None else f", {land_words(self.land_share)}"
+        at = degrees(self.location.latitude, self.location.longitude)
+        return f"the cell of ERA5 at {at} (location_id {self.location.location_id}{land})"
+
+
+@dataclass(frozen=True)
+class DayRule:
+    """How hours are put into days, months and years: one fixed offset from UTC.
+
+    `offset_minutes` is local time less UTC: 420 for UTC+07:00, 0 for days in UTC. `zone` is the time zone whose
+    standard offset it is; None for UTC or an offset that was given. `warnings` say where the zone's standard offset was
+    another in some years of the period, and what a part of an hour means.
+    """
+
+    offset_minutes: int = 0
+    zone: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def offset_name(self) -> str:
+        """`UTC`, `UTC+07:00`, `UTC-03:30`."""
+        if not self.offset_minutes:
+            return "UTC"
+        hours, minutes = divmod(abs(self.offset_minutes), 60)
+        return f"UTC{'+' if self.offset_minutes > 0 else '-'}{hours:02d}:{minutes:02d}"
+
+    @property
+    def statement(self) -> str:
+        """A sentence that says what a day is, with the rule for totals."""
+        zone = f" (standard time of {self.zone}, one offset for all years)" if self.zone else ""
+        return (
+            f"Days, months and years are in {self.offset_name}{zone}. A value of precipitation is of the hour before "
+            "its time: a day's total is the sum from 01:00 to 24:00. (/v1/archive of era5 serve sums 00:00 to 23:00, "
+            "as Open-Meteo does.)"
+        )
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The years that anomalies are against: `years` asked for, `complete` of them with all hours of temperature.
+
+    `is_used` is False if there are too few complete years: then there are no anomalies. `note` says so, or that the
+    baseline rests on fewer years than it should; None if it has enough.
+    """
+
+    years: YearSpan
+    complete: int
+    is_used: bool
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A linear trend of yearly values, per decade, with 95 % intervals, over `count` complete years within `years`.
+
+    `slope` is by ordinary least squares; `low` and `high` widen its interval for the lag-1 autocorrelation of the
+    residuals (`lag1`), which leaves `effective_count` independent values. `theil_sen` is the median of the slopes
+    between all pairs of years. `kendall_tau` and `kendall_p` test for any monotonic trend.
+    """
+
+    years: YearSpan
+    count: int
+    slope: float
+    low: float
+    high: float
+    lag1: float
+    effective_count: float
+    theil_sen: float
+    theil_sen_low: float
+    theil_sen_high: float
+    kendall_tau: float
+    kendall_p: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the 95 % interval of `slope` leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class NoTrend:
+    """Why there is no trend: too few complete years, or values that do not change. `reason` is a clause."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class QuantityTrends:
+    """Trends of one yearly quantity: over the whole record, and since 1979, from when on satellites see the globe."""
+
+    quantity: YearlyQuantity
+    whole: Trend | NoTrend
+    since_1979: Trend | NoTrend
+
+
+@dataclass(frozen=True)
+class Record:
+    """An extreme of the record: `what` (`hottest hour`), its value, and when.
+
+    `when` is text in the answer's offset: `2023-10-15 13:00`, `2023-10-15`, `2023-10` or `2023`. If several share the
+    value it is the earliest, and `others` how many more there are.
+    """
+
+    name: str
+    what: str
+    value: float
+    unit: str
+    decimals: int
+    when: str
+    others: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SeasonalCycle:
+    """The mean of each month of the year, then and now.
+
+    `table`: index `month` (1 to 12); columns `temperature_then`, `temperature_now` (degC), `precipitation_then`,
+    `precipitation_now` (mean total of the month, mm), `wind_then`, `wind_now` (m/s), and `<element>_change` (now less
+    then). `then` is the baseline, `now` the last ten complete years; each None if it has too few years.
+    """
+
+    table: pd.DataFrame
+    then: YearSpan | None
+    now: YearSpan | None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the numbers rest on, by the ledger and by the rows that were read.
+
+    `missing_months` are months within the period of which the table has no value, by element. `missing_hours` counts
+    the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
+    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` of those whose version is not known: their files do not
+    state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
+    months; a month with parts of several counts once for each. `lines` say all of this in words; `gaps` are those of
+    what is missing. `notice` says that data are generated, those that only the baseline rests on included (None: none
+    are): it stands first, and no conclusion is drawn.
+    """
+
+    months: int
+    hours: int
+    missing_months: Mapping[Element, tuple[Month, ...]]
+    missing_hours: Mapping[Element, int]
+    preliminary_share: float | None
+    versions: Mapping[Version, int]
+    sources: Mapping[str, int]
+    lines: tuple[str, ...]
+    credit: str
+    gaps: tuple[str, ...] = ()
+    unknown_share: float = 0.0
+    notice: str | None = None
+
+    @property
+    def version_words(self) -> str:
+        """How many of the hours are preliminary, and of how many the version is not known: unknown is not none."""
+        words = []
+        if self.preliminary_share is not None:
+            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
+        if self.unknown_share:
+            words.append(f"version unknown for {100 * self.unknown_share:.1f} % of the hours")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True, eq=False)
+class ClimateAnswer:
+    """How the weather of a place has changed.
+
+    `elements` are those with values: of "temperature", "precipitation", "wind"; the tables have the columns of these.
+
+    `yearly`: index `year`; the columns of `quantities` (see there for units), and for each element `<element>_hours`
+    (hours with a value) and `<element>_complete` (at most 24 of the year's hours lack). An incomplete year has values
+    of the hours that it has, no anomaly, and is in no trend.
+
+    `monthly`: index `month`, a DatetimeIndex of first days; `mean_temperature`, `temperature_anomaly` (against the same
+    month of the baseline), `precipitation` (total, mm), `mean_wind_speed`, `<element>_hours`, `<element>_complete`.
+
+    `daily`: index `date`, a DatetimeIndex, every day from the first to the last; `mean_temperature`, `min_temperature`,
+    `max_temperature`, `precipitation` (total, mm), `max_wind_speed`; NaN on a day that lacks one of its 24 hours.
+
+    `first` and `last` are the times of the first and last hour read within the period (aware, UTC). `sentence` answers
+    in words; `is_significant` is whether the temperature's trend over the whole record is (None: there is none, or it
+    is of generated data, from which no conclusion is drawn).
+    `notes` are what a reader must know, each a sentence or two.
+    """
+
+    place: ClimatePlace
+    days: DayRule
+    first: datetime
+    last: datetime
+    baseline: Baseline
+    elements: tuple[Element, ...]
+    quantities: tuple[YearlyQuantity, ...]
+    yearly: pd.DataFrame
+    monthly: pd.DataFrame
+    daily: pd.DataFrame
+    seasons: SeasonalCycle
+    trends: tuple[QuantityTrends, ...]
+    records: tuple[Record, ...]
+    provenance: Provenance
+    sentence: str
+    is_significant: bool | None
+    notes: tuple[str, ...]
+    what_era5_is: str
+
+    def trend_of(self, quantity: str, which: Literal["whole", "since_1979"] = "whole") -> Trend | NoTrend:
+        """The trend of a quantity of the yearly table, by its name.
+
+        Raises:
+            KeyError: if the answer has no trend of such a quantity.
+        """
+        for trends in self.trends:
+            if trends.quantity.name == quantity:
+                return trends.whole if which == "whole" else trends.since_1979
+        raise KeyError(quantity)
+
+
+def degrees(latitude: float, longitude: float) -> str:
+    """A point as text: `6.25 S 106.75 E`."""
+    north, east = ("N" if latitude >= 0 else "S"), ("E" if longitude >= 0 else "W")
+    return f"{abs(latitude):g} {north} {abs(longitude):g} {east}"

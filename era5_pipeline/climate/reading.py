@@ -1,0 +1,612 @@
+"""The climate answer of a place or an area: its hours, what the ledger says of them, and what is computed from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from psycopg import sql
+
+from era5_pipeline.climate.anomalies import baseline_of, monthly_anomalies, yearly_anomalies
+from era5_pipeline.climate.answer import ClimateAnswer, DayRule, Provenance, Trend, quantities_of
+from era5_pipeline.climate.days import (
+    MERIDIONAL,
+    PRECIPITATION,
+    TEMPERATURE,
+    WIND_SPEED,
+    ZONAL,
+    daily_values,
+    hours_by_day,
+)
+from era5_pipeline.climate.trends import describe_years, trends_of
+from era5_pipeline.climate.words import WHAT_ERA5_IS, notes_of, sentence_of
+from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_values
+from era5_pipeline.model.cells import standard_offset
+from era5_pipeline.model.derived_variables import stored_columns
+from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import from_datetime64, hours_in, parse_time_range
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.read.credit import read_credit, sample_notice
+from era5_pipeline.read.fetch import fetch_array, nothing_loaded
+from era5_pipeline.read.fields import locations_at
+from era5_pipeline.read.held import (
+    NO_LEDGER,
+    absence_of,
+    describe_months,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    some_row,
+)
+from era5_pipeline.read.hours import Series, read_place_hours
+from era5_pipeline.read.missing import Gaps, find_gaps, gap_lines
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.layout import locations_where
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.climate.answer import ClimatePlace, Element, YearSpan
+    from era5_pipeline.model.grid import Area, Location
+    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.variables import Variable
+
+    Connection = psycopg.Connection[Any]
+
+# --- The answer of hours at a place: all tables, trends and words of it, without a database ---
+
+
+def make_answer(
+    hours: pd.DataFrame,
+    place: ClimatePlace,
+    rule: DayRule,
+    baseline_years: YearSpan,
+    provenance: Provenance,
+    *,
+    first_day: date | None = None,
+    last_day: date | None = None,
+) -> ClimateAnswer | None:
+    """The answer for the days from `first_day` to `last_day` (None: no limit); None if there is no whole day.
+
+    `hours` is as `hours_by_day` takes it; those outside these days only serve the baseline.
+    """
+    every = hours_by_day(hours, rule.offset_minutes)
+    days = every.within(first_day, last_day)
+    daily = daily_values(days)
+    if daily.empty:
+        return None
+    yearly, monthly = yearly_values(days, daily), monthly_values(days)
+    is_part = len(days.dates) < len(every.dates)
+    every_year = yearly_values(every, daily_values(every)) if is_part else yearly
+    every_month = monthly_values(every) if is_part else monthly
+    main = "temperature" if "temperature" in days.values else days.elements[0]
+    baseline = baseline_of(baseline_years, _complete(every_year, main))
+    if "temperature" in days.values:
+        yearly["temperature_anomaly"] = yearly_anomalies(yearly, every_year, baseline)
+        monthly["temperature_anomaly"] = monthly_anomalies(monthly, every_month, baseline)
+    quantities = quantities_of(days.elements)
+    trends = trends_of(yearly, quantities)
+    headline = next((found.whole for found in trends if found.quantity.name == "mean_temperature"), None)
+    first, last = _ends(hours, rule.offset_minutes, days.dates)
+    return ClimateAnswer(
+        place=place,
+        days=rule,
+        first=first,
+        last=last,
+        baseline=baseline,
+        elements=days.elements,
+        quantities=quantities,
+        yearly=yearly,
+        monthly=monthly,
+        daily=daily,
+        seasons=seasonal_cycle(every_month, baseline, _complete(yearly, main)),
+        trends=trends,
+        records=records_of(days, daily, monthly, yearly),
+        provenance=provenance,
+        sentence=sentence_of(place, trends, days.elements, provenance.notice),
+        is_significant=headline.is_significant if isinstance(headline, Trend) and not provenance.notice else None,
+        notes=notes_of(yearly, baseline, rule, days.elements),
+        what_era5_is=WHAT_ERA5_IS,
+    )
+
+
+def _complete(yearly: pd.DataFrame, element: str) -> list[int]:
+    """The complete years of an element."""
+    if f"{element}_complete" not in yearly:
+        return []
+    years: list[int] = yearly.index[yearly[f"{element}_complete"]].tolist()
+    return years
+
+
+def _ends(hours: pd.DataFrame, offset_minutes: int, dates: pd.DatetimeIndex) -> tuple[datetime, datetime]:
+    """The first and the last instant within these days, aware, in UTC."""
+    index = pd.DatetimeIndex(hours.index)
+    offset = pd.Timedelta(minutes=offset_minutes)
+    begin = dates[0].tz_localize("UTC") - offset
+    end = dates[-1].tz_localize("UTC") + pd.Timedelta(days=1) - offset
+    within = index[(index >= begin) & (index < end)]
+    return within[0].to_pydatetime().astimezone(UTC), within[-1].to_pydatetime().astimezone(UTC)
+
+
+# --- The hours that an answer on climate is made of: those of a cell, or the weighted means of an area ---
+#
+# Only here does an answer read hours of the table.
+
+
+_WANTED = (TEMPERATURE, PRECIPITATION, ZONAL, MERIDIONAL)
+
+
+def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
+    """The variables that answers are made of, as far as the table has columns of them.
+
+    Raises:
+        NoDataError: if it has none of them, or there is no table.
+    """
+    there = variables_in_table(connection)
+    if not there:
+        raise nothing_loaded()
+    found = tuple(variable for variable in there if variable.column in _WANTED)
+    if not {TEMPERATURE, PRECIPITATION} & {variable.column for variable in found}:
+        raise NoDataError(
+            f"the table has neither {TEMPERATURE} nor {PRECIPITATION}: no month was loaded with them",
+            remedy="Load months with them: era5 load --from YYYY-MM --variables t2m,tp,u10,v10.",
+        )
+    return found
+
+
+def hours_of_cell(
+    connection: Connection, location: Location, start: datetime | None, end: datetime | None
+) -> pd.DataFrame:
+    """The hours of a location with `start <= time < end` (aware; None: unlimited), as `hours_by_day` takes them.
+
+    Raises:
+        NoDataError: if there are none; it names what the table holds there, or the nearest location.
+    """
+    return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
+
+
+def locations_of_area(connection: Connection, area: Area) -> LocationSet:
+    """The locations of an area that most months have: all hours of an answer are means of the same locations.
+
+    Raises:
+        NoDataError: if the table holds none of them; it names the nearest one.
+    """
+    asked = LocationSet.of_area(area)
+    try:
+        rows = connection.execute(read_sql("area_locations"), {"location_ids": multirange(asked)}).fetchall()
+    except NO_LEDGER:
+        rows = []
+    sets = [(months, LocationSet(tuple((run.lower, run.upper) for run in runs))) for runs, months in rows]
+    if sets:
+        return max(sets, key=lambda one: (one[0], len(one[1])))[1]
+    held = places_held(connection)
+    if not held:
+        time, _ = some_row(connection)
+        found = LocationSet.of_ids(locations_at(connection, time, "latitude", area)["location_id"])
+        if found:
+            return found
+    raise _nothing_in(connection, area, held)
+
+
+def _nothing_in(connection: Connection, area: Area, held: LocationSet) -> NoDataError:
+    remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
+    if not held:
+        return NoDataError(f"area {area}: the table has nothing there", remedy=remedy)
+    middle = (area.north + area.south) / 2, area.west + ((area.east - area.west) % 360.0) / 2
+    nearest, distance = nearest_place(held.ids(), *middle)
+    there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
+    return NoDataError(
+        f"area {area}: the table has nothing there; the nearest of its {len(held):,} locations is "
+        f"{point_name(nearest)}, {distance:,.0f} km from the middle, and it holds {describe_months(there)}",
+        remedy=remedy,
+    )
+
+
+def hours_of_area(
+    connection: Connection, locations: LocationSet, start: datetime | None, end: datetime | None
+) -> pd.DataFrame:
+    """The means over locations of each hour, weighted by the area of their cells, as `hours_of_cell` gives a cell's.
+
+    Wind is the mean of the speeds. An hour that lacks a value at any of the locations is NaN: a mean over fewer of them
+    would jump. The server computes them, in one statement.
+    """
+    there = {variable.column for variable in columns_for_climate(connection)}
+    means = {column: sql.Identifier(column) for column in (TEMPERATURE, PRECIPITATION) if column in there}
+    expressions: dict[str, sql.Composable] = dict(means)
+    if {ZONAL, MERIDIONAL} <= there:
+        expressions[WIND_SPEED] = sql.SQL("sqrt({0}::double precision ^ 2 + {1}::double precision ^ 2)").format(
+            sql.Identifier(ZONAL), sql.Identifier(MERIDIONAL)
+        )
+    rows = np.unique((locations.ids() - 1) // N_LONGITUDES)
+    query = sql.SQL(read_sql("area_hours")).format(
+        columns=sql.SQL(", ").join(
+            sql.SQL(
+                "coalesce(CASE WHEN count({0}) = %(points)s THEN sum({0} * weight) / sum(weight) END, 'NaN')"
+            ).format(expression)
+            for expression in expressions.values()
+        ),
+        locations=locations_where(locations),
+    )
+    parameters = {
+        "latitudes": latitudes_of(rows).astype(np.float64).tolist(),
+        "weights": cell_weights(rows).tolist(),
+        "points": len(locations),
+        "start": start,
+        "end": end,
+    }
+    dtype = np.dtype([("time", "i8"), *((name, "f8") for name in expressions)])
+    with connection.transaction():
+        # Compiling the expressions of a thousand partitions takes longer than the query.
+        connection.execute("SET LOCAL jit = off")
+        found = fetch_array(connection, query, parameters, dtype)
+    index = pd.DatetimeIndex(found["time"].astype("datetime64[s]"), tz="UTC", name="time")
+    return pd.DataFrame({name: found[name] for name in expressions}, index=index)
+
+
+def cell_weights(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    """The areas of cells on these rows of the grid (latitude indices), relative to one at the equator.
+
+    They are the cosine of latitude, except at the poles: a cell there is a cap of half the height.
+    """
+    latitudes = latitudes_of(rows).astype(np.float64)
+    north = np.sin(np.deg2rad(np.minimum(latitudes + STEP_DEGREES / 2, 90.0)))
+    south = np.sin(np.deg2rad(np.maximum(latitudes - STEP_DEGREES / 2, -90.0)))
+    weights: npt.NDArray[np.float64] = (north - south) / (2 * np.sin(np.deg2rad(STEP_DEGREES / 2)))
+    return weights
+
+
+def variable_of(column: str) -> Variable:
+    """The variable whose gaps stand for those of a column of an answer's hours: of wind speed, that of a component."""
+    return BY_COLUMN[ZONAL if column == WIND_SPEED else column]
+
+
+# --- What the numbers of an answer rest on: months, missing ones, versions and sources, by the ledger and the hours ---
+
+
+_ELEMENT_OF: dict[str, Element] = {
+    TEMPERATURE: "temperature",
+    PRECIPITATION: "precipitation",
+    ZONAL: "wind",
+    MERIDIONAL: "wind",
+}
+
+
+def read_provenance(
+    connection: psycopg.Connection[Any],
+    locations: LocationSet,
+    hours: pd.DataFrame,
+    start: datetime | None,
+    end: datetime | None,
+    *,
+    beside: pd.DataFrame | None = None,
+) -> Provenance:
+    """What is known of these hours, which were read of the locations.
+
+    `beside` are all hours of the answer, those that serve only the baseline included: generated ones are noticed.
+
+    `start` and `end` are the period that was asked for (aware; None: from the start of the first month that the ledger
+    knows, to the end of the last). A column without any value is not a gap: the answer has nothing of it.
+    """
+    first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
+    columns = _columns(hours)
+    parts = _parts(connection, locations, columns, Month.of(first), Month.of(last))
+    months = {month for month, *_ in parts}
+    if months:
+        start, end = start or min(months).start, end or max(months).end
+        # Local days begin in another month of UTC: of one that was never loaded, hours are no gap.
+        if timedelta(0) < min(months).start - start < _DAY and not _held(connection, locations, Month.of(start)):
+            start = min(months).start
+        if timedelta(0) < end - max(months).end < _DAY and not _held(connection, locations, Month.of(end)):
+            end = max(months).end
+    there = hours.loc[:, hours.notna().any()]
+    gaps = _gaps(there, start, end)
+    absent = [variable_of(column).column for column in hours.columns if column not in there.columns]
+    sources = Counter(source for _, source in {(month, source) for month, of_part, _, _ in parts for source in of_part})
+    versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
+    preliminary = _preliminary(parts, hours)
+    unknown = _hours_of_unknown_version(parts, hours) / len(hours)
+    share = len(preliminary) / len(hours) if unknown < 1.0 else None
+    missing = gap_lines(gaps)
+    lines = _version_lines(versions, share, unknown, parts)
+    if absent:
+        lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
+    return Provenance(
+        months=len(months) or _count_months(hours),
+        hours=len(hours),
+        missing_months=_by_element({column: one.months for column, one in gaps.items()}),
+        missing_hours={
+            element: len(missing)
+            for element, missing in _by_element({column: one.hours for column, one in gaps.items()}).items()
+        },
+        preliminary_share=share,
+        versions=dict(versions),
+        sources=dict(sources),
+        lines=(*lines, *missing),
+        credit=read_credit(connection, first, last + timedelta(hours=1), locations, columns),
+        gaps=tuple(missing),
+        unknown_share=unknown,
+        notice=sample_notice(_all_sources(connection, locations, sources, beside)),
+    )
+
+
+_DAY = timedelta(days=1)
+_Part = tuple[Month, tuple[str, ...], "Version", "Mapping[str, list[str]]"]
+
+
+def _parts(
+    connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
+) -> list[_Part]:
+    """Month, sources, version and runs of preliminary hours of the parts that have any of these locations.
+
+    The sources are those of the columns.
+    """
+    parameters = {
+        "location_ids": multirange(locations),
+        "first": first.start.date(),
+        "last": last.start.date(),
+        "columns": list(columns),
+    }
+    try:
+        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
+    except NO_LEDGER:
+        return []
+    return [(Month(day.year, day.month), tuple(sources), version, runs) for day, sources, version, runs in rows]
+
+
+def _held(connection: psycopg.Connection[Any], locations: LocationSet, month: Month) -> bool:
+    """Whether the ledger has the month at any of these locations."""
+    return bool(_parts(connection, locations, (), month, month))
+
+
+def _columns(hours: pd.DataFrame) -> set[str]:
+    """The columns of the table that hours were read from."""
+    return set(stored_columns(hours.columns))
+
+
+def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
+    """The hours read that are preliminary in any of the columns read."""
+    columns = _columns(hours)
+    found: set[int] = set()
+    for _, _, _, runs in parts:
+        for column in columns & runs.keys():
+            found |= hours_in(runs[column])
+    if not found:
+        return found
+    return found & set(from_datetime64(_times(hours)).tolist())
+
+
+def _hours_of_unknown_version(parts: list[_Part], hours: pd.DataFrame) -> int:
+    """How many of the hours are of months with a part that states no version, or of months that no ledger knows."""
+    months, counts = np.unique(_times(hours).astype("datetime64[M]"), return_counts=True)
+    stated = {month for month, *_ in parts} - {month for month, _, version, _ in parts if version == "unknown"}
+    return sum(
+        int(count)
+        for month, count in zip(months.tolist(), counts, strict=True)
+        if Month(month.year, month.month) not in stated
+    )
+
+
+def _all_sources(
+    connection: psycopg.Connection[Any], locations: LocationSet, sources: Iterable[str], beside: pd.DataFrame | None
+) -> set[str]:
+    """These sources, and those of the hours beside."""
+    if beside is None:
+        return set(sources)
+    first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(beside.index)[[0, -1]])
+    parts = _parts(connection, locations, _columns(beside), Month.of(first), Month.of(last))
+    return {*sources, *(source for _, of_part, *_ in parts for source in of_part)}
+
+
+def _count_months(hours: pd.DataFrame) -> int:
+    """In how many months there is an hour."""
+    of_hours = _times(hours).astype("datetime64[M]").astype(np.int64)
+    return int(np.count_nonzero(np.diff(of_hours))) + 1
+
+
+def _times(hours: pd.DataFrame) -> npt.NDArray[np.datetime64]:
+    """The times of hours, in UTC."""
+    return pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy().astype("datetime64[s]")
+
+
+def _gaps(hours: pd.DataFrame, start: datetime | None, end: datetime | None) -> dict[str, Gaps]:
+    """What each column lacks of the period."""
+    columns = {variable_of(column): hours[column].to_numpy(dtype="float32") for column in hours.columns}
+    series = Series(_times(hours), {variable.column: values for variable, values in columns.items()})
+    return find_gaps(series, columns, start, end)
+
+
+def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tuple[Any, ...]]:
+    """What any column of an element lacks, ascending; only elements that lack something."""
+    found: dict[Element, set[Any]] = {}
+    for column, missing in of_columns.items():
+        if missing:
+            found.setdefault(_ELEMENT_OF[column], set()).update(missing)
+    return {element: tuple(sorted(missing)) for element, missing in found.items()}
+
+
+def _version_lines(
+    versions: Mapping[Version, int], share: float | None, unknown: float, parts: list[_Part]
+) -> list[str]:
+    lines = []
+    if share:
+        months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
+        lines.append(
+            f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
+        )
+    if versions.get("unknown"):
+        lines.append(
+            f"version unknown for {unknown * 100:.2f} % of the hours: the files of {versions['unknown']:,} months do "
+            "not say whether they are final"
+        )
+    return lines
+
+
+# --- The climate answer of a place or an area, from the warehouse ---
+
+
+@dataclass(frozen=True)
+class Period:
+    """Days from `first` to `last`, both included; None: no limit."""
+
+    first: date | None = None
+    last: date | None = None
+
+    @classmethod
+    def parse(cls, from_text: str | None, to_text: str | None) -> Self:
+        """The days from the start of `from_text` to the end of `to_text`: each a year, a month or a day.
+
+        Raises:
+            UsageError: if one is none of these, or the range is empty.
+        """
+        start, end = parse_time_range(from_text, to_text)
+        for text, instant in ((from_text, start), (to_text, end)):
+            if instant is not None and instant.time() != time():
+                raise UsageError(f"{text!r} is an hour", remedy="An answer is made of days: give a year, month or day.")
+        return cls(start.date() if start else None, (end - _DAY).date() if end else None)
+
+
+@dataclass(frozen=True)
+class DayChoice:
+    """How days are to be cut: at an offset from UTC in minutes or, with a zone, at its standard offset."""
+
+    offset_minutes: int = 0
+    zone: str | None = None
+
+
+def read_climate(
+    connection: Connection, place: ClimatePlace, period: Period, baseline: YearSpan, choice: DayChoice
+) -> ClimateAnswer:
+    """Answer how the weather of a place has changed.
+
+    The baseline's years are read even where they are outside the period. The connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if the table has no whole day of the place in the period; it says what there is, and what to do.
+        UsageError: if there is no such zone.
+    """
+    if place.area is not None:
+        locations = locations_of_area(connection, place.area)
+        place = replace(place, points=len(locations))
+    elif place.location is not None:
+        locations = LocationSet(((place.location.location_id, place.location.location_id + 1),))
+    else:
+        raise ValueError("neither a location nor an area")
+    _require_months(connection, place, locations, period)
+    start, end = _to_read(period, baseline)
+    if place.location is None:
+        hours = hours_of_area(connection, locations, start, end)
+    else:
+        try:
+            hours = hours_of_cell(connection, place.location, start, end)
+        except NoDataError as error:
+            raise NoDataError(error.message, remedy=_how_to_load(place)) from None
+    asked = within_period(hours, period, timedelta(0))
+    if asked.empty:
+        raise _no_whole_day(connection, place, locations, period)
+    rule = _rule(choice, asked)
+    asked = within_period(hours, period, timedelta(minutes=rule.offset_minutes))
+    asked = asked if len(asked) else hours
+    beside = hours if len(asked) < len(hours) else None
+    provenance = read_provenance(connection, locations, asked, *_instants(period, rule), beside=beside)
+    answer = make_answer(hours, place, rule, baseline, provenance, first_day=period.first, last_day=period.last)
+    if answer is None:
+        raise _no_whole_day(connection, place, locations, period)
+    return answer
+
+
+def within_period(hours: pd.DataFrame, period: Period, offset: timedelta) -> pd.DataFrame:
+    """The hours whose local day is within the period."""
+    start, end = _bounds(period, offset)
+    index = pd.DatetimeIndex(hours.index)
+    first = int(index.searchsorted(pd.Timestamp(start))) if start else 0
+    after = int(index.searchsorted(pd.Timestamp(end))) if end else len(index)
+    return hours.iloc[first:after]
+
+
+def _bounds(period: Period, offset: timedelta) -> tuple[datetime | None, datetime | None]:
+    """The first instant of the period, and the first after it, of days cut at an offset."""
+    start = datetime.combine(period.first, time(), UTC) - offset if period.first else None
+    end = datetime.combine(period.last + _DAY, time(), UTC) - offset if period.last else None
+    return start, end
+
+
+def _instants(period: Period, rule: DayRule) -> tuple[datetime | None, datetime | None]:
+    return _bounds(period, timedelta(minutes=rule.offset_minutes))
+
+
+def _to_read(period: Period, baseline: YearSpan) -> tuple[datetime | None, datetime | None]:
+    """The hours to read: of the period and the baseline, a day more at each end for any offset, two for totals."""
+    start = end = None
+    if period.first:
+        start = datetime.combine(min(period.first, date(baseline.first, 1, 1)), time(), UTC) - _DAY
+    if period.last:
+        end = datetime.combine(max(period.last, date(baseline.last, 12, 31)), time(), UTC) + 2 * _DAY + _DAY
+    return start, end
+
+
+def _rule(choice: DayChoice, hours: pd.DataFrame) -> DayRule:
+    """The offset of the days, and what to warn of; a zone's is that of the last full year of the hours."""
+    minutes, zone = choice.offset_minutes, choice.zone
+    others: tuple[int, ...] = ()
+    first, last = (stamp.to_pydatetime() for stamp in pd.DatetimeIndex(hours.index)[[0, -1]])
+    if zone is not None:
+        is_full = last >= datetime(last.year, 12, 31, 23, tzinfo=UTC)
+        last_year = max(last.year if is_full else last.year - 1, first.year)
+        standard = standard_offset(zone, first.year, last_year)
+        minutes, others = standard.minutes, standard.other_years
+    rule = DayRule(minutes, zone)
+    warnings = []
+    if others:
+        warnings.append(
+            f"The standard time of {zone} was another in {describe_years(list(others))}: the days of these years are "
+            f"cut at {rule.offset_name} like all others."
+        )
+    if minutes % 60:
+        warnings.append(
+            f"{rule.offset_name} has a part of an hour: a total of an hour that runs over midnight counts to the day "
+            "in which the hour begins."
+        )
+    return replace(rule, warnings=tuple(warnings))
+
+
+def _require_months(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> None:
+    """Require that the table has a month of the period, as far as there is a ledger that knows the place."""
+    months = tuple(months_held(connection, locations))
+    start, end = _bounds(period, timedelta(0))
+    if not months or any(
+        (start is None or month.end > start) and (end is None or month.start < end) for month in months
+    ):
+        return
+    why = absence_of(months, start, end)
+    raise NoDataError(f"{place.title}: the table has no hour of the period; {why.instead}", remedy=_how_to_load(place))
+
+
+def _no_whole_day(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> NoDataError:
+    months = tuple(months_held(connection, locations))
+    instead = f"; it holds hours of {describe_months(months)}" if months else ""
+    return NoDataError(
+        f"{place.title}: the table has no day of the period with all of its hours{instead}", remedy=_how_to_load(place)
+    )
+
+
+def _how_to_load(place: ClimatePlace) -> str:
+    if place.area is not None:
+        return f"Load its months: era5 load --from 1940-01 --to YYYY-MM --area {place.area}."
+    if place.name:
+        what = f'--place "{place.name}"'
+    else:
+        what = f"--lat {place.location.latitude:g} --lon {place.location.longitude:g}" if place.location else ""
+    return f"Load all hours of the place in one request: era5 load --source point {what} --from 1940."

@@ -1,0 +1,150 @@
+"""The tables of a climate answer, by the names of the option `--table`, and all of it as a JSON value.
+
+Not here: the summary for a terminal (`cli/climate_summary`).
+"""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from era5_pipeline.climate.answer import NoTrend
+
+if TYPE_CHECKING:
+    from era5_pipeline.climate.answer import ClimateAnswer
+
+# Of numbers in CSV and JSON.
+SIGNIFICANT_DIGITS = 8
+
+
+def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[str, Any]:
+    """Make the JSON value of `era5 climate --format json`."""
+    place, provenance = answer.place, answer.provenance
+    names = [name for name in tables_of(answer) if name != "daily" or with_days]
+    return {
+        **({"notice": provenance.notice} if provenance.notice else {}),
+        "sentence": answer.sentence,
+        "is_significant": answer.is_significant,
+        "place": {
+            "name": place.name,
+            "asked": list(place.asked) if place.asked else None,
+            "location_id": place.location.location_id if place.location else None,
+            "latitude": place.location.latitude if place.location else None,
+            "longitude": place.location.longitude if place.location else None,
+            "land_share": place.land_share,
+            "area": str(place.area) if place.area else None,
+            "points": place.points,
+            "time_zone": place.zone,
+            "description": place.description,
+        },
+        "period": {"first": f"{answer.first:%Y-%m-%dT%H:%MZ}", "last": f"{answer.last:%Y-%m-%dT%H:%MZ}"},
+        "days": {
+            "utc_offset_minutes": answer.days.offset_minutes,
+            "time_zone": answer.days.zone,
+            "rule": answer.days.statement,
+            "warnings": list(answer.days.warnings),
+        },
+        "baseline": {
+            "years": str(answer.baseline.years),
+            "complete_years": answer.baseline.complete,
+            "is_used": answer.baseline.is_used,
+            "note": answer.baseline.note,
+        },
+        "seasons_then": str(answer.seasons.then) if answer.seasons.then else None,
+        "seasons_now": str(answer.seasons.now) if answer.seasons.now else None,
+        "units": {quantity.name: quantity.unit for quantity in answer.quantities},
+        "definitions": {quantity.name: quantity.definition for quantity in answer.quantities},
+        **{name: json_rows(tables_of(answer)[name]) for name in names},
+        "months": provenance.months,
+        "hours": provenance.hours,
+        "missing_months": {
+            name: [str(month) for month in months] for name, months in provenance.missing_months.items()
+        },
+        "missing_hours": dict(provenance.missing_hours),
+        "preliminary_share": provenance.preliminary_share,
+        "unknown_share": provenance.unknown_share,
+        "versions": dict(provenance.versions),
+        "sources": dict(provenance.sources),
+        "notes": [*answer.notes, *provenance.lines],
+        "what_era5_is": answer.what_era5_is,
+        "credit": provenance.credit,
+    }
+
+
+def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:
+    """The tables by the names of the option `--table`."""
+    return {
+        "yearly": answer.yearly,
+        "monthly": answer.monthly,
+        "daily": answer.daily,
+        "seasons": answer.seasons.table,
+        "trends": _trends_table(answer),
+        "records": _records_table(answer),
+    }
+
+
+def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:
+    """A row for each quantity and span, with the reason where there is no trend."""
+    rows = []
+    for trends in answer.trends:
+        for span, trend in (("whole", trends.whole), ("since_1979", trends.since_1979)):
+            row: dict[str, Any] = {
+                "quantity": trends.quantity.name,
+                "span": span,
+                "unit": f"{trends.quantity.unit} per decade",
+            }
+            if isinstance(trend, NoTrend):
+                rows.append(row | {"reason": trend.reason})
+                continue
+            rows.append(
+                row
+                | {
+                    "first_year": trend.years.first,
+                    "last_year": trend.years.last,
+                    "years": trend.count,
+                    "slope": trend.slope,
+                    "low": trend.low,
+                    "high": trend.high,
+                    "is_significant": trend.is_significant,
+                    "lag1": trend.lag1,
+                    "effective_years": trend.effective_count,
+                    "theil_sen": trend.theil_sen,
+                    "theil_sen_low": trend.theil_sen_low,
+                    "theil_sen_high": trend.theil_sen_high,
+                    "kendall_tau": trend.kendall_tau,
+                    "kendall_p": trend.kendall_p,
+                }
+            )
+    columns = [
+        *("quantity", "span", "unit", "first_year", "last_year", "years", "slope", "low", "high", "is_significant"),
+        *("lag1", "effective_years", "theil_sen", "theil_sen_low", "theil_sen_high", "kendall_tau", "kendall_p"),
+        "reason",
+    ]
+    table = pd.DataFrame(rows, columns=columns, dtype=object)
+    return table.set_index("quantity")
+
+
+def _records_table(answer: ClimateAnswer) -> pd.DataFrame:
+    columns = ["record", "value", "unit", "when", "others"]
+    rows = [(record.name, record.value, record.unit, record.when, record.others) for record in answer.records]
+    return pd.DataFrame(rows, columns=columns).set_index("record")
+
+
+def json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as JSON values: NaN is null, numbers have as many digits as in CSV."""
+    keys = table.index.name
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    return [
+        {str(keys): _plain(key), **{name: _plain(values[row]) for name, values in columns.items()}}
+        for row, key in enumerate(table.index.tolist())
+    ]
+
+
+def _plain(value: Any) -> Any:  # any value of a table  # noqa: ANN401
+    if isinstance(value, float):
+        return None if isnan(value) else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if hasattr(value, "strftime"):
+        return f"{value:%Y-%m-%d}"
+    return value

@@ -1,0 +1,126 @@
+"""The words of a climate answer: the sentence that answers, the notes, and what ERA5 is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from era5_pipeline.climate.answer import NoTrend, Trend
+from era5_pipeline.climate.trends import describe_years
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from era5_pipeline.climate.answer import Baseline, ClimatePlace, DayRule, Element, QuantityTrends
+
+_MOST_DECIMALS = 6
+WHAT_ERA5_IS = (
+    "ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a cell of "
+    "about 28 km (0.25 degrees), not the reading of a station: a city's heat, a valley or a shore smaller than the "
+    "cell is not in it. The observations have changed since 1940, most of all before 1979, and so trends may show "
+    "their changes, too."
+)
+
+
+def sentence_of(
+    place: ClimatePlace, trends: Sequence[QuantityTrends], elements: Sequence[Element], notice: str | None = None
+) -> str:
+    """Answer in a sentence or two: how temperature has changed, or why that cannot be told.
+
+    Where a notice says that data are generated, there is nothing to be told.
+    """
+    if notice is not None:
+        return f"{notice} {place.title}: whether it is getting warmer cannot be told from them."
+    found = next((trends_of for trends_of in trends if trends_of.quantity.name == "mean_temperature"), None)
+    if found is None:
+        have = " and ".join(elements)
+        return f"{place.title}: the table has no temperature there, only {have}; whether it is warmer cannot be told."
+    whole, since = found.whole, found.since_1979
+    if isinstance(whole, NoTrend):
+        few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
+        return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
+    low, high = (f"{value:+z.{decimals_of(whole)}f}" for value in (whole.low, whole.high))
+    sentence = f"{_change(place.title, whole)} (95 % interval {low} to {high}); {_verdict(whole)}."
+    if isinstance(since, Trend) and since.years.first > whole.years.first:
+        sentence += f" Since {since.years.first}: {interval_text(since)} degC per decade."
+    return sentence
+
+
+def _change(title: str, trend: Trend) -> str:
+    size, decimals = abs(trend.slope), decimals_of(trend)
+    years = f"over {trend.years}"
+    if not trend.is_significant:
+        return f"{title} shows no significant trend {years}: {trend.slope:+z.{decimals}f} degC per decade"
+    in_all = size * (len(trend.years) - 1) / 10
+    word = "warmer" if trend.slope > 0 else "colder"
+    return f"{title} is {size:.{decimals}f} degC per decade {word} {years}, {in_all_text(in_all, decimals)} degC in all"
+
+
+def decimals_of(trend: Trend, fewest: int = 2) -> int:
+    """The decimals with which a trend is written: slope and ends of its interval differ, and no end looks like zero.
+
+    What differs in the seventh decimal only is the same.
+    """
+    exact = (trend.low, trend.slope, trend.high)
+    for decimals in range(fewest, _MOST_DECIMALS):
+        low, slope, high = (round(value, decimals) for value in exact)
+        do_differ = len({low, slope, high}) == len(set(exact))
+        if do_differ and bool(low) == bool(trend.low) and bool(high) == bool(trend.high):
+            return decimals
+    return max(fewest, _MOST_DECIMALS)
+
+
+def interval_text(trend: Trend) -> str:
+    """Write slope and interval: `+0.196 (+0.004 to +0.388)`."""
+    decimals = decimals_of(trend)
+    slope, low, high = (f"{value:+z.{decimals}f}" for value in (trend.slope, trend.low, trend.high))
+    return f"{slope} ({low} to {high})"
+
+
+def in_all_text(change: float, decimals: int) -> str:
+    """Write the change over the whole period of a trend that is written with so many decimals."""
+    return f"{change:.{max(decimals - 2, 1)}f}"
+
+
+def _verdict(trend: Trend) -> str:
+    kendall = f"Kendall's tau {trend.kendall_tau:.2f}, p {p_text(trend.kendall_p)}"
+    which = "leaves out zero: significant" if trend.is_significant else "includes zero"
+    return f"the interval {which} ({kendall})"
+
+
+def p_text(p: float) -> str:
+    """Write a p-value: `0.041`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _clause(trend: NoTrend) -> str:
+    return trend.reason.replace(": a trend", ", since a trend")
+
+
+def notes_of(
+    yearly: pd.DataFrame,
+    baseline: Baseline,
+    days: DayRule,
+    elements: Sequence[Element],
+) -> tuple[str, ...]:
+    """What a reader must know of the tables: the rule of days, incomplete years, the baseline."""
+    notes = [days.statement, *days.warnings]
+    notes += incomplete_lines(yearly, elements)
+    if baseline.note:
+        notes.append(f"{baseline.note[0].upper()}{baseline.note[1:]}")
+    return tuple(notes)
+
+
+def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[str]:
+    """Name the incomplete years of each element; elements with the same ones together."""
+    by_years: dict[tuple[int, ...], list[Element]] = {}
+    for element in elements:
+        years = tuple(yearly.index[~yearly[f"{element}_complete"]].tolist())
+        if years:
+            by_years.setdefault(years, []).append(element)
+    return [
+        f"{describe_years(list(years))} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): in no "
+        "trend, no anomaly and no normal."
+        for years, lacking in by_years.items()
+    ]

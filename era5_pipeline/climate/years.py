@@ -1,0 +1,246 @@
+"""Means and totals of years and months, indices counted from days, the seasonal cycle, and records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from era5_pipeline.climate.answer import Record, SeasonalCycle, YearSpan, quantities_of
+from era5_pipeline.climate.days import HOURS_PER_DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from era5_pipeline.climate.answer import Baseline, Element
+    from era5_pipeline.climate.days import DayHours
+
+# --- Indices of a year, counted from its days: hot days, tropical nights, frost days, wet days, spells ---
+#
+# Definitions and names are those of ETCCDI where it has them (SU, TR, FD, R1mm, Rx1day, CDD, CWD), with daily extremes
+# of hourly values.
+
+
+SUMMER_DAY, HOT_DAY, VERY_HOT_DAY = 25.0, 30.0, 35.0  # degC, exceeded by the highest hour
+TROPICAL_NIGHT = 20.0  # degC, exceeded by the lowest hour
+FROST = 0.0  # degC, the lowest hour is below
+WET_DAY = 1.0  # mm, reached by the day's total
+
+
+def yearly_indices(daily: pd.DataFrame) -> pd.DataFrame:
+    """The indices of each year of a table of days (`daily_values`), index `year`; days without a value are left out.
+
+    NaN for a year without any value. A spell does not continue over the end of the year, nor over a missing day.
+    """
+    years = pd.DatetimeIndex(daily.index).year
+    table = pd.DataFrame(index=pd.Index(np.unique(years), name="year", dtype=np.int64))
+
+    def count(column: str, is_such: pd.Series) -> pd.Series:
+        counted: pd.Series = is_such.groupby(years).sum().astype(np.float64)
+        return counted.where(daily[column].notna().groupby(years).any())
+
+    if "max_temperature" in daily:
+        highest, lowest = daily["max_temperature"], daily["min_temperature"]
+        table["summer_days"] = count("max_temperature", highest > SUMMER_DAY)
+        table["hot_days"] = count("max_temperature", highest > HOT_DAY)
+        table["very_hot_days"] = count("max_temperature", highest > VERY_HOT_DAY)
+        table["tropical_nights"] = count("min_temperature", lowest > TROPICAL_NIGHT)
+        table["frost_days"] = count("min_temperature", lowest < FROST)
+    if "precipitation" in daily:
+        totals = daily["precipitation"]
+        there = totals.notna().groupby(years).any()
+        table["wet_days"] = count("precipitation", totals >= WET_DAY)
+        table["heaviest_day"] = totals.groupby(years).max()
+        table["longest_dry_spell"] = (totals < WET_DAY).groupby(years).agg(_longest_run).where(there)
+        table["longest_wet_spell"] = (totals >= WET_DAY).groupby(years).agg(_longest_run).where(there)
+    return table
+
+
+def _longest_run(is_such: pd.Series) -> float:
+    """The most values in a row, (n,), that are true."""
+    padded = np.zeros(len(is_such) + 2, dtype=np.int8)
+    padded[1:-1] = is_such.to_numpy(dtype=np.int8)
+    edges = padded[1:] - padded[:-1]
+    lengths = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
+    return float(lengths.max(initial=0))
+
+
+# --- Means and totals of years and months, from all of their hours, and whether each is complete ---
+#
+# A year or month is complete for an element if at most 24 of its hours lack: ERA5 itself lacks the first six hours of
+# precipitation of 1940, and in an offset from UTC the first hours of a record belong to the day before.
+
+
+MOST_MISSING_HOURS = 24
+
+
+def yearly_values(days: DayHours, daily: pd.DataFrame) -> pd.DataFrame:
+    """The table of years, as `ClimateAnswer.yearly` describes it, its anomalies NaN; `daily` is that of the same days.
+
+    Years at the ends of the record that have no more than a day's hours are left out.
+    """
+    years = days.dates.year
+    table = _sums(days, years, "year")
+    expected = pd.Series(np.where(table.index.map(_is_leap), 366, 365) * HOURS_PER_DAY, index=table.index)
+    for element in days.elements:
+        table[f"{element}_complete"] = expected - table[f"{element}_hours"] <= MOST_MISSING_HOURS
+    if "temperature" in days.values:
+        of_hours = days.values["temperature"]
+        table["max_temperature"] = pd.Series(np.fmax.reduce(of_hours, axis=1)).groupby(years).max()
+        table["min_temperature"] = pd.Series(np.fmin.reduce(of_hours, axis=1)).groupby(years).min()
+        table["temperature_anomaly"] = np.nan
+    table = table.join(yearly_indices(daily))
+    counts = [f"{element}_{what}" for element in days.elements for what in ("hours", "complete")]
+    return _trimmed(table[[*(quantity.name for quantity in quantities_of(days.elements)), *counts]])
+
+
+def monthly_values(days: DayHours) -> pd.DataFrame:
+    """The table of months, as `ClimateAnswer.monthly` describes it, its anomalies NaN; trimmed as the years are."""
+    months = days.dates.to_period("M").to_timestamp()
+    table = _sums(days, months, "month")
+    expected = pd.Series(pd.DatetimeIndex(table.index).days_in_month * HOURS_PER_DAY, index=table.index)
+    for element in days.elements:
+        table[f"{element}_complete"] = expected - table[f"{element}_hours"] <= MOST_MISSING_HOURS
+    if "temperature" in days.values:
+        table.insert(1, "temperature_anomaly", np.nan)
+    return _trimmed(table)
+
+
+def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
+    """Means or totals of the hours of each key (n,) of the days, and how many there are; no value of a day or less."""
+    columns: dict[str, npt.NDArray[np.float64]] = {}
+    for element, of_hours in days.values.items():
+        columns[element] = np.nansum(of_hours, axis=1)
+        columns[f"{element}_hours"] = np.isfinite(of_hours).sum(axis=1)
+    summed = pd.DataFrame(columns, index=days.dates).groupby(keys).sum()
+    summed.index.name = name
+    table = pd.DataFrame(index=summed.index)
+    for element in days.elements:
+        hours = summed[f"{element}_hours"]
+        sums = summed[element].where(hours > HOURS_PER_DAY)
+        if element == "precipitation":
+            table["precipitation"] = sums
+        else:
+            table["mean_temperature" if element == "temperature" else "mean_wind_speed"] = sums / hours.where(
+                hours > HOURS_PER_DAY
+            )
+    for element in days.elements:
+        table[f"{element}_hours"] = summed[f"{element}_hours"].astype(np.int64)
+    return table
+
+
+def _trimmed(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave out rows at both ends that have no more than a day's hours of any element."""
+    hours = table[[column for column in table.columns if column.endswith("_hours")]].max(axis=1).to_numpy()
+    kept = np.flatnonzero(hours > HOURS_PER_DAY)
+    return table.iloc[kept[0] : kept[-1] + 1] if kept.size else table
+
+
+def _is_leap(year: int) -> bool:
+    return (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+
+
+# --- The mean of each month of the year, in the baseline and in the last years: how the seasons have moved ---
+
+
+RECENT_YEARS = 10
+_COLUMNS: dict[Element, str] = {
+    "temperature": "mean_temperature",
+    "precipitation": "precipitation",
+    "wind": "mean_wind_speed",
+}
+
+
+def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Sequence[int]) -> SeasonalCycle:
+    """The seasonal cycle of the baseline's years, and of the last ten of the complete years (fewer if there are fewer).
+
+    `monthly` holds the months of both; only complete months count.
+    """
+    recent = list(complete_years)[-RECENT_YEARS:]
+    then = baseline.years if baseline.is_used else None
+    now = YearSpan(recent[0], recent[-1]) if recent else None
+    table = pd.DataFrame(index=pd.RangeIndex(1, 13, name="month"))
+    for element, column in _COLUMNS.items():
+        if column not in monthly:
+            continue
+        complete = monthly[column][monthly[f"{element}_complete"]]
+        table[f"{element}_then"] = _means(complete, then)
+        table[f"{element}_now"] = _means(complete, now)
+        table[f"{element}_change"] = table[f"{element}_now"] - table[f"{element}_then"]
+    return SeasonalCycle(table, then, now)
+
+
+def _means(months: pd.Series, years: YearSpan | None) -> pd.Series:
+    """The mean of each month of the year over these years; NaN without any."""
+    index = pd.DatetimeIndex(months.index)
+    wanted = (index.year >= years.first) & (index.year <= years.last) if years else index.year < 0
+    return months[wanted].groupby(index[wanted].month).mean().reindex(range(1, 13))
+
+
+# --- Records: the extremes of hours, days, months and years, with when they were ---
+
+
+def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> tuple[Record, ...]:
+    """The records of these days, and of the complete months and years of the tables made of them."""
+    return tuple(_records(days, daily, monthly, yearly))
+
+
+def _records(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> Iterator[Record]:
+    if "temperature" in days.values:
+        yield _hour("hottest_hour", "hottest hour", days, "temperature", 1, highest=True)
+        yield _hour("coldest_hour", "coldest hour", days, "temperature", 1, highest=False)
+        yield from _row("hottest_day", "hottest day (mean)", daily["mean_temperature"], "degC", 1, highest=True)
+        yield from _row("coldest_day", "coldest day (mean)", daily["mean_temperature"], "degC", 1, highest=False)
+        yield from _row("warmest_night", "warmest night (minimum)", daily["min_temperature"], "degC", 1, highest=True)
+        months = monthly["mean_temperature"][monthly["temperature_complete"]]
+        yield from _row("warmest_month", "warmest month", months, "degC", 2, highest=True)
+        yield from _row("coldest_month", "coldest month", months, "degC", 2, highest=False)
+        years = yearly["mean_temperature"][yearly["temperature_complete"]]
+        yield from _row("warmest_year", "warmest year", years, "degC", 2, highest=True)
+        yield from _row("coldest_year", "coldest year", years, "degC", 2, highest=False)
+    if "precipitation" in days.values:
+        yield _hour("wettest_hour", "wettest hour (ends at)", days, "precipitation", 1, highest=True)
+        yield from _row("wettest_day", "wettest day", daily["precipitation"], "mm", 1, highest=True)
+        months = monthly["precipitation"][monthly["precipitation_complete"]]
+        yield from _row("wettest_month", "wettest month", months, "mm", 0, highest=True)
+        years = yearly["precipitation"][yearly["precipitation_complete"]]
+        yield from _row("wettest_year", "wettest year", years, "mm", 0, highest=True)
+        yield from _row("driest_year", "driest year", years, "mm", 0, highest=False)
+    if "wind" in days.values:
+        yield _hour("windiest_hour", "strongest wind (hour)", days, "wind", 1, highest=True)
+
+
+_UNITS: dict[Element, str] = {"temperature": "degC", "precipitation": "mm", "wind": "m/s"}
+
+
+def _hour(name: str, what: str, days: DayHours, element: Element, decimals: int, *, highest: bool) -> Record:
+    of_hours = days.values[element].reshape(-1)
+    position, value, others = _extreme(of_hours, highest=highest)
+    # A total is named by the time at which its hour ends, as in the table.
+    ends_after = 1 if element == "precipitation" else 0
+    time = days.dates[0] + pd.Timedelta(hours=position + ends_after, minutes=days.offset_minutes % 60)
+    return Record(name, what, value, _UNITS[element], decimals, f"{time:%Y-%m-%d %H:%M}", others)
+
+
+def _row(name: str, what: str, values: pd.Series, unit: str, decimals: int, *, highest: bool) -> Iterator[Record]:
+    """The extreme of a column, if it has any value."""
+    numbers = values.to_numpy(dtype=np.float64)
+    if not np.isfinite(numbers).any():
+        return
+    position, value, others = _extreme(numbers, highest=highest)
+    key = values.index[position]
+    if isinstance(key, pd.Timestamp):
+        when = f"{key:%Y-%m}" if values.index.name == "month" else f"{key:%Y-%m-%d}"
+    else:
+        when = str(key)
+    yield Record(name, what, value, unit, decimals, when, others)
+
+
+def _extreme(values: npt.NDArray[np.float64], *, highest: bool) -> tuple[int, float, int]:
+    """Position and value of the first extreme of values (n,), and how many others equal it."""
+    position = int(np.nanargmax(values) if highest else np.nanargmin(values))
+    value = float(values[position])
+    return position, value, int((values == value).sum()) - 1

@@ -1,0 +1,310 @@
+"""The sensor that posts failed runs to a webhook, if ERA5_ALERT_URL is set: month, source, message and remedy."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import dagster as dg
+
+from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.runtime.http import post_json, require_webhook_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+# --- What a failed run failed of, for people: month, source, message and remedy, read from Dagster's event log ---
+
+
+_PARTITION = "dagster/partition"
+_SOURCE = "era5/source"
+_KINDS = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE}
+# A message of an alert; the run's log has all of it.
+_CHARACTERS = 1500
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A failed run; `month` and `source` are None for a run of something else than a month."""
+
+    run_id: str
+    job: str
+    month: str | None
+    source: str | None
+    message: str
+    remedy: str
+    failed_at: datetime
+    url: str | None
+
+    @property
+    def text(self) -> str:
+        """All of it as lines to read."""
+        what = self.month or self.job
+        source = f" (source {self.source})" if self.source else ""
+        lines = (f"ERA5 {what} failed{source}", self.message, self.remedy, f"run {self.run_id}", self.url)
+        return "\n".join(line for line in lines if line)
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of an alert: `text` is what chat services show, the rest is for programs."""
+        return {
+            "text": self.text,
+            "month": self.month,
+            "source": self.source,
+            "message": self.message,
+            "remedy": self.remedy,
+            "run_id": self.run_id,
+            "url": self.url,
+            "job": self.job,
+            "failed_at": self.failed_at.isoformat(),
+        }
+
+
+def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: Settings) -> FailedRun:
+    """Read why the run failed. Of an unexpected error only its type is reported: its text may contain anything."""
+    month = _month_of(run)
+    failed_at, message, remedy = _reason(instance, run, month)
+    return FailedRun(
+        run_id=run.run_id,
+        job=run.job_name,
+        month=month,
+        source=None if month is None else _source_of(run, settings),
+        message=message[:_CHARACTERS],
+        remedy=remedy[:_CHARACTERS],
+        failed_at=failed_at,
+        url=None if settings.ui_url is None else f"{settings.ui_url.rstrip('/')}/runs/{run.run_id}",
+    )
+
+
+def _month_of(run: dg.DagsterRun) -> str | None:
+    try:
+        return str(Month.parse(run.tags.get(_PARTITION, "")))
+    except UsageError:
+        return None
+
+
+def _source_of(run: dg.DagsterRun, settings: Settings) -> str:
+    configured: Any = run.run_config
+    for key in ("resources", "era5", "config", "source"):
+        configured = configured.get(key) if isinstance(configured, dict) else None
+    return run.tags.get(_SOURCE) or configured or settings.source_name
+
+
+def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun, month: str | None) -> tuple[datetime, str, str]:
+    """Time, message and remedy of the failure: of a step if one failed, else of the run itself."""
+    again = "Run it again from the web UI" + (f", or by era5 load --from {month}." if month else ".")
+    time, message, remedy = datetime.now(tz=UTC), "the run failed", again
+    for entry in instance.all_logs(run.run_id, of_type=_KINDS):
+        event = entry.dagster_event
+        if event is None:
+            continue
+        time = datetime.fromtimestamp(entry.timestamp, tz=UTC)
+        if event.event_type is not dg.DagsterEventType.STEP_FAILURE:
+            message = " ".join((event.message or message).split())
+            continue
+        failure = event.step_failure_data
+        if failure.user_failure_data is not None:
+            said = {name: _text(value) for name, value in failure.user_failure_data.metadata.items()}
+            return time, said.get("message") or failure.user_failure_data.description or message, said.get("remedy", "")
+        error = failure.error.cause or failure.error if failure.error is not None else None
+        name = (error.cls_name if error is not None else None) or "an unknown error"
+        return time, f"an unexpected error ({name}) in {event.step_key}", "The log of the run has all of it."
+    return time, message, remedy
+
+
+def _text(value: dg.MetadataValue[Any]) -> str:
+    return value.value if isinstance(value.value, str) else ""
+
+
+def summary_of(first: FailedRun, runs: Sequence[dg.DagsterRun]) -> dict[str, Any]:
+    """The body of one alert for many runs that failed at once, as of a backfill; the reason is that of the first."""
+    months = sorted(month for run in runs if (month := _month_of(run)))
+    shown = f"{months[0]} to {months[-1]}" if len(months) > 1 else "".join(months)
+    return first.to_json() | {
+        "text": f"ERA5: {len(runs)} more runs failed ({shown or first.job}). One of them:\n{first.text}",
+        "months": months,
+        "run_ids": [run.run_id for run in runs],
+    }
+
+
+# --- The sensor that posts failed runs to a webhook, if ERA5_ALERT_URL is set ---
+#
+# It is a sensor of its own kind, not Dagster's `run_failure_sensor`: that one moves past a failure whether or not its
+# alert was delivered. This one keeps what was not delivered in its cursor, and tries again for some hours.
+
+
+_SETTING = "ERA5_ALERT_URL"
+_WILL_RETRY = "dagster/will_retry"
+_INTERVAL_SECONDS = 30
+# Events are looked at when they are so old: the tag by which Dagster says that it will retry the run follows the event,
+# and an event of another process may become visible after one with a higher number.
+_SETTLED_SECONDS = 10.0
+# When the sensor is switched on, failures of this time before are reported, earlier ones are history.
+_HISTORY_SECONDS = 600.0
+_EVENTS_AT_ONCE = 200
+# Alerts of a tick that are sent one by one; what goes beyond is one alert.
+_SINGLE_ALERTS = 5
+# A tick may take a minute; a post may take a quarter of one.
+_TICK_SECONDS = 20.0
+# Until an alert is given up: after 30 s, 1, 2, 4, ... minutes, at most an hour; in all some five hours.
+_MOST_TRIES = 12
+_MOST_WAIT_SECONDS = 3600.0
+# Run ids in the cursor; of more failures than these that wait, the oldest are given up.
+_MOST_PENDING = 2000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class AlertCursor:
+    """What the sensor remembers between ticks.
+
+    `after` is the number of the last event seen, `pending` are runs whose alerts are to be delivered; the receiver has
+    refused `tries` times in a row, and is asked again at `again_at` (Unix seconds).
+    """
+
+    after: int | None = None
+    pending: list[str] = field(default_factory=list)
+    tries: int = 0
+    again_at: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Read the cursor; without one, or from one that is not ours, an empty one."""
+        try:
+            return cls(**json.loads(text or "{}"))
+        except (ValueError, TypeError):
+            return cls()
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def _default_status() -> dg.DefaultSensorStatus:
+    try:
+        is_set = read_settings().alert_url is not None
+    except UsageError:  # whatever reads the settings next says so
+        is_set = False
+    return dg.DefaultSensorStatus.RUNNING if is_set else dg.DefaultSensorStatus.STOPPED
+
+
+@dg.sensor(
+    name="alert_on_failure",
+    minimum_interval_seconds=_INTERVAL_SECONDS,
+    default_status=_default_status(),
+    description="Posts failed runs that are not retried to the webhook in ERA5_ALERT_URL: month, message and remedy.",
+)
+def alert_on_failure(context: dg.SensorEvaluationContext, era5: Era5Resource) -> dg.SensorResult | dg.SkipReason:
+    """Collect new failures, then deliver what is pending.
+
+    Raises:
+        UsageError: if the URL is invalid; the tick is failed then.
+    """
+    settings = era5.settings()
+    if settings.alert_url is None:
+        return dg.SkipReason(f"{_SETTING} is not set: failures are not reported")
+    url = settings.alert_url.get_secret_value()
+    require_webhook_url(url, _SETTING)
+    cursor, now = AlertCursor.parse(context.cursor), time.time()
+    _collect(context.instance, cursor, now)
+
+    def complain(text: str) -> None:
+        context.log.error(text)
+        _log.error(text)
+
+    if not cursor.pending:
+        said = "no new failures"
+    elif now < cursor.again_at:
+        said = f"{len(cursor.pending)} alerts wait: the receiver is asked again in {cursor.again_at - now:.0f} s"
+    else:
+        said = _deliver(context.instance, settings, url, cursor, complain)
+    return dg.SensorResult(skip_reason=said, cursor=str(cursor))
+
+
+def _collect(instance: dg.DagsterInstance, cursor: AlertCursor, now: float) -> None:
+    """Add runs that failed since the last tick to those pending."""
+    found = instance.fetch_run_status_changes(
+        dg.RunStatusChangeRecordsFilter(
+            dg.DagsterEventType.RUN_FAILURE,
+            after_storage_id=cursor.after,
+            after_timestamp=now - _HISTORY_SECONDS if cursor.after is None else None,
+        ),
+        limit=_EVENTS_AT_ONCE,
+        ascending=True,
+    )
+    cursor.after = cursor.after or 0
+    for record in found.records:
+        if record.timestamp > now - _SETTLED_SECONDS:
+            break
+        cursor.after = record.storage_id
+        run = instance.get_run_by_id(record.run_id)
+        if run is not None and run.tags.get(_WILL_RETRY) != "true" and run.run_id not in cursor.pending:
+            cursor.pending.append(run.run_id)
+
+
+def _deliver(
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    url: str,
+    cursor: AlertCursor,
+    complain: Callable[[str], None],
+) -> str:
+    """Post alerts of pending runs, the oldest first, until one is refused or time is up; return what happened."""
+    until = time.monotonic() + _TICK_SECONDS
+    if len(cursor.pending) > _MOST_PENDING:
+        _give_up(cursor, len(cursor.pending) - _MOST_PENDING, "too many wait", complain)
+    delivered = 0
+    for run_ids in _batches(cursor.pending):
+        if time.monotonic() > until:
+            break
+        body = _body(instance, settings, run_ids)
+        problem = None if body is None else post_json(url, body)
+        if problem is not None:
+            return f"{delivered} alerts delivered; {_postpone(cursor, problem, complain)}"
+        delivered += len(run_ids)
+        cursor.pending = cursor.pending[len(run_ids) :]
+        cursor.tries, cursor.again_at = 0, 0.0
+    return f"{delivered} alerts delivered, {len(cursor.pending)} wait"
+
+
+def _batches(pending: Sequence[str]) -> list[Sequence[str]]:
+    """The runs of each alert: a few alone, the others together."""
+    single = [pending[i : i + 1] for i in range(min(len(pending), _SINGLE_ALERTS))]
+    rest = pending[_SINGLE_ALERTS:]
+    return [*single, rest] if rest else single
+
+
+def _body(instance: dg.DagsterInstance, settings: Settings, run_ids: Sequence[str]) -> Mapping[str, object] | None:
+    """The alert for these runs; None if they were deleted."""
+    runs = instance.get_runs(dg.RunsFilter(run_ids=list(run_ids)))
+    if not runs:
+        return None
+    first = read_failed_run(instance, runs[0], settings)
+    return first.to_json() if len(runs) == 1 else summary_of(first, runs)
+
+
+def _postpone(cursor: AlertCursor, problem: str, complain: Callable[[str], None]) -> str:
+    """Note when to try again, or give up after too many tries."""
+    cursor.tries += 1
+    if cursor.tries >= _MOST_TRIES:
+        return _give_up(cursor, len(cursor.pending), f"the receiver {problem}, {cursor.tries} times", complain)
+    wait = min(_MOST_WAIT_SECONDS, _INTERVAL_SECONDS * 2.0 ** (cursor.tries - 1))
+    cursor.again_at = time.time() + wait
+    said = f"the receiver {problem}: {len(cursor.pending)} alerts wait, next try in {wait:.0f} s"
+    complain(f"{_SETTING}: {said}")
+    return said
+
+
+def _give_up(cursor: AlertCursor, count: int, why: str, complain: Callable[[str], None]) -> str:
+    """Drop the oldest pending alerts, naming their runs."""
+    dropped, cursor.pending = cursor.pending[:count], cursor.pending[count:]
+    cursor.tries, cursor.again_at = 0, 0.0
+    said = f"{count} alerts were not delivered ({why})"
+    complain(f"{_SETTING}: {said}; runs: {', '.join(dropped)}")
+    return said

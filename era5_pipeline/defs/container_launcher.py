@@ -1,0 +1,191 @@
+"""A container for each run: dagster-docker's launcher, with the image, volumes and settings of the code server.
+
+Here: what a run's container is made of, and whether a run's container is still there. Not here: the services, which are
+those of docker/compose.yaml.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import docker
+from dagster._config import StringSource
+from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+from dagster._core.storage.tags import MAX_RETRIES_TAG
+from dagster_docker import DockerRunLauncher
+from dagster_docker.docker_run_launcher import DOCKER_CONTAINER_ID_TAG
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.utils import parse_bytes
+
+from era5_pipeline.defs.instance import OWN_PROCESS
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.package_version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dagster._core.launcher import LaunchRunContext
+    from dagster._serdes import ConfigurableClassData
+    from dagster_docker.container_context import DockerContainerContext
+
+VERSION_LABEL = "org.opencontainers.image.version"
+# Of the daemon's environment, what its runs get. The values show in `docker inspect`: passwords belong into files.
+_PASSED_ON = ("ERA5_", "CDSAPI_", "AWS_", "STACK_RUN_")
+(_HOST_TAG,) = (name for name in OWN_PROCESS if name.startswith("era5/"))
+# The host name that Docker gives a container by default.
+_CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
+
+
+class ContainerRunLauncher(DockerRunLauncher):
+    """Launches runs in containers like that of the code server.
+
+    A run's container has the image of the code server's container, not what the image's name means by now: the two
+    cannot differ. It also shares its volumes, secrets among them.
+    """
+
+    def __init__(
+        self,
+        inst_data: ConfigurableClassData | None = None,
+        *,
+        code_server: str,
+        network: str,
+        memory: str,
+        cpus: str,
+        container_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._code_server = code_server
+        of_each_run = {
+            "volumes_from": [code_server],
+            "mem_limit": _memory_bytes(memory),
+            "nano_cpus": _nano_cpus(cpus),
+        }
+        super().__init__(
+            inst_data, env_vars=[], network=network, container_kwargs={**(container_kwargs or {}), **of_each_run}
+        )
+
+    @classmethod
+    def config_type(cls) -> dict[str, Any]:
+        """Where a run's container gets its image and volumes, its network and limits, and what else docker-py takes."""
+        return {
+            "code_server": dg.Field(StringSource, description="Container whose image and volumes each run shares"),
+            "network": dg.Field(StringSource, description="Network of the services"),
+            "memory": dg.Field(StringSource, description="Memory limit of a run, such as 2g"),
+            "cpus": dg.Field(StringSource, description="Cores that a run may use, such as 1.5"),
+            "container_kwargs": dg.Field(
+                dg.Permissive(),  # type: ignore[no-untyped-call]
+                is_required=False,
+                description="Further arguments of docker-py's containers.create",
+            ),
+        }
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> ContainerRunLauncher:
+        """Create the launcher; Dagster calls this when it loads an instance.
+
+        Raises:
+            Era5Error: if a limit is not a number.
+        """
+        return cls(inst_data, **config_value)
+
+    def get_container_context(self, dagster_run: dg.DagsterRun) -> DockerContainerContext:
+        """What the configuration says, and the settings of this process."""
+        context: DockerContainerContext = super().get_container_context(dagster_run)
+        settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_PASSED_ON)]
+        return context._replace(env_vars=[*settings, *context.env_vars])
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Start a container for the run.
+
+        Raises:
+            Era5Error: if the engine cannot be reached or refuses, or the code server is of another version than this
+                process.
+        """
+        with self._engine_errors():
+            _, version = self._image()
+            if version != __version__:
+                # Runs whose launch failed are retried, which would not help here.
+                self._instance.add_run_tags(context.dagster_run.run_id, {MAX_RETRIES_TAG: "0"})
+                raise Era5Error(
+                    f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
+                    remedy="Start all services from one image: docker compose up --detach. Then launch it again.",
+                )
+            super().launch_run(context)
+
+    def _get_docker_image(self, job_code_origin: object) -> str:  # its image is a name, or none
+        return self._image()[0]
+
+    def _image(self) -> tuple[str, str]:
+        """Id and version of the image that the code server's container has."""
+        with closing(docker.from_env()) as engine:
+            image = engine.containers.get(self._code_server).image
+        return str(image.id), str(image.labels.get(VERSION_LABEL, "of unknown version"))
+
+    @contextmanager
+    def _engine_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ImageNotFound as error:
+            raise Era5Error(
+                f"the image of the container {self._code_server} is gone: {error.explanation}",
+                remedy="Build it again and start all services from it: docker compose up --build --detach.",
+            ) from error
+        except NotFound as error:
+            raise Era5Error(
+                f"the run's container could not be made: {error.explanation}",
+                remedy=f"Is the container {self._code_server} there? Start all services: docker compose up --detach.",
+            ) from error
+        except APIError as error:
+            raise Era5Error(
+                f"the Docker engine refused the run's container: {error.explanation}",
+                remedy="Correct what it names: in docker/.env (STACK_RUN_MEMORY, STACK_RUN_CPUS), or disk space.",
+            ) from error
+        except (DockerException, OSError) as error:
+            raise Era5Error(
+                f"the Docker engine cannot be reached: {error}",
+                remedy="The daemon needs its socket (STACK_DOCKER_SOCKET), and its group (STACK_DOCKER_GID: "
+                "stat -c %g /var/run/docker.sock).",
+            ) from error
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Whether the run's container is running, also that of a command `era5 load` in a container.
+
+        Dagster's own launcher takes runs that it did not launch for lost, and would have them marked as failed.
+        """
+        if DOCKER_CONTAINER_ID_TAG in run.tags:
+            launched: CheckRunHealthResult = super().check_run_worker_health(run)
+            return launched
+        host = run.tags.get(_HOST_TAG, "")
+        if not _CONTAINER_ID.fullmatch(host):  # of a process outside containers: not known here
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        try:
+            with closing(docker.from_env()) as engine:
+                status = engine.containers.get(host).status
+        except NotFound:
+            status = "gone"
+        if status == "running":
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        return CheckRunHealthResult(WorkerStatus.FAILED, msg=f"The container {host} of the command is {status}.")
+
+
+def _memory_bytes(text: str) -> int:
+    try:
+        return int(parse_bytes(text))
+    except DockerException as error:
+        raise Era5Error(
+            f"{text!r} is not an amount of memory", remedy="Set STACK_RUN_MEMORY as in docker/.env.example: 2g."
+        ) from error
+
+
+def _nano_cpus(text: str) -> int:
+    try:
+        return round(float(text) * 1e9)
+    except ValueError:
+        raise Era5Error(
+            f"{text!r} is not a number of cores", remedy="Set STACK_RUN_CPUS as in docker/.env.example: 1.5."
+        ) from None

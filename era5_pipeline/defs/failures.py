@@ -1,0 +1,141 @@
+"""Errors as Dagster failures: transient ones are retried, permanent ones show their remedy; and both in the ledger."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import dagster as dg
+
+from era5_pipeline.defs.resources import current_results
+from era5_pipeline.model.errors import (
+    Era5Error,
+    RefusedError,
+    ServerUnreachableError,
+    StoreUnreachableError,
+    TransientError,
+)
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import open_warehouse
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.warehouse.attempts import record_failure
+from era5_pipeline.warehouse.schema import ensure_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from era5_pipeline.defs.resources import Era5Resource
+    from era5_pipeline.flat.checks import CheckResult
+    from era5_pipeline.model.settings import Settings
+
+# --- Errors as Dagster failures: transient errors are retried, permanent ones fail the step and show their remedy ---
+
+
+# Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. It is not set
+# as `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
+RETRIES = dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def as_failures(attempt: int) -> Iterator[None]:
+    """Turn an `Era5Error` into a `Failure`, which the UI shows as its message and remedy instead of a traceback.
+
+    A transient error requests a retry according to `RETRIES`, unless it was waited for; `attempt` counts from 0.
+
+    Raises:
+        dagster.Failure: for a permanent error.
+        dagster.RetryRequested: for a transient one; the `Failure` is its cause.
+        dagster.DagsterExecutionInterruptedError: if the error was caused by an interrupt.
+    """
+    try:
+        yield
+    except Exception as error:
+        if was_interrupted(error):
+            raise dg.DagsterExecutionInterruptedError from error
+        if isinstance(error, Era5Error):
+            current_results().error = error
+            _fail(error, attempt)
+        raise
+
+
+def _fail(error: Era5Error, attempt: int) -> NoReturn:
+    failure = dg.Failure(
+        description=str(error),
+        metadata={
+            "message": error.message,
+            "remedy": error.remedy,
+            "exit_code": error.exit_code,
+        },
+        allow_retries=_may_pass(error),
+    )
+    if not failure.allow_retries:
+        raise failure from error
+    failure.__cause__ = error
+    delay = RETRIES.calculate_delay(attempt + 1)
+    if attempt < RETRIES.max_retries:
+        _log.warning("%s: trying again in %.0f s", error.message, delay)
+    raise dg.RetryRequested(RETRIES.max_retries, delay) from failure
+
+
+def _may_pass(error: Era5Error) -> bool:
+    """Return whether a retry may succeed soon; a store was already waited for, so its errors are final."""
+    if isinstance(error, StoreUnreachableError):
+        return False
+    # A server that restarts refuses connections for a moment; one that is not there at all, no run gets so far.
+    return isinstance(error, TransientError) or type(error) is ServerUnreachableError
+
+
+def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValue]) -> dg.Failure | None:
+    """The failure of a stage whose checks refused the month: their sentences, their remedies, then the facts.
+
+    None if all passed.
+    """
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if not failed:
+        return None
+    sentences = "\n".join(outcome.description for outcome in failed)
+    remedies = "\n".join(dict.fromkeys(outcome.remedy for outcome in failed))
+    return dg.Failure(
+        description=f"{sentences}\n{remedies}",
+        metadata={"message": sentences, "remedy": remedies, "exit_code": RefusedError.exit_code, **facts},
+        allow_retries=False,
+    )
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is among the causes: cleaning up after it may raise again, as an aborted COPY does."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+# --- Failures of a month's first stages, recorded in the warehouse, so that `era5 status` shows them ---
+
+
+@contextmanager
+def failure_in_ledger(month: str, era5: Era5Resource, attempt: int) -> Iterator[None]:
+    """Record a failure of this stage of the month, once no retry follows; it is raised all the same."""
+    try:
+        yield
+    except (dg.Failure, dg.RetryRequested) as raised:
+        failure = raised if isinstance(raised, dg.Failure) else raised.__cause__
+        is_last = isinstance(raised, dg.Failure) or attempt >= RETRIES.max_retries
+        if is_last and isinstance(failure, dg.Failure):
+            record(era5.settings(), Month.parse(month), str(failure.metadata["message"].value))
+        raise
+
+
+def record(settings: Settings, month: Month, message: str) -> None:
+    """Record that the month failed; without a database that can be written, it is only logged."""
+    try:
+        with open_warehouse(settings, create=True) as warehouse, warehouse.connect() as connection:
+            ensure_schema(connection)  # this may be the first month of all
+            with server_errors("recording a failure"):
+                record_failure(connection, month, " ".join(message.split()))
+    except Era5Error as error:
+        _log.info("%s: its failure could not be recorded: %s", month, error)

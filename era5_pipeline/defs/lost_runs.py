@@ -1,0 +1,104 @@
+"""Runs whose process was lost: which they are, marking them as failed, and starting them again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import psutil as _psutil
+from dagster._core.events import RunFailureReason
+
+from era5_pipeline.defs.run_tags import HERE, HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+psutil: Any = _psutil  # it has no type annotations
+
+_GRPC_INFO = ".dagster/grpc_info"
+# A started run records its process id within this time.
+_PID_SECONDS = 60
+_MAX_RETRIES, _WILL_RETRY = "dagster/max_retries", "dagster/will_retry"
+_FAILURE_REASON = "dagster/failure_reason"
+_MESSAGE = "The process of this run ended without recording a result."
+
+
+def fail_lost_runs(instance: dg.DagsterInstance, *, own_socket: str, with_starting: bool = False) -> None:
+    """Mark runs of this machine as failed whose process was lost while no daemon watched it.
+
+    They would stay running for ever, and count against `max_concurrent_runs` and the pools. `with_starting`: also runs
+    that were about to be started, which is for the time when no daemon runs that could be starting them.
+    """
+    statuses = [dg.DagsterRunStatus.STARTED, *([dg.DagsterRunStatus.STARTING] if with_starting else [])]
+    for record in instance.get_run_records(dg.RunsFilter(statuses=statuses)):
+        run = record.dagster_run
+        is_starting = run.status is dg.DagsterRunStatus.STARTING
+        if not is_starting and own_socket not in run.tags.get(_GRPC_INFO, "") and not is_here(run):
+            continue
+        if (is_starting and process_of(instance, run.run_id) is None) or not is_alive(instance, record):
+            _uncount_start(instance, run)
+            fail_run(instance, run, _MESSAGE)
+
+
+def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> None:
+    """Mark the run as failed, and give its slots in the pools back."""
+    instance.report_run_failed(run, message)
+    instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def retry_if_interrupted(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Let a run that was interrupted, but not by somebody who cancelled it, be started again however often it was."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and run.tags.get(_FAILURE_REASON) == RunFailureReason.UNEXPECTED_TERMINATION.value:
+        _uncount_start(instance, run, **{_WILL_RETRY: "true"})
+
+
+def _uncount_start(instance: dg.DagsterInstance, run: dg.DagsterRun, **tags: str) -> None:
+    """Do not count this start among those after which the run is given up: not the run ended it, but what ran it.
+
+    Dagster compares the number of starts with a tag when the failure is reported; so this comes before.
+    """
+    most = run.tags.get(_MAX_RETRIES, str(instance.run_retries_max_retries))
+    if most.isdecimal() and most != "0":
+        instance.add_run_tags(run.run_id, {_MAX_RETRIES: str(int(most) + 1), **tags})
+
+
+def is_here(run: dg.DagsterRun) -> bool:
+    """Whether the run's process is, or was, on this machine."""
+    return run.tags.get(HOST) == HERE[HOST]
+
+
+def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
+    """Whether the run's process still runs; a run that has not recorded one yet counts as alive for a minute."""
+    pids = _recorded_pids(instance, record.dagster_run.run_id)
+    if any(_has_run_since(pid, timestamp) for pid, timestamp in pids.items()):
+        return True
+    age = time.time() - (record.start_time or 0.0)
+    return not pids and age < _PID_SECONDS
+
+
+def process_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
+    """The id of the run's process, if it is still running on this machine."""
+    pids = _recorded_pids(instance, run_id)
+    return next((pid for pid, timestamp in pids.items() if _has_run_since(pid, timestamp)), None)
+
+
+def _recorded_pids(instance: dg.DagsterInstance, run_id: str) -> Mapping[int, float]:
+    """Process ids in the run's log, with the time of their entry (Unix seconds)."""
+    found = {}
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+        event = entry.dagster_event
+        pid = event.engine_event_data.metadata.get("pid") if event is not None else None
+        if pid is not None:
+            found[int(str(pid.value))] = entry.timestamp
+    return found
+
+
+def _has_run_since(pid: int, timestamp: float) -> bool:
+    """Whether the process that had this id at `timestamp` (Unix seconds) is still running."""
+    try:
+        process = psutil.Process(pid)
+        return bool(process.create_time() <= timestamp and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

@@ -1,0 +1,47 @@
+"""Everything that a run imports, imported beforehand by the process that forks runs (`defs.launchers.run_launcher`).
+
+Besides the definitions: what Dagster and the libraries import only when a run begins, which takes half a second of it.
+Nothing here may start a thread or open a connection, which a fork does not survive.
+"""
+
+import importlib
+from contextlib import suppress
+
+from PIL import Image
+
+from era5_pipeline.defs.code_location import defs
+from era5_pipeline.model.source_kinds import SOURCE_KINDS
+from era5_pipeline.sources.open_source import module_of
+
+_WHEN_A_RUN_BEGINS = (
+    "era5_pipeline.definitions",
+    "era5_pipeline.defs.run_launcher",
+    "dagster._core.definitions.repository_definition.repository_data_builder",
+    "dagster._core.execution.plan.active",
+    "dagster._core.executor.in_process",
+    "dagster._core.instance.factory",
+    "dagster._core.secrets.env_file",
+    "dagster._core.storage.local_compute_log_manager",
+    "dagster._core.storage.root",
+    "dagster._core.storage.sqlite_storage",
+    "dagster._core.system_config.composite_descent",
+    "dagster._core.workspace.autodiscovery",
+    "dagster_postgres",
+    "psycopg2.extras",
+    # Of xarray, dask, pyarrow and pandas.
+    "distributed",
+    "fsspec.implementations.local",
+    "pyarrow.pandas_compat",
+    "upath.implementations.local",
+    # Of a month.
+    "era5_pipeline.netcdf.cds_files",
+    *map(module_of, SOURCE_KINDS),
+)
+
+for _name in _WHEN_A_RUN_BEGINS:
+    # Names within libraries may change: the run then imports what it needs.
+    with suppress(ImportError):
+        importlib.import_module(_name)
+Image.init()
+# The jobs are built here, once.
+defs.get_repository_def().get_all_jobs()

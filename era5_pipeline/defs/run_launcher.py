@@ -1,0 +1,226 @@
+"""The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing import process as processes
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import psutil as _psutil
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.events import EngineEventData
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._grpc.impl import core_execute_run
+from dagster._utils import get_run_crash_explanation
+from dagster._utils.hosted_user_process import recon_job_from_origin
+from dagster._utils.interrupts import capture_interrupts
+
+from era5_pipeline.defs.instance import release_server
+from era5_pipeline.defs.lasting_storage import until_answered
+from era5_pipeline.defs.lost_runs import fail_run, is_alive, is_here, process_of, retry_if_interrupted
+from era5_pipeline.defs.run_tags import HERE
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
+
+    from dagster._core.instance.ref import InstanceRef
+    from dagster._core.launcher import LaunchRunContext
+    from dagster._serdes import ConfigurableClassData
+
+# --- The processes of runs on this machine: end those that are left when `era5 up` ends ---
+#
+# Each is in a session of its own, so that it outlives a daemon that is killed.
+
+
+psutil: Any = _psutil  # it has no type annotations
+
+# Ends of runs, from the one that lets them record it: the seconds to wait after each.
+_SIGNALS = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+# In the command line of a process that forks, and so in those of what it forked.
+_FORKED = ("multiprocessing.forkserver", "multiprocessing.spawn")
+
+
+def end_runs(folder: Path) -> None:
+    """End the runs of the Dagster instance in `folder`: interrupt them, and kill those that do not end on it."""
+    runs = run_processes(folder)
+    for number, seconds in _SIGNALS:
+        for process in runs:
+            with suppress(psutil.Error):
+                process.send_signal(number)
+        _, runs = psutil.wait_procs(runs, timeout=seconds)
+        if not runs:
+            return
+
+
+def run_processes(folder: Path) -> list[Any]:
+    """The processes of runs of the instance in `folder`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = " ".join(process.info["cmdline"] or ())
+        if not any(sign in words for sign in _FORKED) or process.info["status"] == psutil.STATUS_ZOMBIE:
+            continue
+        with suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == process.pid and process.environ().get("DAGSTER_HOME") == str(folder):
+                found.append(process)
+    return found
+
+
+# --- A run in a process that is forked from one that has imported everything: what that process does ---
+#
+# Importing the definitions takes as long as a small month's work. So the process that forks imports this module once,
+# and each run begins where the imports end.
+
+
+DEFINITIONS = "era5_pipeline.definitions"
+# What the process that forks imports.
+PRELOADED = "era5_pipeline.defs.preloaded"
+
+
+def execute_run(reference: InstanceRef, run_id: str) -> None:
+    """Execute the run in this process, as Dagster's code server does in one that it starts.
+
+    What goes wrong is recorded in the run's log; the caller looks at the run afterwards.
+    """
+    # A session of its own: signals to the daemon's process group do not reach it.
+    os.setsid()
+    try:
+        with capture_interrupts(), until_answered(lambda: _opened(reference)) as instance:
+            _execute(instance, run_id)
+    finally:
+        # A forked process ends without Python's own functions at exit.
+        release_server()
+
+
+def _opened(reference: InstanceRef) -> dg.DagsterInstance:
+    """Open the instance, and its storage, which it would open on first use."""
+    instance = dg.DagsterInstance.from_ref(reference)
+    _ = instance.run_storage, instance.event_log_storage
+    return instance
+
+
+def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
+    instance.add_run_tags(run_id, HERE)
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished or run.job_code_origin is None:
+        return
+    pid = os.getpid()
+    instance.report_engine_event(f"Started process for run (pid: {pid}).", run, EngineEventData.in_process(pid))
+    try:
+        for _ in core_execute_run(recon_job_from_origin(run.job_code_origin), run, instance, inject_env_vars=False):
+            pass
+    except BaseException:  # noqa: BLE001, S110  # Dagster records each exception before it raises it
+        pass
+    retry_if_interrupted(instance, run_id)
+
+
+# --- The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything ---
+#
+# A process that the code server starts spends two seconds of processor time on imports, several times what a tiny
+# month takes.
+
+
+_PACKAGE = Path(__file__).parents[1]
+_log = logging.getLogger(__name__)
+
+
+class ForkingRunLauncher(DefaultRunLauncher):
+    """Forks a process for each run of this package's definitions; others are started by their code server.
+
+    The process that forks is the standard library's: it has one thread and no connections. The runs outlive it, and the
+    daemon too; whoever finds one lost (this process, run monitoring, the next `era5` command) marks it as failed.
+    """
+
+    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(inst_data)
+        # Elsewhere than on Linux, libraries of the system do not survive a fork.
+        self._context: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+        self._context.set_forkserver_preload([PRELOADED])
+        self._imported_at: float | None = None
+        self._starting = threading.Lock()
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Start the run's process; of code that has changed since the imports, or that is not ours, as Dagster does."""
+        run = context.dagster_run
+        if not self._can_fork(run):
+            super().launch_run(context)
+            return
+        try:
+            process = self._start(run.run_id)
+        except (OSError, EOFError) as error:  # the forking process died, or cannot fork
+            _log.warning("run %s is started by the code server: %s", run.run_id, error or type(error).__name__)
+            super().launch_run(context)
+            return
+        self._run_ids.add(run.run_id)
+        threading.Thread(target=self._watch, args=(process, run.run_id), name="watch-run", daemon=True).start()
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt the run's process; False if the run has ended, or its process cannot be reached from here."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        pid = process_of(self._instance, run_id) if is_here(run) else None
+        if pid is None:
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
+        self._instance.report_run_canceling(run)
+        try:
+            os.kill(pid, signal.SIGINT)
+        except ProcessLookupError:
+            return False
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Yes: run monitoring finds runs that were lost together with the daemon that watched them."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Whether the run's process lives; of a run on another machine, which this one cannot see, that it does."""
+        record = self._instance.get_run_record_by_id(run.run_id)
+        if record is None or not is_here(run) or is_alive(self._instance, record):
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "its process ended without recording a result")
+
+    def _can_fork(self, run: dg.DagsterRun) -> bool:
+        origin = None if run.job_code_origin is None else run.job_code_origin.repository_origin
+        if origin is None or origin.executable_path != sys.executable:
+            return False
+        pointer = origin.code_pointer
+        if not isinstance(pointer, ModuleCodePointer) or pointer.module != DEFINITIONS:
+            return False
+        changed_at = max(path.stat().st_mtime for path in _PACKAGE.rglob("*.py"))
+        if self._imported_at is None:
+            self._imported_at = changed_at
+        return changed_at <= self._imported_at
+
+    def _start(self, run_id: str) -> ForkServerProcess:
+        with self._starting:
+            process: ForkServerProcess = self._context.Process(
+                target=execute_run, args=(self._instance.get_ref(), run_id)
+            )
+            process.start()
+            # Otherwise Python would wait for the run when this process ends.
+            processes._children.discard(process)  # type: ignore[attr-defined]
+        return process
+
+    def _watch(self, process: ForkServerProcess, run_id: str) -> None:
+        """Wait for the end of the process, and mark the run as failed if it has recorded none."""
+        process.join()
+        code = process.exitcode
+        process.close()
+        try:
+            run = self._instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished:
+                said = get_run_crash_explanation(f"Run execution process for {run_id}", code or 0)
+                fail_run(self._instance, run, said)
+        except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring looks again
+            _log.warning("run %s: its process ended with %s, and that was not recorded: %s", run_id, code, error)

@@ -1,0 +1,146 @@
+"""The queue of runs, newest or oldest months first, and the part of the daemon that runs lost runs again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster._core.errors import DagsterInvalidSubsetError
+from dagster._core.run_coordinator import QueuedRunCoordinator
+from dagster._core.storage.tags import WILL_RETRY_TAG
+from dagster._daemon.auto_run_reexecution.auto_run_reexecution import retry_run, should_retry
+from dagster._daemon.auto_run_reexecution.event_log_consumer import EventLogConsumerDaemon
+
+from era5_pipeline.defs.run_tags import missing_tags, priority_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dagster._core.run_coordinator import SubmitRunContext
+    from dagster._core.workspace.context import IWorkspaceProcessContext
+    from dagster._daemon.daemon import DaemonIterator
+
+# --- The part of the daemon that runs lost runs again, whatever else was lost at the same moment ---
+#
+# Dagster's own looks once at each failure, when it reads the event, and gives the run up if the code server or the
+# database does not answer just then. Some runs then count as failed for good, and of others a backfill waits for ever
+# for the repetition that it was promised.
+
+
+# How far back failures are looked for, in seconds: at the start of the daemon, and later. (A failure has the time at
+# which it was about to be stored; the storage may have waited for its server since then.)
+_FIRST_WINDOW, _WINDOW = 86_400.0, 300.0
+# Between two looks at all that is promised a repetition, however old.
+_ALL_SECONDS = 60.0
+# So long a repetition is tried while the code server cannot be reached.
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 1.0
+
+
+class RunRetryDaemon(EventLogConsumerDaemon):
+    """Repeats failed runs that Dagster's settings allow to be repeated: looks at the runs, not at events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._window, self._all_at = _FIRST_WINDOW, 0.0
+
+    def run_iteration(self, workspace_process_context: IWorkspaceProcessContext[Any]) -> DaemonIterator:
+        """Repeat each run that waits for it."""
+        for run in self._waiting(workspace_process_context.instance):
+            yield None
+            yield from self._repeat(workspace_process_context, run)
+
+    def _waiting(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+        now = time.time()
+        filters = [dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], updated_after=_utc(now - self._window))]
+        if now >= self._all_at:
+            filters.append(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY_TAG: "true"}))
+        found = {run.run_id: run for asked in filters for run in instance.get_runs(asked) if _is_waiting(run)}
+        if now >= self._all_at:
+            self._all_at = now + _ALL_SECONDS
+        self._window = _WINDOW
+        return list(found.values())
+
+    def _repeat(self, context: IWorkspaceProcessContext[Any], run: dg.DagsterRun) -> Iterator[None]:
+        instance, until = context.instance, time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                if should_retry(run, instance):
+                    retry_run(run, context)
+                break
+            except DagsterInvalidSubsetError:
+                _mark_as_successful(instance, run)
+                return
+            except Exception as error:  # noqa: BLE001  # the code server does not answer, above all
+                if time.monotonic() > until:
+                    instance.report_engine_event(f"This run cannot be repeated: {error}", run)
+                    break
+                self._logger.warning("run %s is repeated later: %s", run.run_id, error)
+            yield
+            time.sleep(_PAUSE_SECONDS)
+        again = instance.get_run_by_id(run.run_id)
+        if again is not None and again.is_complete_and_waiting_to_retry:
+            # Nobody can repeat it, as one of `dg launch`, or one of a backfill that was cancelled.
+            instance.add_run_tags(run.run_id, {WILL_RETRY_TAG: "false"})
+
+
+def use_in_daemon() -> None:
+    """Let Dagster's daemon, if this is its process, use this class for its own."""
+    controller: Any = sys.modules.get("dagster._daemon.controller")
+    if controller is not None:
+        controller.EventLogConsumerDaemon = RunRetryDaemon
+
+
+def _is_waiting(run: dg.DagsterRun) -> bool:
+    # Without the tag: its process ended before it could say whether the run is repeated.
+    return run.is_complete_and_waiting_to_retry or WILL_RETRY_TAG not in run.tags
+
+
+def _mark_as_successful(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Record the success of a run that was lost after its last step."""
+    instance.report_dagster_event(
+        dg.DagsterEvent(
+            event_type_value=dg.DagsterEventType.RUN_SUCCESS.value,
+            job_name=run.job_name,
+            message="All steps had succeeded when the process of this run was lost.",
+        ),
+        run_id=run.run_id,
+    )
+
+
+def _utc(timestamp: float) -> datetime:
+    return datetime.fromtimestamp(timestamp, tz=UTC)
+
+
+# --- The queue of runs that dagster.yaml names: newest months first, or oldest, as ERA5_ORDER says ---
+
+
+_DAEMON = "dagster._daemon.controller"
+
+
+class MonthQueue(QueuedRunCoordinator):
+    """Dagster's queue; a run that enters it is tagged with its month, its source, and its priority.
+
+    A backfill submits its runs from its first month to its last, some twenty a second: of those that have been
+    submitted the queue starts the one that comes first in the order.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # as they are
+        super().__init__(*arguments, **options)
+        # A backfill during which the code server is lost goes on when it is back. Dagster reads this from the daemon's
+        # environment only.
+        os.environ.setdefault("DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR", "1")
+        if _DAEMON in sys.modules:
+            # Slow to import, and of use in the daemon only.
+
+            use_in_daemon()
+
+    def submit_run(self, context: SubmitRunContext) -> dg.DagsterRun:
+        """Tag the run, and put it in the queue."""
+        run = context.dagster_run
+        if tags := missing_tags(run) | priority_tag(run):
+            self._instance.add_run_tags(run.run_id, tags)
+        return super().submit_run(context)

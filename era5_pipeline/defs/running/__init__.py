@@ -1,1 +1,0 @@
-"""What runs the assets: the Dagster instance, its storage, queue and services, a month run in this process."""

@@ -1,1 +1,0 @@
-"""What watches the months: alerts of failed runs, and whether the newest month is there."""

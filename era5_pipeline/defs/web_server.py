@@ -1,0 +1,47 @@
+"""Dagster's web server behind the guard against pages of other sites: `python -m` this module runs it.
+
+`dagster-webserver` obeys every request that reaches its port, and has no option that would refuse one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from dagster import DagsterInstance
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._utils.interrupts import setup_interrupt_handlers
+from dagster_webserver.app import create_app_from_workspace_process_context
+from dagster_webserver.cli import (
+    DEFAULT_DB_STATEMENT_TIMEOUT,
+    DEFAULT_POOL_MAX_OVERFLOW,
+    DEFAULT_POOL_RECYCLE,
+)
+
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard
+
+
+def main() -> None:
+    """Serve Dagster's web UI until SIGINT or SIGTERM."""
+    parser = argparse.ArgumentParser(prog="web_server", description=main.__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=3000)
+    parser.add_argument("--workspace", type=Path, required=True, help="workspace.yaml that names the code server")
+    asked = parser.parse_args()
+    hosts = AllowedHosts.of(read_settings().allowed_host_names)
+    setup_interrupt_handlers()
+    with DagsterInstance.get() as instance:
+        instance.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
+        target = WorkspaceFileTarget([str(asked.workspace)])
+        with WorkspaceProcessContext(instance, target) as workspace:
+            app = BrowserGuard(create_app_from_workspace_process_context(workspace), hosts)
+            with suppress(KeyboardInterrupt):  # raised again by uvicorn when it has ended well
+                uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,491 @@
+"""An animated map of hours, painted and written frame by frame: whole, or not there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import BoundaryNorm, Colormap, Normalize
+from PIL import Image
+
+from era5_pipeline.draw.animation_writers import GifFile, Mp4File
+from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
+from era5_pipeline.draw.file_formats import MP4, USUAL_FPS
+from era5_pipeline.draw.maps import draw_map
+from era5_pipeline.draw.projections import NearestCells
+from era5_pipeline.maps.fields import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, FieldMap
+from era5_pipeline.maps.reading import main_part
+from era5_pipeline.model.errors import NoDataError, UsageError, disk_errors
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import describe_hours, time_of
+from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents
+from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.fields import Snapshot, on_rectangle
+from era5_pipeline.read.held import places_held, require_columns
+from era5_pipeline.runtime.progress import report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.draw.file_formats import AnimationFile
+    from era5_pipeline.draw.maps import DrawnMap
+    from era5_pipeline.draw.projections import ProjectionChoice
+    from era5_pipeline.maps.reading import MainPart
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.read.boxes import BoxContents
+
+    FloatArray = npt.NDArray[np.float32]
+    ByteArray = npt.NDArray[np.uint8]
+
+# --- The hours of a span of time on a rectangle of the grid, to be drawn one after the other ---
+#
+# Values that would take much memory are kept in a file meanwhile. The table is read once, place by place, as its rows
+# are stored: hour by hour, every row of the month would be read for each.
+
+
+# Values that are read at a time, and the most that stay in memory: 200 MB.
+_MOST_VALUES = 50_000_000
+# The scale of colours follows from about so many values, and the extremes of all.
+_SAMPLED_VALUES = 2_000_000
+_FEWEST_SAMPLED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class HourFrames:
+    """One variable at k hours, ascending, on a rectangle of the grid as that of a `FieldMap`.
+
+    `values` (k, n, m) are NaN where there is none. `scale_values` are some of them, with the least and the greatest.
+    `notes` say what is missing, `left_out` which places far away are not shown.
+    """
+
+    variable: Variable
+    hours: tuple[int, ...]
+    latitudes: FloatArray
+    longitudes: FloatArray
+    values: FloatArray
+    scale_values: FloatArray
+    is_empty: npt.NDArray[np.bool_]  # (k,) no place has a value
+    notes: tuple[str, ...]
+    credit: str
+    left_out: str | None = None
+
+    def field(self, number: int) -> FieldMap:
+        """The map of one of the hours."""
+        return FieldMap.of_snapshot(
+            Snapshot(time_of(self.hours[number]), self.variable, self.latitudes, self.longitudes, self.values[number])
+        )
+
+
+def read_hour_frames(
+    connection: psycopg.Connection[Any],
+    warehouse: Warehouse,
+    variable: Variable,
+    start: datetime,
+    end: datetime,
+    area: Area | None,
+    every: int,
+    folder: Path,
+) -> HourFrames:
+    """Read every so many hours with `start <= time < end` (aware), in an area or at all places with the column.
+
+    `folder` is for a file of the values, which the caller removes.
+
+    Raises:
+        NoDataError: if there is no value; it says what there is.
+        LocalDiskError: if the values fit neither into memory nor into the folder.
+    """
+    require_columns(connection, (variable,))
+    held = read_box_contents(connection, area, (variable,), start, end)
+    part = None if area else _main_part(connection, variable, held)
+    if part:
+        held = read_box_contents(connection, part.area, (variable,), start, end)
+    credit = read_credit(connection, held.start, held.end, held.window.locations, [variable.column])
+    hours = hour_range(held.start, held.end)
+    window, kept = held.window, hours[::every]
+    step = max(_MOST_VALUES // (len(hours) * window.columns), 1)
+    values = _room_for((len(kept), window.rows, window.columns), folder)
+    for north in range(0, window.rows, step):
+        rows = range(north, min(north + step, window.rows))
+        found = read_box(warehouse, variable.column, hours, window.part(rows, range(window.columns)))
+        # Latitudes of a box descend.
+        values[:, window.rows - rows.stop : window.rows - rows.start] = found[::every, ::-1]
+        report("read", rows.stop, window.rows, "rows")
+    counts, scale_values = survey(values)
+    is_empty = counts == 0
+    if is_empty.all():
+        raise NoDataError(
+            f"{variable.column} is NULL everywhere from {time_of(hours.start):%Y-%m-%d %H:%M} to "
+            f"{time_of(hours.stop - 1):%Y-%m-%d %H:%M} UTC in {held.area}",
+            remedy="Choose another time, column or area, or load the month with the variables you need.",
+        )
+    notes = []
+    there = window.rows * window.columns
+    if area and held.points_held < there:
+        notes.append(f"no data at {there - held.points_held:,} of {there:,} grid points of {area}")
+    notes += _lines_of_absent(variable, np.array(kept), counts)
+    return HourFrames(
+        variable=variable,
+        hours=tuple(kept),
+        latitudes=window.latitudes[::-1].astype(np.float32),
+        longitudes=window.longitudes.astype(np.float32),
+        values=values,
+        scale_values=scale_values,
+        is_empty=is_empty,
+        notes=tuple(notes),
+        credit=credit,
+        left_out=part.line if part else None,
+    )
+
+
+def _main_part(connection: psycopg.Connection[Any], variable: Variable, held: BoxContents) -> MainPart | None:
+    """The part to draw of places far apart that have the column in the month; None: all."""
+    places = places_held(connection, Month.of(held.start), variable.column) & LocationSet.of_area(held.area)
+    if not places:
+        return None
+    ids = places.ids().astype(np.int32)
+    latitudes, longitudes, filled = on_rectangle(ids, np.zeros(ids.size, dtype=np.float32))
+    return main_part(latitudes, longitudes, np.isfinite(filled))
+
+
+def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
+    """An array of this shape, in memory or in a file."""
+    if np.prod(shape) <= _MOST_VALUES:
+        return np.empty(shape, dtype=np.float32)
+    size = 4 * int(np.prod(shape, dtype=np.int64))
+    with disk_errors(f"keeping {size / 1e9:.1f} GB of hours", folder), (folder / "hours").open("w+b") as file:
+        # A disk that gets full while the array is written would kill the process.
+        os.posix_fallocate(file.fileno(), 0, size)
+        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+
+
+def survey(values: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """The number of places with a value at each hour, (k,), and values (n,) for the scale of colours."""
+    counts = np.zeros(len(values), dtype=np.int64)
+    sample, extremes = [], []
+    per_hour = max(_SAMPLED_VALUES // len(values), _FEWEST_SAMPLED)
+    for number, field in enumerate(values):
+        found = field[np.isfinite(field)]
+        counts[number] = found.size
+        if found.size:
+            extremes += [found.min(), found.max()]
+            sample.append(found[:: -(-found.size // per_hour)])
+    if sample:
+        sample.append(np.array([min(extremes), max(extremes)], dtype=np.float32))
+    return counts, np.concatenate(sample) if sample else np.zeros(0, dtype=np.float32)
+
+
+def _lines_of_absent(variable: Variable, hours: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> Iterator[str]:
+    """Say at which hours no place has a value, and at which fewer places than at others."""
+    most = int(counts.max())
+    for lacks, where in ((counts == 0, "anywhere"), ((counts > 0) & (counts < most), "at some places")):
+        # Missing over land, or where the thing itself is not there, is no gap.
+        if lacks.any() and (where == "anywhere" or variable.extent == "everywhere"):
+            yield f"no {variable.column} {where} at {', '.join(_runs(hours, lacks))}"
+
+
+def _runs(hours: npt.NDArray[np.int64], lacks: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    """The hours that lack, as runs: of every third hour, those in between are not asked for."""
+    step = int(hours[1] - hours[0]) if len(hours) > 1 else 1
+    missing = {int(hour) for hour in hours[lacks]}
+    filled = sorted({hour + more for hour in missing for more in range(step) if hour + step in missing} | missing)
+    return describe_hours(filled)
+
+
+# --- The 256 colours of all frames: those of the values exactly, and others for lines, letters and greys ---
+
+
+# Of a scale without steps. More would leave too few for lines, and make a GIF larger.
+_LEVELS = 120
+NO_LEVEL = 255
+_ALWAYS = ("white", NO_DATA, NO_DATA_ON_LAND, INK, FAINT)
+
+
+@dataclass(frozen=True, eq=False)
+class ColourLevels:
+    """The colours of values, (l, 3), in steps: those of a scale with steps, otherwise 120 equal ones."""
+
+    colours: ByteArray
+    norm: Normalize
+
+    @classmethod
+    def of(cls, colormap: Colormap, norm: Normalize) -> ColourLevels:
+        """The steps of a scale of colours."""
+        if isinstance(norm, BoundaryNorm):
+            edges = np.asarray(norm.boundaries, dtype=np.float64)
+            middles = np.concatenate([[edges[0] - 1.0], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1.0]])
+            places = norm(middles)
+        else:
+            places = (np.arange(_LEVELS) + 0.5) / _LEVELS
+        return cls(np.asarray(colormap(places, bytes=True), dtype=np.uint8)[:, :3], norm)
+
+    def of_values(self, values: npt.NDArray[np.floating]) -> ByteArray:
+        """The step of each value, of the same shape; 255 of NaN."""
+        if isinstance(self.norm, BoundaryNorm):
+            levels = np.digitize(values, np.asarray(self.norm.boundaries)).astype(np.uint8)
+        else:
+            low, high = float(self.norm.vmin or 0.0), float(self.norm.vmax or 0.0)
+            with np.errstate(invalid="ignore"):
+                scaled = np.clip((values - low) * (_LEVELS / (high - low)), 0, _LEVELS - 1)
+            levels = np.nan_to_num(scaled, nan=0.0).astype(np.uint8)
+        found: ByteArray = np.where(np.isnan(values), np.uint8(NO_LEVEL), levels)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class FramePalette:
+    """Colours (256, 3), the first of which are those of the levels."""
+
+    colours: ByteArray
+    # The nearest colour to the middle of each of 64 x 64 x 64 cubes of colours.
+    table: ByteArray
+
+    @classmethod
+    def of(cls, levels: ColourLevels, others: ByteArray) -> FramePalette:
+        """The colours of the levels, and as many as there is room for that stand for `others`, (n, 3)."""
+        fixed = np.array([np.round(255 * np.array(mpl.colors.to_rgb(name))) for name in _ALWAYS], dtype=np.uint8)
+        room = 256 - len(levels.colours) - len(fixed)
+        picture = Image.fromarray(np.ascontiguousarray(others[None]), "RGB").quantize(room, Image.Quantize.MEDIANCUT)
+        found = np.array(picture.getpalette() or [], dtype=np.uint8).reshape(-1, 3)[:room]
+        colours = np.zeros((256, 3), dtype=np.uint8)
+        known = np.concatenate([levels.colours, fixed, found])
+        colours[: len(known)] = known
+        middles = np.arange(2, 256, 4, dtype=np.uint8)
+        cubes = np.stack(np.meshgrid(middles, middles, middles, indexing="ij"), axis=-1).reshape(-1, 3)
+        return cls(colours, _nearest(colours, cubes))
+
+    def nearest(self, colours: ByteArray) -> ByteArray:
+        """The number of the colour nearest to each of `colours`, (n, 3): exact if it is in the palette."""
+        packed = colours.astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
+        different, where = np.unique(packed, return_inverse=True)
+        parts = np.stack([different >> 16, different >> 8 & 255, different & 255], axis=1)
+        return _nearest(self.colours, parts.astype(np.uint8))[where]
+
+    def nearly_nearest(self, colours: ByteArray) -> ByteArray:
+        """The number of a colour near each of `colours`, (n, 3), found at once: off by three of 256 at most."""
+        cubes = (colours >> 2).astype(np.int32)
+        found: ByteArray = self.table[(cubes[:, 0] << 12) | (cubes[:, 1] << 6) | cubes[:, 2]]
+        return found
+
+
+def _nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
+    """The number of the colour of a palette, (256, 3), nearest to each of `colours`, (n, 3)."""
+    own = palette.astype(np.float32)
+    found = np.empty(len(colours), dtype=np.uint8)
+    for first in range(0, len(colours), 65536):
+        part = colours[first : first + 65536].astype(np.float32)
+        # |a - b|^2 without |a|^2, which is the same for all colours of the palette.
+        found[first : first + 65536] = np.argmin((own**2).sum(axis=1) - 2 * part @ own.T, axis=1)
+    return found
+
+
+# --- The pixels of each frame of an animated map, as numbers of colours of one palette ---
+#
+# The figure is drawn by matplotlib three times: without cells, with black cells and with white ones. As lines over the
+# cells are transparent by a part that the last two tell, the colour of any pixel over any cell follows from them,
+# exactly as if the figure were drawn again. Only the time is drawn for each frame.
+
+
+_AROUND_TEXT = 3  # pixels
+# Levels whose mixture with lines decides on the palette.
+_MIXED_LEVELS = 12
+
+
+class FramePainter:
+    """Draws fields of the grid of a map into its figure, (height, width) pixels."""
+
+    def __init__(self, drawn: DrawnMap) -> None:
+        """Draw what all frames share. The map's time must be the longest text that is to stand there."""
+        self._drawn = drawn
+        canvas = drawn.figure.canvas
+        assert isinstance(canvas, FigureCanvasAgg)  # noqa: S101  # as `new_figure` makes them
+        self._canvas: Any = canvas  # whose methods have no types
+        longest = drawn.when.get_text()
+        # A line that was too long was cut off at its end: the time alone is shown then.
+        self._before_time = longest.removesuffix(drawn.field.when) if longest.endswith(drawn.field.when) else ""
+        extent = drawn.when.get_window_extent()
+        height, width = (round(inches * drawn.figure.dpi) for inches in drawn.figure.get_size_inches()[::-1])
+        self._text = (
+            slice(max(height - int(extent.y1) - _AROUND_TEXT, 0), height - int(extent.y0) + _AROUND_TEXT),
+            slice(max(int(extent.x0) - _AROUND_TEXT, 0), width),
+        )
+        drawn.when.set_text("")
+        drawn.image.set_visible(False)
+        base = self._pixels()
+        cover = drawn.axes.imshow(
+            np.zeros((1, 1, 3), dtype=np.uint8), extent=drawn.image.get_extent(), aspect="auto", zorder=1.0
+        )
+        limits = drawn.axes.get_window_extent()
+        self._map = (
+            slice(max(int(np.floor(height - limits.y1)), 0), min(int(np.ceil(height - limits.y0)), height)),
+            slice(max(int(np.floor(limits.x0)), 0), min(int(np.ceil(limits.x1)), width)),
+        )
+        black = self._pixels()[self._map]
+        cover.set_data(np.full((1, 1, 3), 255, dtype=np.uint8))
+        white = self._pixels()[self._map]
+        cover.remove()
+        norm = drawn.image.norm
+        assert isinstance(norm, Normalize)  # noqa: S101  # as `colour_scale` makes them
+        self._levels = ColourLevels.of(drawn.image.get_cmap(), norm)
+        self._index = self._cells(height).index
+        self._mix(base, black, white)
+        self._background = self._empty_figure()
+
+    @property
+    def palette(self) -> ByteArray:
+        """The colours, (256, 3), of which frames consist."""
+        return self._palette.colours
+
+    def paint(self, values: npt.NDArray[np.floating], when: str) -> ByteArray:
+        """The frame, (height, width), of a field (n, m), with its time as text."""
+        frame = self._base.copy()
+        flat = np.append(self._levels.of_values(values).ravel(), np.uint8(NO_LEVEL))
+        levels = flat[self._index]  # -1 is the last one
+        shown = frame[self._map]
+        np.copyto(shown, levels, where=self._is_pure & (levels != NO_LEVEL))
+        mixed = levels[self._is_mixed]
+        numbers = np.flatnonzero(mixed != NO_LEVEL)
+        over = shown[self._is_mixed]
+        over[numbers] = self._mixtures[numbers, mixed[numbers]]
+        shown[self._is_mixed] = over
+        frame[self._text] = self._greys[self._text_pixels(when)]
+        return frame
+
+    def _mix(self, base: ByteArray, black: ByteArray, white: ByteArray) -> None:
+        """Find the palette, and the colour of each pixel with a line over each level."""
+        through = white.astype(np.int16) - black
+        self._is_pure = (through == 255).all(axis=2)
+        self._is_mixed = ~self._is_pure & (through > 0).any(axis=2) & (self._index >= 0)
+        below, part = black[self._is_mixed].astype(np.float32), through[self._is_mixed].astype(np.float32) / 255
+        colours = self._levels.colours.astype(np.float32)
+
+        def over(level: int) -> ByteArray:
+            found: ByteArray = np.round(below + part * colours[level]).astype(np.uint8)
+            return found
+
+        some = np.unique(np.linspace(0, len(colours) - 1, _MIXED_LEVELS).astype(int))
+        others = np.concatenate([base.reshape(-1, 3), *(over(int(level))[::3] for level in some)])
+        self._palette = FramePalette.of(self._levels, others)
+        self._base = self._palette.nearest(base.reshape(-1, 3)).reshape(base.shape[:2])
+        self._mixtures = np.stack([self._palette.nearly_nearest(over(level)) for level in range(len(colours))], axis=1)
+        self._greys = self._palette.nearest(np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
+
+    def _cells(self, height: int) -> NearestCells:
+        """The cells of the pixels of the map."""
+        axes, drawn = self._drawn.axes, self._drawn
+        rows, columns = (np.arange(part.start, part.stop) + 0.5 for part in self._map)
+        box = axes.get_window_extent()
+        (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+        x = west + (columns - box.x0) * ((east - west) / box.width)
+        y = south + (height - rows - box.y0) * ((north - south) / box.height)
+        return NearestCells.find(drawn.projection, drawn.field.latitudes, drawn.field.longitudes, x, y)
+
+    def _empty_figure(self) -> Any:  # noqa: ANN401  # matplotlib has no type for it
+        self._canvas.draw()
+        return self._canvas.copy_from_bbox(self._drawn.figure.bbox)
+
+    def _pixels(self) -> ByteArray:
+        self._canvas.draw()
+        pixels: ByteArray = np.array(self._canvas.buffer_rgba())[:, :, :3]
+        return pixels
+
+    def _text_pixels(self, when: str) -> ByteArray:
+        """The pixels, in grey, of the line with the time."""
+        self._canvas.restore_region(self._background)
+        self._drawn.when.set_text(self._before_time + when)
+        self._drawn.figure.draw_artist(self._drawn.when)
+        pixels: ByteArray = np.asarray(self._canvas.buffer_rgba())[(*self._text, 0)]
+        return pixels
+
+
+# --- An animated map of hours, written frame by frame: whole, or not there ---
+
+
+# Dots per inch of the figure, which is 5 to 11 inches wide; its margins are whole pixels then.
+_GIF_DPI, _MP4_DPI = 80, 100
+# A GIF that is larger is not written: hardly a program shows it.
+MOST_BYTES = 150_000_000
+# Frames after which the size of all is known well enough.
+_TRIED_FRAMES = 12
+_NO_DATA = ": no data"
+
+
+@dataclass(frozen=True)
+class MapLook:
+    """The look of an animated map: title, limits of the colours, projection, frames per second."""
+
+    title: str | None = None
+    limits: Limits = NO_LIMITS
+    projection: ProjectionChoice = "auto"
+    centre: float | None = None
+    fps: int = USUAL_FPS
+
+
+def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path: Path | None = None) -> None:
+    """Write the hours as a GIF or MP4, by the suffix of `path`, which is a temporary one of `shown_path`.
+
+    All frames have the same colours for the same values.
+
+    Raises:
+        UsageError: if one of the limits leaves no range, or a GIF would be too large.
+        LocalDiskError: if the disk is full.
+        RefusedError: if ffmpeg fails.
+    """
+    first = next(number for number, is_empty in enumerate(frames.is_empty) if not is_empty)
+    field = frames.field(first)
+    is_mp4 = path.suffix.lower() == MP4
+    drawn = draw_map(
+        # The longest text that will stand there.
+        replace(field, when=field.when + _NO_DATA),
+        credit=frames.credit,
+        notes=[
+            *(f"Grey: no data; {note}" for note in frames.notes),
+            *([f"{frames.left_out[0].upper()}{frames.left_out[1:]}"] if frames.left_out else []),
+        ],
+        title=look.title,
+        limits=look.limits,
+        projection=look.projection,
+        centre=look.centre,
+        colours_of=frames.scale_values,
+        dpi=_MP4_DPI if is_mp4 else _GIF_DPI,
+    )
+    painter = FramePainter(drawn)
+    with ExitStack() as stack:
+        if is_mp4:
+            file: AnimationFile = Mp4File(path, painter.palette, look.fps)
+        else:
+            file = GifFile(stack.enter_context(path.open("wb")), painter.palette, look.fps)
+        stack.callback(file.stop)
+        total = len(frames.hours)
+        for number in range(total):
+            shown = frames.field(number)
+            file.add(painter.paint(shown.values, shown.when + (_NO_DATA if frames.is_empty[number] else "")))
+            report("draw", number + 1, total, "frames")
+            if number + 1 == min(_TRIED_FRAMES, total):
+                _require_size(file.bytes_written, number + 1, total, shown_path or path)
+        _require_size(file.bytes_written, total, total, shown_path or path)
+        file.finish()
+
+
+def _require_size(written: int | None, done: int, total: int, path: Path) -> None:
+    """Refuse a file that is, or will be, too large."""
+    if written is None or written * total / done <= MOST_BYTES:
+        return
+    size = written * total / done
+    step = int(-(-size // MOST_BYTES))
+    raise UsageError(
+        f"{path}: {total} frames take about {size / 1e6:,.0f} MB; the limit of a GIF is {MOST_BYTES / 1e6:.0f} MB",
+        remedy=f"Draw fewer hours (--every, {step} times as long a step), a smaller --area, or an .mp4 file.",
+    )

@@ -1,0 +1,263 @@
+"""A year's days against those of other years, and the mean of each month of the year, then and now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
+from era5_pipeline.draw.climate_axes import (
+    BAND,
+    COLD,
+    EXTREMES,
+    LETTERS,
+    MEAN,
+    RAIN,
+    WARM,
+    columns_of_legend,
+    is_wide,
+    month_axis,
+    name_unit,
+    new_panel,
+    print_legend,
+    style_panel,
+)
+from era5_pipeline.draw.figures import add_axes, new_figure
+from era5_pipeline.maps.fields import INK
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from era5_pipeline.climate.answer import ClimateAnswer
+
+    FloatArray = npt.NDArray[np.float64]
+
+# --- A year's days against those of other years: the usual range of each day of the year, and its extremes ---
+
+
+DAYS = 365
+# Days before and after, whose values count as those of a day: the range is then of 15 values a year.
+_AROUND = 7
+_FEWEST_YEARS = 3
+_USUAL = (10.0, 90.0)  # percentiles
+
+
+@dataclass(frozen=True, eq=False)
+class NormalBand:
+    """Daily mean temperatures (degC) by day of the year, (365,), without 29 February; NaN where there is none.
+
+    `values` are those of `year`. The others are of all days within a week of that day in `years`: `low` to `high` the
+    10th to 90th percentile, `middle` the median, `lowest` and `highest` the extremes.
+    """
+
+    year: int
+    values: FloatArray
+    years: tuple[int, ...]
+    is_baseline: bool
+    low: FloatArray
+    middle: FloatArray
+    high: FloatArray
+    lowest: FloatArray
+    highest: FloatArray
+
+    @property
+    def above(self) -> int:
+        """How many days of the year are above the usual range."""
+        return int((self.values > self.high).sum())
+
+    @property
+    def below(self) -> int:
+        """How many days of the year are below the usual range."""
+        return int((self.values < self.low).sum())
+
+    @property
+    def count(self) -> int:
+        """How many days of the year there are."""
+        return int(np.isfinite(self.values).sum())
+
+
+def normal_band(answer: ClimateAnswer) -> NormalBand | None:
+    """The last year of the record against the baseline; against all years before it, if the baseline has too few.
+
+    None if there is no daily temperature, or fewer than three years to compare with.
+    """
+    if "mean_temperature" not in answer.daily.columns or answer.daily["mean_temperature"].dropna().empty:
+        return None
+    table = by_day_of_year(answer.daily["mean_temperature"])
+    year = max(table)
+    before = tuple(one for one in table if one < year)
+    baseline = tuple(one for one in before if one in answer.baseline.years)
+    is_baseline = answer.baseline.is_used and len(baseline) >= FEWEST_YEARS_OF_BASELINE
+    others = baseline if is_baseline else before
+    if len(others) < _FEWEST_YEARS:
+        return None
+    held = np.stack([table[one] for one in others])
+    around = np.concatenate([held[:, -_AROUND:], held, held[:, :_AROUND]], axis=1)
+    near = np.stack([around[:, shift : shift + DAYS] for shift in range(2 * _AROUND + 1)]).reshape(-1, DAYS)
+    lowest, low, middle, high, highest = _percentiles(near, (0.0, _USUAL[0], 50.0, _USUAL[1], 100.0))
+    return NormalBand(year, table[year], others, is_baseline, low, middle, high, lowest, highest)
+
+
+def by_day_of_year(daily: pd.Series[float]) -> dict[int, FloatArray]:
+    """The days of each year that has values, (365,), without 29 February."""
+    days = daily.index
+    dates = daily.to_frame("value").assign(year=days.year, month=days.month, day=days.day, number=days.day_of_year)  # type: ignore[attr-defined]
+    dates = dates[~((dates["month"] == 2) & (dates["day"] == 29))]
+    is_leap = (dates["year"] % 4 == 0) & ((dates["year"] % 100 != 0) | (dates["year"] % 400 == 0))
+    numbers = dates["number"] - 1 - (is_leap & (dates["month"] > 2))
+    table = {}
+    for year, values in dates.assign(number=numbers).groupby("year"):
+        if values["value"].notna().any():
+            row = np.full(DAYS, np.nan)
+            row[values["number"].to_numpy()] = values["value"].to_numpy(dtype=np.float64)
+            table[int(str(year))] = row
+    return table
+
+
+def _percentiles(values: FloatArray, wanted: tuple[float, ...]) -> list[FloatArray]:
+    """Percentiles of each day, (365,), of values (n, 365); NaN for a day without any."""
+    there = np.isfinite(values).any(axis=0)
+    found = []
+    for percentile in wanted:
+        row = np.full(DAYS, np.nan)
+        row[there] = np.nanpercentile(values[:, there], percentile, axis=0)
+        found.append(row)
+    return found
+
+
+# --- A year's days against the usual range of each day of the year ---
+
+
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def band_figure(band: NormalBand, width: float) -> Figure:
+    """Draw a year's daily means over the usual range of each day, and over the extremes of the years compared with."""
+    figure, axes = new_panel(width, 3.3, legend_lines=1) if is_wide(width) else new_panel(width, 3.0, legend_lines=2)
+    days = np.arange(DAYS) + 0.5
+    axes.fill_between(
+        days, band.lowest, band.highest, color=EXTREMES, linewidth=0.0, zorder=1, label="lowest to highest"
+    )
+    axes.fill_between(days, band.low, band.high, color=BAND, linewidth=0.0, zorder=2, label="middle 80 %")
+    axes.plot(days, band.middle, color=MEAN, linewidth=1.0, zorder=3, label="median")
+    for edge, is_beyond, colour in (
+        (band.high, band.values > band.high, WARM),
+        (band.low, band.values < band.low, COLD),
+    ):
+        axes.fill_between(
+            days, band.values, edge, where=is_beyond.tolist(), color=colour, linewidth=0.0, zorder=3.5, interpolate=True
+        )
+    axes.plot(days, band.values, color=INK, linewidth=1.1, zorder=4, label=f"{band.year}")
+    month_axis(axes, [float(start) for start in accumulate(_LENGTHS, initial=0)])
+    name_unit(axes, "°C")
+    print_legend(axes, columns_of_legend(axes))
+    return figure
+
+
+# --- The mean of each month of the year, then and now: temperature as lines, precipitation as bars ---
+
+
+# Inches.
+_LEFT, _RIGHT, _BOTTOM, _TOP = 0.58, 0.12, 0.3, 0.4
+_TEMPERATURE, _PRECIPITATION, _GAP = 1.9, 1.2, 0.42
+_STARTS = [number + 0.5 for number in range(13)]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnCycle:
+    """Means of the months 1 to 12, (12,), of the years that `label` names: temperature degC, precipitation mm."""
+
+    label: str
+    temperature: FloatArray
+    precipitation: FloatArray | None
+
+
+def seasonal_figure(answer: ClimateAnswer, width: float) -> Figure | None:
+    """Draw the months of the baseline and of the last ten years; of all complete months, if there are too few years."""
+    cycles = cycles_of(answer)
+    if not cycles:
+        return None
+    has_rain = any(cycle.precipitation is not None for cycle in cycles)
+    height = _TOP + _TEMPERATURE + (_GAP + _PRECIPITATION if has_rain else 0.0) + _BOTTOM
+    figure = new_figure(width, height)
+    across = width - _LEFT - _RIGHT
+    axes = add_axes(figure, _LEFT, height - _TOP - _TEMPERATURE, across, _TEMPERATURE)
+    _draw_temperature(axes, cycles)
+    if has_rain:
+        axes.tick_params(axis="x", which="both", labelbottom=False)
+        axes = add_axes(figure, _LEFT, _BOTTOM, across, _PRECIPITATION)
+        _draw_precipitation(axes, cycles)
+    return figure
+
+
+def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
+    """Then and now, as far as there are years enough; otherwise one cycle of all complete months."""
+    seasons = answer.seasons
+    found = []
+    for name, span in (("then", seasons.then), ("now", seasons.now)):
+        column = f"temperature_{name}"
+        if span is not None and column in seasons.table and seasons.table[column].notna().any():
+            rain = f"precipitation_{name}"
+            found.append(
+                DrawnCycle(
+                    f"{span.first}\u2013{span.last}",
+                    seasons.table[column].reindex(range(1, 13)).to_numpy(dtype=np.float64),
+                    seasons.table[rain].reindex(range(1, 13)).to_numpy(dtype=np.float64)
+                    if rain in seasons.table
+                    else None,
+                )
+            )
+    if found or "mean_temperature" not in answer.monthly.columns:
+        return found
+    means = {}
+    for element, column in (("temperature", "mean_temperature"), ("precipitation", "precipitation")):
+        if column in answer.monthly.columns:
+            values = answer.monthly[column].where(answer.monthly[f"{element}_complete"].astype(bool))
+            by_month = values.groupby(answer.monthly.index.month).mean()  # type: ignore[attr-defined]
+            means[element] = by_month.reindex(range(1, 13)).to_numpy(dtype=np.float64)
+    if not np.isfinite(means["temperature"]).any():
+        return []
+    years = answer.monthly.index.year  # type: ignore[attr-defined]
+    label = f"{years[0]}\u2013{years[-1]}" if years[0] != years[-1] else f"{years[0]}"
+    return [DrawnCycle(f"{label}, all complete months", means["temperature"], means.get("precipitation"))]
+
+
+def _draw_temperature(axes: Axes, cycles: list[DrawnCycle]) -> None:
+    style_panel(axes)
+    months = np.arange(1, 13)
+    for number, cycle in enumerate(cycles):
+        is_last = number == len(cycles) - 1
+        axes.plot(
+            months,
+            cycle.temperature,
+            color=WARM if is_last else MEAN,
+            linewidth=1.6,
+            marker="o",
+            markersize=3.5 if is_last else 3.0,
+            linestyle="-" if is_last else "--",
+            label=cycle.label,
+            zorder=3 + number,
+        )
+    month_axis(axes, _STARTS)
+    name_unit(axes, "°C")
+    print_legend(axes, 2)
+
+
+def _draw_precipitation(axes: Axes, cycles: list[DrawnCycle]) -> None:
+    style_panel(axes)
+    months = np.arange(1, 13)
+    width = 0.8 / len(cycles)
+    for number, cycle in enumerate(cycles):
+        if cycle.precipitation is None:
+            continue
+        middle = months + (number - (len(cycles) - 1) / 2) * width
+        axes.bar(middle, cycle.precipitation, width=width, color=RAIN if number == len(cycles) - 1 else BAND, zorder=2)
+    axes.set_title("Precipitation of a month", fontsize=LETTERS, loc="left", color=INK, pad=4)
+    month_axis(axes, _STARTS)
+    name_unit(axes, "mm")

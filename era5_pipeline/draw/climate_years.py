@@ -1,0 +1,310 @@
+"""Pictures of years: warming stripes, anomalies and trends, counts of days, precipitation; that of `era5 climate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import ticker
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.patches import Rectangle
+
+from era5_pipeline.climate.answer import BY_QUANTITY, Trend
+from era5_pipeline.climate.words import decimals_of
+from era5_pipeline.draw.climate_axes import (
+    BAND_WORDS,
+    COLD,
+    LETTERS,
+    RAIN,
+    WARM,
+    complete_years,
+    draw_bars,
+    is_wide,
+    mark_generated,
+    name_unit,
+    new_panel,
+    print_legend,
+    reference_of,
+    signed,
+    style_panel,
+    trend_line,
+    year_axis,
+)
+from era5_pipeline.draw.figures import (
+    add_axes,
+    new_figure,
+    notes_height,
+    print_credit,
+    print_notes,
+    print_title,
+    save,
+    wrapped_notes,
+)
+from era5_pipeline.maps.fields import FAINT, INK, unit_text
+from era5_pipeline.model.errors import NoDataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.draw.climate_axes import DrawnYears
+
+# --- Yearly mean temperatures as bars above and below a reference, with trends and the band of the longest ---
+
+
+def anomaly_figure(answer: ClimateAnswer, width: float) -> Figure | None:
+    """Draw the differences of complete years from the baseline; from their own mean, if the baseline has too few."""
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        return None
+    lines = len(trends_drawn(answer))
+    side_by_side = is_wide(width)
+    figure, axes = new_panel(width, 3.0 if side_by_side else 2.7, legend_lines=min(lines, 1) if side_by_side else lines)
+    draw_anomalies(axes, answer, means)
+    if lines:
+        print_legend(axes, 2 if side_by_side else 1)
+    return figure
+
+
+def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
+    """Draw the bars and trends into axes; the gid of each bar is `year-1994`. The legend is not drawn."""
+    reference = reference_of(answer, means).value
+    pairs = [(year, value - reference) for year, value in means.pairs()]
+    draw_bars(axes, pairs, [WARM if difference >= 0.0 else COLD for _, difference in pairs])
+    axes.axhline(0.0, color=FAINT, linewidth=0.8, zorder=2.5)
+    for number, trend in enumerate(trends_drawn(answer)):
+        drawn = trend_line(means, trend)
+        slope = signed(trend.slope, decimals_of(trend))
+        if number == 0:
+            edges = (drawn.low - reference, drawn.high - reference)
+            axes.fill_between(drawn.years, *edges, color=FAINT, alpha=0.2, linewidth=0.0, zorder=1)
+            for edge in edges:
+                axes.plot(drawn.years, edge, color=FAINT, linewidth=0.7, zorder=3)
+        axes.plot(
+            drawn.years,
+            drawn.line - reference,
+            color=INK,
+            linewidth=1.6,
+            linestyle="-" if number == 0 else "--",
+            zorder=4,
+            label=f"{trend.years.first}\u2013{trend.years.last}: {slope} °C per decade",
+        )
+    year_axis(axes, int(means.years[0]), int(means.years[-1]))
+    name_unit(axes, "°C")
+
+
+def trends_drawn(answer: ClimateAnswer) -> tuple[Trend, ...]:
+    """The trends of the mean temperature: over the whole record, and since 1979 where that is another."""
+    both = (answer.trend_of("mean_temperature"), answer.trend_of("mean_temperature", "since_1979"))
+    found = [trend for trend in both if isinstance(trend, Trend)]
+    return tuple(found[:1] if len(found) == 2 and found[0].years == found[1].years else found)
+
+
+# --- Warming stripes: a stripe for each year, from blue to red, after an idea of Ed Hawkins (University of Reading) ---
+
+
+# ColorBrewer's Blues and Reds, eight of each, as in the original.
+COLOURS = (
+    *("#08306b", "#08519c", "#2171b5", "#4292c6", "#6baed6", "#9ecae1", "#c6dbef", "#deebf7"),
+    *("#fee0d2", "#fcbba1", "#fc9272", "#fb6a4a", "#ef3b2c", "#cb181d", "#a50f15", "#67000d"),
+)
+# The ends of the scale, in standard deviations of the yearly means, as in the original.
+_DEVIATIONS = 2.6
+# The shortest scale (degC): with a few years that are alike, small differences are not drawn as large ones.
+_SHORTEST = 0.5
+# Wider than a year, so that no seam is seen between stripes.
+_OVERLAP = 0.04
+_HEIGHT = {True: 1.75, False: 1.35}  # inches, of a wide figure and of a narrow one
+_LABELS = 0.26
+
+
+def stripes_figure(answer: ClimateAnswer, width: float) -> Figure | None:
+    """Draw a stripe for each year from the first complete one to the last; an incomplete year is a gap."""
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        return None
+    height = _HEIGHT[is_wide(width)]
+    figure = new_figure(width, height)
+    axes = add_axes(figure, 0.08, _LABELS, width - 0.16, height - _LABELS)
+    draw_stripes(axes, answer, means)
+    return figure
+
+
+def draw_stripes(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
+    """Draw the stripes into axes; the gid of each is `year-1994`."""
+    limit = stripes_limit(means)
+    colours, norm = ListedColormap(COLOURS), Normalize(-limit, limit)
+    reference = reference_of(answer, means).value
+    for year, value in means.pairs():
+        stripe = Rectangle(
+            (year - 0.5, 0.0), 1.0 + _OVERLAP, 1.0, linewidth=0.0, color=colours(norm(value - reference))
+        )
+        stripe.set_gid(f"year-{year}")
+        axes.add_patch(stripe)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_yticks([])
+    year_axis(axes, int(means.years[0]), int(means.years[-1]))
+    axes.set_xlim(means.years[0] - 0.5, means.years[-1] + 0.5)
+    axes.tick_params(labelsize=LETTERS, width=0.5, length=3, colors=INK)
+    axes.spines[:].set_visible(False)
+
+
+def stripes_limit(means: DrawnYears) -> float:
+    """The difference from the reference (degC) that has the darkest colour."""
+    return max(_DEVIATIONS * float(np.nanstd(means.values)), _SHORTEST)
+
+
+# --- Hot days, tropical nights and frost days of each year, as bars ---
+
+
+# From the hottest: the first that half of the years have is drawn.
+_HOT = ("very_hot_days", "hot_days", "summer_days")
+_COLOURS = {"tropical_nights": "#8e3b6f", "frost_days": COLD}
+# Inches.
+_COUNT_LEFT, _COUNT_RIGHT, _COUNT_BOTTOM, _PANEL, _COUNT_GAP = 0.58, 0.12, 0.32, 1.15, 0.42
+
+
+def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
+    """Draw a panel for each kind of day of `counted_days`, with the mean of its years as a line."""
+    names = counted_days(answer)
+    if not names:
+        return None
+    height = _COUNT_BOTTOM + len(names) * (_PANEL + _COUNT_GAP)
+    figure = new_figure(width, height)
+    for number, name in enumerate(names):
+        drawn = complete_years(answer, name)
+        if drawn is None:
+            continue
+        bottom = height - (number + 1) * (_PANEL + _COUNT_GAP)
+        axes = add_axes(figure, _COUNT_LEFT, bottom, width - _COUNT_LEFT - _COUNT_RIGHT, _PANEL)
+        style_panel(axes)
+        colour = _COLOURS.get(name, WARM)
+        draw_bars(axes, drawn.pairs(), colour, name)
+        axes.axhline(drawn.mean, color=FAINT, linewidth=0.9, linestyle="--", zorder=3)
+        quantity = BY_QUANTITY[name]
+        above = quantity.definition.removeprefix("days whose ").replace("degC", unit_text("degC"))
+        axes.set_title(f"{quantity.label.capitalize()}: {above}", fontsize=LETTERS, loc="left", color=INK, pad=4)
+        axes.set_ylim(0.0, max(float(np.nanmax(drawn.values)) * 1.08, 1.0))
+        axes.yaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
+        year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
+        axes.tick_params(labelbottom=number == len(names) - 1)
+        name_unit(axes, "days")
+    return figure
+
+
+def counted_days(answer: ClimateAnswer) -> tuple[str, ...]:
+    """The kinds of days to draw: hot ones by the highest limit that half of the years reach, then nights and frost.
+
+    Nights and frost are left out where no year has any. Without a complete year: none.
+    """
+    names = []
+    for name in _HOT:
+        drawn = complete_years(answer, name)
+        if drawn is None:
+            return ()
+        if name == _HOT[-1] or np.nanmedian(drawn.values) >= 1.0:
+            names.append(name)
+            break
+    for name in ("tropical_nights", "frost_days"):
+        drawn = complete_years(answer, name)
+        if drawn is not None and np.nanmax(drawn.values) > 0.0:
+            names.append(name)
+    return tuple(names)
+
+
+# --- Precipitation of each year, as bars ---
+
+
+def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
+    """Draw the totals of complete years, with their mean, and the trend if its interval leaves out zero."""
+    drawn = complete_years(answer, "precipitation")
+    if drawn is None:
+        return None
+    figure, axes = new_panel(width, 2.5 if is_wide(width) else 2.3)
+    draw_bars(axes, drawn.pairs(), RAIN)
+    axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=f"mean {drawn.mean:,.0f} mm")
+    trend = answer.trend_of("precipitation")
+    if isinstance(trend, Trend) and trend.is_significant:
+        fitted = trend_line(drawn, trend)
+        axes.plot(fitted.years, fitted.line, color=INK, linewidth=1.6, zorder=4, label="trend")
+    year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
+    name_unit(axes, "mm")
+    print_legend(axes, 2)
+    return figure
+
+
+# --- The picture of `era5 climate`: the stripes above the anomalies and their trend, with title, notes and credit ---
+
+
+# Inches.
+_WIDTH, _LEFT, _RIGHT = 9.0, 0.75, 0.3
+_TOP, _STRIPES, _GAP, _BARS, _BOTTOM = 0.85, 1.3, 0.62, 2.9, 0.75
+
+
+def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
+    """Draw the stripes of an answer, and below them its anomalies with trend and interval.
+
+    `title` replaces the place and what is drawn.
+
+    Raises:
+        NoDataError: if no year is complete.
+    """
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        raise NoDataError(
+            f"{answer.place.title}: no year has all of its hours of temperature: nothing to draw",
+            remedy="Load all months of a year: era5 load --from YYYY-01 --to YYYY-12; era5 status shows what is there.",
+        )
+    width = _WIDTH - _LEFT - _RIGHT
+    lines = wrapped_notes(_notes(answer), width)
+    bottom = _BOTTOM + notes_height(lines)
+    figure = new_figure(_WIDTH, bottom + _BARS + _GAP + _STRIPES + _TOP)
+    stripes = add_axes(figure, _LEFT, bottom + _BARS + _GAP, width, _STRIPES)
+    draw_stripes(stripes, answer, means)
+    stripes.tick_params(labelbottom=False, bottom=False)
+    bars = add_axes(figure, _LEFT, bottom, width, _BARS)
+    style_panel(bars)
+    draw_anomalies(bars, answer, means)
+    # Bars stand below their stripes.
+    bars.set_xlim(stripes.get_xlim())
+    bars.set_ylabel(f"°C, difference from {reference_of(answer, means).words}", fontsize=8.5)
+    if trends_drawn(answer):
+        print_legend(bars, 2)
+    years = f"{means.years[0]}\u2013{means.years[-1]}"
+    name = f"Yearly mean temperature, {answer.place.title}" if title is None else title
+    if answer.provenance.notice:
+        name = f"{answer.provenance.notice.partition(':')[0]}: {name}"
+        mark_generated(figure)
+    print_title(figure, _LEFT, name, f"{years}; {answer.place.description}")
+    print_notes(figure, _LEFT, lines)
+    print_credit(figure, _LEFT, answer.provenance.credit)
+    return figure
+
+
+def draw_climate(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
+    """Write `climate_picture` to `path` as PNG, PDF or SVG, atomically.
+
+    Raises:
+        NoDataError: if no year is complete.
+        UsageError: if the suffix is another one.
+        LocalDiskError: if the disk is full or not writable.
+    """
+    save(climate_picture(answer, title), path)
+
+
+def _notes(answer: ClimateAnswer) -> list[str]:
+    """What the picture must say: the interval of the trend, or why there is none; and what is missing."""
+    trend = answer.trend_of("mean_temperature")
+    if isinstance(trend, Trend):
+        slope, low, high = (signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high))
+        said = (
+            f"Trend {trend.years.first}\u2013{trend.years.last}: {slope} °C per decade, 95 % interval {low} to {high}; "
+            f"grey: {BAND_WORDS}"
+        )
+    else:
+        said = f"No trend: {trend.reason}"
+    notice = answer.provenance.notice
+    return [*([notice] if notice else []), said, *answer.notes]

@@ -1,0 +1,215 @@
+"""A map in a projection on axes in metres: land, cells, coastlines, borders, graticule and outline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from era5_pipeline.draw.figures import latitude_label, longitude_label
+from era5_pipeline.draw.map_parts import draw_pale, draw_stipples, spacing_of, stipple_points
+from era5_pipeline.draw.outlines import borders, coastlines, land
+from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
+from era5_pipeline.maps.fields import INK, NO_DATA, NO_DATA_ON_LAND
+from era5_pipeline.model.grid import EARTH_RADIUS_KM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.image import AxesImage
+
+    from era5_pipeline.draw.outlines import FloatArray
+    from era5_pipeline.draw.projections import MapProjection, Metres
+    from era5_pipeline.maps.fields import FieldMap
+
+# --- Meridians and parallels of a projected map, and their labels at its border ---
+
+
+# Degrees between lines, and the most lines of a map.
+_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 90.0)
+_MOST_MERIDIANS, _MOST_PARALLELS = 12, 8
+
+
+@dataclass(frozen=True)
+class GraticuleLabel:
+    """The text of a meridian or parallel, and where it stands: left of a point of the border, or below it (metres)."""
+
+    text: str
+    side: Literal["left", "below"]
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Graticule:
+    """The lines inside of a map, (n, 2) each, in metres, and their labels."""
+
+    lines: list[Metres]
+    labels: list[GraticuleLabel]
+
+    @classmethod
+    def of(cls, projection: MapProjection, label_width: float) -> Graticule:
+        """Lines at round degrees; labels of meridians are at least `label_width` (metres) apart."""
+        west, east, south, north = projection.window
+        lines, labels = [], []
+        for longitude in _inside(west, east, _step(east - west, _MOST_MERIDIANS)):
+            lines.append(projection.forward(densified(np.array([(longitude, south), (longitude, north)]))))
+        ends = projection.forward(np.array([(west, south), (east, south)]))
+        most = int(min((ends[1, 0] - ends[0, 0]) / label_width, _MOST_MERIDIANS))
+        for longitude in _inside(west, east, _step(east - west, max(most, 1))):
+            (at,) = projection.forward(np.array([(longitude, south)]))
+            labels.append(GraticuleLabel(longitude_label(longitude), "below", *map(float, at)))
+        for latitude in _inside(south, north, _step(north - south, _MOST_PARALLELS)):
+            line = projection.forward(np.array([(west, latitude), (east, latitude)]))
+            lines.append(line)
+            labels.append(GraticuleLabel(latitude_label(latitude), "left", *map(float, line[0])))
+        return cls(lines, labels)
+
+
+def _step(length: float, most: int) -> float:
+    """Degrees between lines, for at most `most` intervals."""
+    return next((step for step in _STEPS if length / step <= most), _STEPS[-1])
+
+
+def _inside(low: float, high: float, step: float) -> list[float]:
+    """The multiples of a step between two degrees, without these."""
+    near = 1e-6
+    first, last = int(np.ceil((low + near) / step)), int(np.floor((high - near) / step))
+    return [step * number for number in range(first, last + 1)]
+
+
+# --- Shores, land and borders of a window on a projected map, as lines and polygons in metres ---
+
+
+def projected_coastlines(projection: MapProjection) -> list[Metres]:
+    """Coastlines and larger lakes; a line may end a little outside of the window, to be clipped there."""
+    return _projected(projection, coastlines(*projection.window))
+
+
+def projected_borders(projection: MapProjection) -> list[Metres]:
+    """Borders between countries, as `projected_coastlines`."""
+    return _projected(projection, borders(*projection.window))
+
+
+def projected_land(projection: MapProjection) -> list[tuple[bool, Metres]]:
+    """Polygons to be filled in this order, each with whether it is land: or water; within the window."""
+    polygons = land(*projection.window)
+    # A polygon is closed by its last edge, which may be long, too: along the edge of the map.
+    rings = _projected(projection, [np.vstack([ring, ring[:1]]) for _, ring in polygons])
+    return [(is_land, ring) for (is_land, _), ring in zip(polygons, rings, strict=True)]
+
+
+def _projected(projection: MapProjection, lines: Sequence[FloatArray]) -> list[Metres]:
+    """The lines on the map, in one call of PROJ."""
+    if not lines:
+        return []
+    curved = [densified(line) for line in lines]
+    ends = np.cumsum([len(line) for line in curved])
+    return np.split(projection.forward(np.concatenate(curved)), ends[:-1])
+
+
+# --- A map in a projection on axes in metres: land, cells, coastlines, borders, graticule and outline ---
+#
+# The axes cover the bounds of the outline exactly, and a whole number of pixels, so that each pixel of the picture is
+# one of `NearestCells`. What is outside of the outline is white.
+
+
+# All lengths in inches.
+_WIDEST, _TALLEST = 9.0, 6.5
+# Dots per inch: 1,980 pixels across the widest map. In Equal Earth, each cell from 62 S to 62 N then has a pixel.
+PROJECTED_DPI = 220
+_LABEL_WIDTH = 0.6
+_LABEL_GAP = 3.0  # points
+_LINE_WIDTH = 0.5  # points
+
+
+def projected_size(projection: MapProjection, dpi: float) -> tuple[float, float]:
+    """Width and height of the map in inches: a whole number of pixels each."""
+    west, east, south, north = projection.bounds
+    width = min(_WIDEST, _TALLEST * (east - west) / (north - south))
+    height = width * (north - south) / (east - west)
+    return max(round(width * dpi), 1) / dpi, max(round(height * dpi), 1) / dpi
+
+
+def draw_projected(
+    axes: Axes, projection: MapProjection, field: FieldMap, colours: tuple[Colormap, Normalize]
+) -> AxesImage:
+    """Draw a field on axes that are empty, between land and lines."""
+    west, east, south, north = projection.bounds
+    box = axes.get_window_extent()
+    x, y = pixel_centres(west, east, round(box.width)), pixel_centres(north, south, round(box.height))
+    cells = NearestCells.find(projection, field.latitudes, field.longitudes, x, y)
+    axes.set_axis_off()
+    axes.set_xlim(west, east)
+    axes.set_ylim(south, north)
+    outline = Path(projection.outline, closed=True)
+    axes.add_patch(
+        PathPatch(outline, facecolor=NO_DATA, edgecolor="none", zorder=0.0, clip_on=False, antialiased=False)
+    )
+    _clip(axes, _land(projection), outline)
+    image = axes.imshow(
+        np.ma.masked_invalid(cells.pixels_of(field.values)),
+        extent=(west, east, south, north),
+        origin="upper",
+        interpolation="nearest",
+        aspect="auto",
+        cmap=colours[0],
+        norm=colours[1],
+        zorder=1.0,
+    )
+    if field.stippled is not None:
+        draw_pale(axes, image, cells.pixels_of(field.stippled.astype(np.float32)) == 1.0)
+    inches = box.width / axes.figure.dpi
+    graticule = Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
+    marks = stipple_points(field, spacing_of(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)), inches))
+    draw_stipples(axes, projection.forward(_within(marks, projection)))
+    coast, inland = projected_coastlines(projection), projected_borders(projection)
+    # A pale line below keeps coast and borders visible on dark colours.
+    for lines, colour, width, alpha in (
+        (graticule.lines, INK, 0.4, 0.15),
+        (inland, "white", 2.0 * _LINE_WIDTH, 0.25),
+        (inland, INK, 0.5 * _LINE_WIDTH, 0.6),
+        (coast, "white", 3 * _LINE_WIDTH, 0.3),
+        (coast, INK, _LINE_WIDTH, 1.0),
+    ):
+        drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=2.0)
+        _clip(axes, drawn, outline)
+    axes.add_patch(PathPatch(outline, facecolor="none", edgecolor=INK, linewidth=0.6, zorder=3.0, clip_on=False))
+    for label in graticule.labels:
+        is_left = label.side == "left"
+        axes.annotate(
+            label.text,
+            (label.x, label.y),
+            xytext=(-_LABEL_GAP, 0.0) if is_left else (0.0, -_LABEL_GAP),
+            textcoords="offset points",
+            ha="right" if is_left else "center",
+            va="center" if is_left else "top",
+            fontsize=8,
+            color=INK,
+            annotation_clip=False,
+        )
+    return image
+
+
+def _land(projection: MapProjection) -> PolyCollection:
+    polygons = projected_land(projection)
+    colours = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
+    return PolyCollection([ring for _, ring in polygons], facecolors=colours, linewidths=0.0, zorder=0.5)
+
+
+def _clip(axes: Axes, collection: LineCollection | PolyCollection, outline: Path) -> None:
+    """Add a collection to the axes, without what is outside of the map."""
+    axes.add_collection(collection, autolim=False)
+    collection.set_clip_path(outline, axes.transData)
+
+
+def _within(points: Metres, projection: MapProjection) -> Metres:
+    """The points (n, 2) in degrees, shifted by whole turns to the window's longitudes."""
+    west = projection.window[0]
+    return np.stack([west + (points[:, 0] - west) % 360.0, points[:, 1]], axis=1)

@@ -1,0 +1,358 @@
+"""Files of an export: CSV and Parquet, a row for each value, netCDF and Zarr, every hour, latitude and longitude."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+import numpy as np
+import pyarrow
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from era5_pipeline.flat.formats import KEYS, schema_of
+from era5_pipeline.model import grid
+from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
+from era5_pipeline.model.months import spans
+from era5_pipeline.model.package_version import __version__
+from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.times import SECONDS_PER_HOUR
+from era5_pipeline.netcdf.cf_files import CALENDAR, COORDINATE_ATTRIBUTES, DIMENSIONS, TIME_UNITS, CfNetcdf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    import numpy.typing as npt
+
+    from era5_pipeline.export.contents import ExportContents
+    from era5_pipeline.export.pieces import Cut, ExportPiece, Values
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.variables import Variable
+
+# --- The interface of a file that is being exported, and the attributes that describe it ---
+
+
+EXPVER_ATTRIBUTES = {
+    "long_name": "version of ERA5",
+    "comment": "0001: final; 0005: preliminary (ERA5T), at some place or of some variable; "
+    "empty: no data, or the files that were loaded do not say",
+}
+_DATASET = "ERA5 hourly data on single levels from 1940 to present, doi:10.24381/cds.adbb2d47"
+_LICENCE = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
+
+
+class ExportSink(Protocol):
+    """A file that pieces are written to, one after another; as a context manager it is closed."""
+
+    def write(self, piece: ExportPiece, values: Values) -> int:
+        """Write a piece, of (latitudes, longitudes, hours); return how many rows, or values of a column."""
+        ...
+
+    def finish(self, missing: Mapping[str, str]) -> None:
+        """Complete the file, with what turned out to be missing as attributes; it is not written to any more."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def file_attributes(contents: ExportContents) -> dict[str, str]:
+    """Attributes that describe a file: conventions, origin, history, versions, credit, place, what is missing."""
+    sources = sorted({source for part in contents.parts for source in part.sources})
+    is_real = any(not source_kind(source).is_generated for source in sources)
+    found = {
+        "Conventions": CONVENTIONS,
+        "title": "ERA5 hourly data on single levels" if is_real or not sources else "Generated sample data, not ERA5",
+        "source": f"{f'{_DATASET}; ' if is_real else ''}table weather of era5-pipeline {__version__}"
+        f"{', loaded from ' if sources else ''}{', '.join(sources)}",
+        "history": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} exported by era5-pipeline {__version__}",
+        "credit": contents.credit,
+        "era5_versions": _versions(contents),
+    }
+    if is_real:
+        found["license"] = _LICENCE
+    if contents.place is not None:
+        found["place"] = contents.place.description
+    return {name: text for name, text in (found | missing_attributes(contents.lines)).items() if text} | (
+        {"incomplete_months": " ".join(map(str, contents.incomplete_months))} if contents.incomplete_months else {}
+    )
+
+
+def missing_attributes(lines: tuple[str, ...] | list[str]) -> dict[str, str]:
+    """An attribute that names what is missing; no attribute if nothing is."""
+    return {"missing": "; ".join(lines)} if lines else {}
+
+
+def variable_attributes(contents: ExportContents, variable: Variable) -> dict[str, str]:
+    """The CF attributes of a variable, and `missing_months`, which names the months without any value."""
+    attributes = cf_attributes(variable)
+    if variable.column in contents.missing_months:
+        attributes["missing_months"] = " ".join(map(str, contents.missing_months[variable.column]))
+    return attributes
+
+
+def _versions(contents: ExportContents) -> str:
+    """The months by version: `final: 2023-01 to 2023-08; preliminary: 2023-09`."""
+    months: dict[Version, set[Month]] = {}
+    for part in contents.parts:
+        months.setdefault(part.version, set()).add(part.month)
+    return "; ".join(f"{version}: {spans(sorted(months[version]))}" for version in sorted(months))
+
+
+# --- Exports as tables, CSV and Parquet: a row for each location and hour that has a value, as in the table weather ---
+
+
+# As gzip's own default, 6 takes three times as long as 3 for a tenth less.
+_GZIP_LEVEL = 3
+# Rows that are made at a time.
+_ROWS = 250_000
+
+
+class _TableSink:
+    """The rows of pieces: those of locations one after another, their hours ascending."""
+
+    def __init__(self, path: Path, contents: ExportContents) -> None:
+        self._contents = contents
+        keys = [schema_of(contents.columns).field(name) for name in KEYS]
+        columns = [
+            pa.field(variable.column, pa.float32(), metadata=variable_attributes(contents, variable))
+            for variable in contents.variables
+        ]
+        # Columns' own metadata are not seen by all readers.
+        names = {
+            "units": {variable.column: cf_attributes(variable)["units"] for variable in contents.variables},
+            "long_names": {variable.column: variable.long_name for variable in contents.variables},
+        }
+        attributes = file_attributes(contents) | {name: json.dumps(value) for name, value in names.items()}
+        self._schema = pa.schema([*keys, *columns], metadata=attributes)
+        self._opened = ExitStack()
+        self._file: Any = self._opened.enter_context(path.open("wb"))
+
+    def write(self, piece: ExportPiece, values: Values) -> int:
+        """Append the rows of a piece that have a value of any column."""
+        window = self._contents.window.part(piece.rows, piece.columns)
+        rows = (window.north_index - np.arange(window.rows))[:, np.newaxis]
+        ids = grid.location_ids(rows, (window.west_index + np.arange(window.columns)) % grid.N_LONGITUDES).reshape(-1)
+        hours = np.arange(piece.hours.start, piece.hours.stop, dtype=np.int64)
+        flat = [one.reshape(ids.size, hours.size) for one in values.values()]
+        step = max(_ROWS // hours.size, 1)
+        written = 0
+        for first in range(0, ids.size, step):
+            written += self._write_locations(
+                ids[first : first + step], hours, [one[first : first + step] for one in flat]
+            )
+        return written
+
+    def _write_locations(
+        self, ids: npt.NDArray[np.int32], hours: npt.NDArray[np.int64], values: list[npt.NDArray[np.float32]]
+    ) -> int:
+        has_value = np.zeros(values[0].shape, dtype=np.bool_)
+        for one in values:
+            has_value |= ~np.isnan(one)
+        places, at = np.nonzero(has_value)
+        if not places.size:
+            return 0
+        latitudes, longitudes = np.divmod(ids[places] - 1, grid.N_LONGITUDES)
+        keys = (
+            pa.array(hours[at] * SECONDS_PER_HOUR, pa.timestamp("s", tz="UTC")).cast(self._schema.field("time").type),
+            pa.array(ids[places]),
+            pa.array(grid.latitudes_of(latitudes)),
+            pa.array(grid.longitudes_of(longitudes)),
+        )
+        columns = [pa.array(one[has_value], from_pandas=True) for one in values]
+        self._append(pa.Table.from_arrays([*keys, *columns], schema=self._schema))
+        return int(places.size)
+
+    def _append(self, table: pa.Table) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
+
+
+class CsvExport(_TableSink):
+    """CSV with a header, as the flat files of the pipeline; compressed where the name ends with `.gz`.
+
+    Times as `2023-07-01 00:00:00Z`, numbers in the fewest digits that read back as the same float32, NULL as no text.
+    """
+
+    def __init__(self, path: Path, contents: ExportContents) -> None:
+        super().__init__(path, contents)
+        if path.suffix.lower() == ".gz":
+            # Without name and time in its header, so that the same rows are the same bytes.
+            zipped = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
+            self._file = self._opened.enter_context(zipped)
+        # Microseconds would add six zeros to every row.
+        self._csv_schema = self._schema.set(0, pa.field("time", pa.timestamp("s", tz="UTC"))).remove_metadata()
+        self._file.write(f"{','.join(self._schema.names)}\n".encode())  # pyarrow would quote the names
+
+    def _append(self, table: pa.Table) -> None:
+        options = pa.csv.WriteOptions(include_header=False, quoting_style="none")
+        text = pa.BufferOutputStream()
+        pa.csv.write_csv(table.cast(self._csv_schema), text, options)
+        self._file.write(text.getvalue())
+
+    def finish(self, missing: Mapping[str, str]) -> None:
+        """A CSV file says nothing of itself."""
+        self._opened.close()
+
+
+class ParquetExport(_TableSink):
+    """Parquet: attributes of CF in the metadata of each column, origin and credit in that of the schema."""
+
+    def __init__(self, path: Path, contents: ExportContents) -> None:
+        super().__init__(path, contents)
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(KEYS),
+            use_byte_stream_split=list(contents.columns),
+        )
+        self._waiting: list[pa.Table] = []
+
+    def _append(self, table: pa.Table) -> None:
+        # A row group is of so many rows at least, so that small pieces do not become many groups.
+        self._waiting.append(table)
+        if sum(one.num_rows for one in self._waiting) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            whole = pa.concat_tables(self._waiting)
+            self._writer.write_table(whole, row_group_size=whole.num_rows)
+            self._waiting.clear()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # not again what has been raised
+            self._writer.close()
+        super().__exit__(kind, error, trace)
+
+    def finish(self, missing: Mapping[str, str]) -> None:
+        """Write the last rows, and what is missing into the metadata."""
+        self._flush()
+        if missing:
+            self._writer.add_key_value_metadata(dict(missing))
+        self._writer.close()
+        self._opened.close()
+
+
+# --- Exports as boxes of the grid, netCDF and Zarr: every hour, latitude and longitude of the box; what is missing
+#     is NaN ---
+#
+# A place is a box of one latitude and one longitude.
+
+
+# Version 2 has consolidated metadata by its specification; version 3 has not, and zarr warns of it.
+_ZARR_FORMAT: Literal[2] = 2
+
+
+class NetcdfExport:
+    """A netCDF-4 file by CF; see `CfNetcdf`."""
+
+    def __init__(self, path: Path, contents: ExportContents, cut: Cut) -> None:
+        self._hours = contents.hours
+        self._file = CfNetcdf(
+            path,
+            contents.hours,
+            contents.window.latitudes,
+            contents.window.longitudes,
+            {variable.column: variable_attributes(contents, variable) for variable in contents.variables},
+            cut.chunk,
+            file_attributes(contents),
+            contents.expver(),
+            EXPVER_ATTRIBUTES,
+        )
+
+    def write(self, piece: ExportPiece, values: Values) -> int:
+        """Write a piece; return how many values of a column it has."""
+        first = (piece.hours.start - self._hours.start, piece.rows.start, piece.columns.start)
+        for column, found in values.items():
+            self._file.write(column, first, np.ascontiguousarray(np.moveaxis(found, -1, 0)))
+        return int(np.prod(piece.shape))
+
+    def finish(self, missing: Mapping[str, str]) -> None:
+        """Complete and close the file."""
+        self._file.finish(missing)
+
+    def __enter__(self) -> Self:
+        self._file.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.__exit__(kind, error, trace)
+
+
+class ZarrExport:
+    """A store of Zarr in a folder, as xarray writes it, with consolidated metadata."""
+
+    def __init__(self, path: Path, contents: ExportContents, cut: Cut) -> None:
+        import zarr  # noqa: PLC0415  # takes half a second
+
+        self._path = path
+        self._hours = contents.hours
+        self._group: Any = zarr.open_group(path, mode="w", zarr_format=_ZARR_FORMAT)
+        self._group.attrs.update(file_attributes(contents))
+        hours = np.arange(contents.hours.start, contents.hours.stop, dtype=np.int32)
+        self._coordinate("time", hours, COORDINATE_ATTRIBUTES["time"] | {"units": TIME_UNITS, "calendar": CALENDAR})
+        self._coordinate("latitude", contents.window.latitudes, COORDINATE_ATTRIBUTES["latitude"])
+        self._coordinate("longitude", contents.window.longitudes, COORDINATE_ATTRIBUTES["longitude"])
+        self._coordinate("expver", contents.expver(), EXPVER_ATTRIBUTES, dimension="time")
+        shape = (hours.size, cut.rows, cut.columns)
+        for variable in contents.variables:
+            array = self._group.create_array(
+                variable.column, shape=shape, chunks=cut.chunk, dtype="float32", fill_value=np.nan
+            )
+            attributes: dict[str, Any] = {"_ARRAY_DIMENSIONS": list(DIMENSIONS), "coordinates": "expver"}
+            array.attrs.update(attributes | variable_attributes(contents, variable))
+
+    def _coordinate(self, name: str, values: Any, attributes: Mapping[str, str], dimension: str | None = None) -> None:  # noqa: ANN401
+        # With the fill value 0, which is zarr's own, xarray would read the equator as missing.
+        array = self._group.create_array(
+            name, shape=values.shape, chunks=values.shape, dtype=values.dtype, fill_value=None
+        )
+        array[:] = values
+        array.attrs.update({"_ARRAY_DIMENSIONS": [dimension or name]} | dict(attributes))
+
+    def write(self, piece: ExportPiece, values: Values) -> int:
+        """Write a piece; return how many values of a column it has."""
+        first = piece.hours.start - self._hours.start
+        hours, rows, columns = slice(first, first + len(piece.hours)), piece.rows, piece.columns
+        for column, found in values.items():
+            self._group[column][hours, rows.start : rows.stop, columns.start : columns.stop] = np.moveaxis(found, -1, 0)
+        return int(np.prod(piece.shape))
+
+    def finish(self, missing: Mapping[str, str]) -> None:
+        """Add what is missing, and consolidate the metadata."""
+        import zarr  # noqa: PLC0415
+
+        self._group.attrs.update(missing)
+        zarr.consolidate_metadata(self._path, zarr_format=_ZARR_FORMAT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing: a Zarr store keeps no file open."""

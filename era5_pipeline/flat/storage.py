@@ -1,0 +1,237 @@
+"""The files of one month between its stages: fetched from the store, shared there, removed after the load."""
+
+from __future__ import annotations
+
+import fcntl
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.flat.flat_month import month_fingerprint
+from era5_pipeline.flat.flatten import (
+    facts_file,
+    has_own_columns,
+    has_preview,
+    preview_file,
+    read_facts,
+    read_flat_month,
+)
+from era5_pipeline.model.errors import InputError, disk_errors
+from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.files import has_form, read_json, sha256_of
+from era5_pipeline.sources.files_catalogue import fetch_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import FlatFormat, Keep, Settings
+    from era5_pipeline.sources.source import RawFile, RawMonth
+
+# --- The files of one month, wherever they are: what a stage reads is fetched from the store, what it wrote is
+#     shared ---
+
+
+# Increase it when a program that knows the number before would misread the manifest of a month.
+_MANIFEST_FORM = 1
+
+
+@dataclass(frozen=True)
+class StoredMonth:
+    """The files of `month` in the depot."""
+
+    depot: Depot
+    month: Month
+
+    @classmethod
+    def of(cls, settings: Settings, month: Month) -> StoredMonth:
+        """The month's files; a store that cannot be used is reported before anything is done.
+
+        Raises:
+            UsageError, StoreError, TransientError: see `Depot`.
+        """
+        depot = Depot.of(settings)
+        depot.require()
+        return cls(depot, month)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of flat months on this machine."""
+        return self.depot.home / "flat"
+
+    # --- raw ----------------------------------------------------------------------------------------------------------
+
+    def read_manifest(self) -> Any:  # noqa: ANN401  # JSON is any
+        """The manifest of the month's raw files; None if there is none.
+
+        Raises:
+            InputError: if a newer era5-pipeline wrote it.
+        """
+        value = self.depot.read_record(self._manifest)
+        return value if has_form(value, _MANIFEST_FORM, self._manifest) else None
+
+    def write_manifest(self, raw: RawMonth, value: dict[str, Any]) -> None:
+        """Write the manifest, after the raw files that it names."""
+        files = (file for file in raw.files if file.origin is None)
+        self.depot.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
+
+    def obtain_raw(self, raw: RawMonth) -> None:
+        """Have the raw files on local disk.
+
+        Raises:
+            InputError: if one is neither here nor in the store. The user's own files are left to the inventory.
+            LocalDiskError, StoreError, TransientError: see `Depot.obtain`.
+        """
+        for file in raw.files:
+            if file.origin is not None:
+                fetch_object(self.month, file)
+            elif self.depot.is_own(file) and not self.depot.obtain(file) and self._is_needed(file):
+                raise InputError(
+                    f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
+                    remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
+                    "(ERA5_KEEP).",
+                )
+
+    def _is_needed(self, file: RawFile) -> bool:
+        """Whether it cannot be left to the inventory to say what is wrong with the file that is here."""
+        return self.depot.is_shared or not file.path.is_file()
+
+    # --- flat ---------------------------------------------------------------------------------------------------------
+
+    def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
+        """The flat month of the same rows and format, with its files on local disk; None if there is no intact one."""
+        if not self.depot.is_shared:
+            flat = read_flat_month(self.folder, self.month)
+            if flat is None or not _is_of(flat, raw, flat_format):
+                return None
+            return flat if all(sha256_of(file.path) == file.sha256 for file in flat.files) else None
+        for facts in self._facts():
+            if _is_of(facts, raw, flat_format) and self._obtain_files(facts) and has_own_columns(facts):
+                return facts
+        return None
+
+    def _obtain_files(self, flat: FlatMonth) -> bool:
+        return all(self.depot.obtain(file) for file in flat.files)
+
+    def share_flat(self, flat: FlatMonth) -> None:
+        """Write the flat files, the preview and then the facts to the store; remove the files that they replace there.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        if not self.depot.is_shared:
+            return
+        earlier = self.stored_flat()
+        preview = preview_file(self.folder, self.month)
+        if preview.is_file():
+            self.depot.share_picture(preview)
+        elif has_preview(flat):
+            self.depot.obtain_picture(preview)
+        self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
+        kept = {(file.path, file.sha256) for file in flat.files}
+        for file in () if earlier is None else earlier.files:
+            if (file.path, file.sha256) not in kept:
+                self.depot.supersede(file)
+
+    def stored_flat(self) -> FlatMonth | None:
+        """The flat month as its facts have it, whether or not its file is anywhere."""
+        return next(self._facts(), None)
+
+    def obtain_flat(self, flat: FlatMonth) -> bool:
+        """Have the flat files on local disk, and the preview if there is one; False if one of the files is nowhere."""
+        preview = preview_file(self.folder, self.month)
+        if has_preview(flat) and not preview.is_file():
+            self.depot.obtain_picture(preview)
+        return self._obtain_files(flat) and has_own_columns(flat)
+
+    def _facts(self) -> Iterator[FlatMonth]:
+        """The facts in the store, then those on this machine."""
+        path = facts_file(self.folder, self.month)
+        values = [self.depot.read_record(path)]
+        if self.depot.is_shared:
+            values.append(read_json(path))
+        for value in values:
+            if (flat := read_facts(value, path)) is not None:
+                yield flat
+
+    @property
+    def _manifest(self) -> Path:
+        return self.depot.home / "raw" / f"{self.month}.json"
+
+    @property
+    def nowhere(self) -> str:
+        """Where else a missing file is not, for messages."""
+        return "" if self.depot.store is None else f", and not in the store {self.depot.store.shown}"
+
+
+def _is_of(flat: FlatMonth, raw: RawMonth, flat_format: FlatFormat) -> bool:
+    return flat.fingerprint == month_fingerprint(raw) and flat.format == flat_format
+
+
+# --- Removal of a month's files after its load: what ERA5_KEEP does not keep, and local copies of what the store
+#     has ---
+#
+# The records stay: the manifest, the facts, what sources know of their months. By them a month is recognised later,
+# and the ledger has names and digests of all files. The user's own files are never removed.
+
+
+@dataclass(frozen=True)
+class FileRemoval:
+    """What is removed of a loaded month; `has_copies`: it may have copies of objects of the user's."""
+
+    stored: StoredMonth
+    keep: Keep
+    has_copies: bool = False
+
+    @property
+    def removes(self) -> bool:
+        """Whether anything is removed at all."""
+        return self.keep != "all" or self.stored.depot.is_shared or self.has_copies
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep another run on this machine from removing the month's files while a stage reads them."""
+        if not self.removes:
+            yield
+            return
+        with self._lock() as descriptor:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield
+
+    def remove(self, flat: FlatMonth) -> None:
+        """Remove what the loaded month need not keep; nothing while another run on this machine reads it.
+
+        Raises:
+            LocalDiskError: if a file cannot be removed.
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        depot, raw = self.stored.depot, flat.raw
+        if not self.removes and not any(file.origin for file in raw.files):
+            return
+        with disk_errors(f"{flat.month}: removing files", depot.home), self._lock() as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # the other run removes them when it has loaded the month
+            except OSError:
+                pass
+            for file in raw.files:
+                if file.origin is not None:
+                    file.path.unlink(missing_ok=True)  # a copy of an object of the user's, which stays
+                elif not source_kind(raw.source).has_own_files:
+                    depot.release(file) if self.keep == "all" else depot.discard(file)
+            for part in flat.files:
+                depot.discard(part) if self.keep == "none" else depot.release(part)
+
+    @contextmanager
+    def _lock(self) -> Iterator[int]:
+        path: Path = self.stored.depot.home / "scratch" / f"{self.stored.month}.in-use"
+        with disk_errors(f"{self.stored.month}: locking its files", path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+        with file:
+            yield file.fileno()

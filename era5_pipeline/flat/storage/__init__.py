@@ -1,1 +1,0 @@
-"""A month's files between its stages: on this machine, in the store, or removed after the load."""

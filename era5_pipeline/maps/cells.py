@@ -1,0 +1,320 @@
+"""Statistics of many locations at once: of days and months, the complete years, and their trends."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from era5_pipeline.climate.trends import FEWEST_YEARS
+from era5_pipeline.climate.years import MOST_MISSING_HOURS
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.read.fetch import table_required, value_of
+from era5_pipeline.read.fields import EVERYWHERE, rectangle_parameters
+from era5_pipeline.runtime.project_files import read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import date
+
+    import numpy.typing as npt
+
+    from era5_pipeline.climate.answer import YearSpan
+    from era5_pipeline.maps.question import MapStatistic, YearPart
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import Variable
+
+    IdArray = npt.NDArray[np.int32]
+    FloatArray = npt.NDArray[np.float32]
+    DoubleArray = npt.NDArray[np.float64]
+
+# --- One statistic of many locations and the hours that it is of, from the hours of a day or from monthly summaries ---
+
+
+Number = TypeVar("Number", np.float32, np.float64, np.int32)
+
+_AGGREGATES: dict[MapStatistic, str] = {"mean": "avg", "min": "min", "max": "max", "sum": "sum"}
+# What adds nothing to a statistic.
+_NOTHING: dict[MapStatistic, float] = {"mean": 0.0, "sum": 0.0, "min": np.inf, "max": -np.inf}
+
+
+@dataclass(frozen=True, eq=False)
+class CellValues:
+    """Values (n,) float64 at `location_ids` (n,), and of how many hours each is, (n,); NaN where there is no hour.
+
+    The locations ascend.
+    """
+
+    location_ids: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
+    hours: npt.NDArray[np.int32]
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> CellValues:
+        """Those that are wanted, (n,)."""
+        return CellValues(self.location_ids[wanted], self.values[wanted], self.hours[wanted])
+
+
+@contextmanager
+def one_state(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that reads one state of the table, in however many statements. The connection is in autocommit."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        # Compiling expressions takes longer than most of these queries.
+        connection.execute("SET LOCAL jit = off")
+        yield
+
+
+def hours_of_day(variable: Variable, day: date) -> tuple[datetime, datetime]:
+    """The hours of a day in UTC, from the first to just before the second result.
+
+    Instants are those from 00:00 on; a total, mean or extreme of an hour has the time of its end, 01:00 to 24:00.
+    """
+    start = datetime.combine(day, time(), tzinfo=UTC)
+    if variable.step_type != "instant":
+        start += timedelta(hours=1)
+    return start, start + timedelta(days=1)
+
+
+def read_day(
+    connection: psycopg.Connection[Any], variable: Variable, day: date, statistic: MapStatistic, area: Area | None
+) -> CellValues:
+    """A statistic of the hours of a day in UTC, at each location of an area.
+
+    Raises:
+        NoDataError: if there is no table.
+    """
+    start, end = hours_of_day(variable, day)
+    query = sql.SQL(read_sql("cells_of_hours")).format(
+        aggregate=sql.SQL(_AGGREGATES[statistic]), column=value_of(variable.column)
+    )
+    with table_required():
+        return _read(connection, query, {"start": start, "end": end}, area)
+
+
+def read_part(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    part: YearPart,
+    year: int,
+    statistic: MapStatistic,
+    area: Area | None,
+) -> CellValues:
+    """A statistic of a part of a year, from monthly summaries, at each location of an area.
+
+    Raises:
+        NoDataError: if the database has no summaries, or none of the variable.
+    """
+    return _together(
+        (_read_month(connection, variable, start, statistic, area) for start in part.starts(year)), statistic
+    )
+
+
+def _read_month(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    start: date,
+    statistic: MapStatistic,
+    area: Area | None,
+) -> CellValues:
+    query = sql.SQL(read_sql("cells_of_month")).format(
+        column=sql.Identifier(f"{variable.column}_{statistic}"),
+        hours=sql.Identifier(f"{variable.column}_{'sum_hours' if statistic == 'sum' else 'hours'}"),
+    )
+    try:
+        return _read(connection, query, {"month": start}, area)
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
+        raise NoDataError(
+            f"the database has no monthly summaries of {variable.column}: its months were loaded without them",
+            remedy="Compute them from the hours: era5 db summaries.",
+        ) from None
+
+
+def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValues:
+    """The statistic of all hours of several months.
+
+    Put together here: grouping a year of the globe on the server takes twice as long as reading its months.
+    """
+    ids, values, hours = np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=np.int32)
+    for month in months:
+        if not np.array_equal(ids, month.location_ids):
+            found = np.union1d(ids, month.location_ids)
+            values, hours = spread(values, ids, found, _NOTHING[statistic]), spread(hours, ids, found, 0)
+            ids = found
+        at = np.searchsorted(ids, month.location_ids) if ids.size > month.location_ids.size else slice(None)
+        is_there = np.isfinite(month.values)
+        added = np.where(is_there, month.values, _NOTHING[statistic])
+        hours[at] += np.where(is_there, month.hours, 0).astype(np.int32)
+        match statistic:
+            case "mean":
+                # The mean of all hours is that of the months' means by their hours.
+                values[at] += added * month.hours
+            case "sum":
+                values[at] += added
+            case "min":
+                values[at] = np.minimum(values[at], added)
+            case "max":
+                values[at] = np.maximum(values[at], added)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = values / hours if statistic == "mean" else values
+    return CellValues(ids, np.where(hours > 0, values, np.nan), hours)
+
+
+def spread(
+    values: npt.NDArray[Number], ids: npt.NDArray[np.int32], among: npt.NDArray[np.int32], fill: float
+) -> npt.NDArray[Number]:
+    """Put values (m,) at ids (m,) among others (n,), all ascending; `fill` at these."""
+    if ids.size == among.size:
+        return values
+    filled = np.full(among.size, fill, dtype=values.dtype)
+    filled[np.searchsorted(among, ids)] = values
+    return filled
+
+
+def _read(
+    connection: psycopg.Connection[Any], cells: sql.Composed, parameters: dict[str, Any], area: Area | None
+) -> CellValues:
+    query = sql.SQL(read_sql("packed_cells")).format(cells=cells)
+    with connection.cursor(binary=True) as cursor:
+        # Not prepared: the plan needs the months, to leave out the partitions of others.
+        row = cursor.execute(
+            query, {**parameters, **rectangle_parameters(area or EVERYWHERE)}, prepare=False
+        ).fetchone()
+    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+    ids, values, hours = (
+        np.frombuffer(packed or b"", dtype=stored).astype(kind)
+        for packed, stored, kind in zip(row, (">i4", ">f8", ">i4"), ("i4", "f8", "i4"), strict=True)
+    )
+    order = np.argsort(ids, kind="stable")
+    return CellValues(ids[order], values[order], hours[order])
+
+
+# --- The complete years of many locations, read year by year: what anomalies and trends are made of ---
+
+
+@dataclass(frozen=True, eq=False)
+class YearlyCells:
+    """Values of `years` (k,) at `location_ids` (n,), both ascending: k rows (n,) float32, NaN for incomplete years.
+
+    The rows are apart, since 30 years of the globe are 125 MB. `has_values`: whether there is a value of any year,
+    complete or not.
+    """
+
+    years: tuple[int, ...]
+    location_ids: IdArray
+    rows: tuple[FloatArray, ...]
+    has_values: bool
+
+    @property
+    def complete_years(self) -> list[int]:
+        """The years that are complete at any location."""
+        return [year for year, row in zip(self.years, self.rows, strict=True) if np.isfinite(row).any()]
+
+    def block(self, cells: slice) -> npt.NDArray[np.float64]:
+        """The values (k, m) of some of the locations."""
+        return np.stack([row[cells] for row in self.rows]).astype(np.float64)
+
+
+def is_complete(cells: CellValues, expected_hours: int) -> npt.NDArray[np.bool_]:
+    """Where a month or year lacks no more than a day's hours, (n,): the rule of `query.climate`."""
+    return np.isfinite(cells.values) & (expected_hours - cells.hours <= MOST_MISSING_HOURS)
+
+
+def read_years(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    part: YearPart,
+    years: YearSpan,
+    statistic: MapStatistic,
+    area: Area | None,
+) -> YearlyCells:
+    """The values of a part of each of these years, where it is complete; locations with none are left out.
+
+    Raises:
+        NoDataError: if the database has no summaries of the variable.
+    """
+    numbers = tuple(range(years.first, years.last + 1))
+    ids = np.empty(0, dtype=np.int32)
+    rows: list[FloatArray] = []
+    has_values = False
+    for year in numbers:
+        cells = read_part(connection, variable, part, year, statistic, area)
+        has_values = has_values or bool(np.isfinite(cells.values).any())
+        cells = cells.where(is_complete(cells, part.hours(year)))
+        if not np.array_equal(cells.location_ids, ids):
+            found = np.union1d(ids, cells.location_ids)
+            if found.size > ids.size:
+                rows = [spread(row, ids, found, np.nan) for row in rows]
+                ids = found
+        rows.append(spread(cells.values.astype(np.float32), cells.location_ids, ids, np.nan))
+    return YearlyCells(numbers, ids, tuple(rows), has_values)
+
+
+# --- Trends of many locations at once, by the definition of `query.climate.trends` ---
+#
+# Ordinary least squares over the complete years; significant if the 95 % interval, widened for the lag-1
+# autocorrelation of the residuals (Santer et al. 2000), leaves out zero.
+
+
+# Locations at a time: 30 years of them are 16 MB.
+_BLOCK = 65_536
+_YEARS_PER_DECADE = 10.0
+# Two-sided, 95 %.
+_QUANTILE = 0.975
+# With no more effective years than this, there is no variance of residuals.
+_FEWEST_EFFECTIVE = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class CellTrends:
+    """Slopes (n,) per decade, NaN where there is no trend; `significant` (n,); the complete years of each, (n,)."""
+
+    slopes: DoubleArray
+    significant: npt.NDArray[np.bool_]
+    years: npt.NDArray[np.int64]
+
+
+def trends_of_cells(cells: YearlyCells) -> CellTrends:
+    """The trend of each location that has enough complete years; of values that never change it is zero."""
+    years = np.asarray(cells.years, dtype=np.float64)
+    starts = range(0, cells.location_ids.size, _BLOCK)
+    found = [_trends(years, cells.block(slice(start, start + _BLOCK))) for start in starts]
+    if not found:
+        return CellTrends(np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64))
+    return CellTrends(
+        np.concatenate([one.slopes for one in found]),
+        np.concatenate([one.significant for one in found]),
+        np.concatenate([one.years for one in found]),
+    )
+
+
+def _trends(years: DoubleArray, values: DoubleArray) -> CellTrends:
+    """Compute the trend of each place from values (k, n) of k consecutive years; an incomplete year is NaN."""
+    from scipy import special  # noqa: PLC0415  # half a second, which other maps do without
+
+    held = np.isfinite(values)
+    count = held.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        time = np.where(held, years[:, np.newaxis], 0.0)
+        time = np.where(held, time - time.sum(axis=0) / count, 0.0)
+        value = np.where(held, values, 0.0)
+        value = np.where(held, value - value.sum(axis=0) / count, 0.0)
+        squares = (time**2).sum(axis=0)
+        slope = (time * value).sum(axis=0) / squares
+        residuals = np.where(held, value - slope * time, 0.0)
+        total = (residuals**2).sum(axis=0)
+        # A year that lacks has the residual 0, so that only pairs of consecutive years count.
+        lag1 = np.where(total > 0.0, (residuals[:-1] * residuals[1:]).sum(axis=0) / total, 0.0)
+        lag1 = np.maximum(lag1, 0.0)
+        effective = count * (1.0 - lag1) / (1.0 + lag1)
+        error = np.sqrt(total / (effective - 2.0) / squares)
+        half = special.stdtrit(effective - 2.0, _QUANTILE) * error
+        is_constant = np.where(held, values, -np.inf).max(axis=0) == np.where(held, values, np.inf).min(axis=0)
+        slope = np.where(is_constant, 0.0, slope)
+        known = (count >= FEWEST_YEARS) & (is_constant | (effective > _FEWEST_EFFECTIVE))
+        significant = known & ~is_constant & (np.abs(slope) > half)
+    return CellTrends(np.where(known, slope * _YEARS_PER_DECADE, np.nan), significant, count)

@@ -1,0 +1,440 @@
+"""Any map: a question to a field, what is missing, and words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE, baseline_of
+from era5_pipeline.climate.days import HOURS_PER_DAY
+from era5_pipeline.climate.trends import FEWEST_YEARS, describe_years
+from era5_pipeline.maps.cells import (
+    hours_of_day,
+    is_complete,
+    one_state,
+    read_day,
+    read_part,
+    read_years,
+    trends_of_cells,
+)
+from era5_pipeline.maps.fields import FieldMap
+from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PartQuestion
+from era5_pipeline.maps.reading import (
+    MapReading,
+    PlacedCells,
+    lines_of_few_years,
+    lines_of_missing,
+    lines_of_short,
+    lines_without_summaries,
+    main_part,
+    no_summaries,
+    statistic_words,
+    title_words,
+    unit_words,
+)
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.months import Month
+from era5_pipeline.read.fields import lines_of_absent, no_rows, only_null, read_snapshot
+from era5_pipeline.read.held import places_held, require_columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import psycopg
+
+    from era5_pipeline.climate.answer import YearSpan
+    from era5_pipeline.maps.cells import CellTrends, CellValues, YearlyCells
+    from era5_pipeline.maps.question import MapQuestion, TrendQuestion, YearPart
+    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.variables import Variable
+
+# --- The map of a day in UTC: the mean, range or total of its 24 hours ---
+
+
+def read_day_map(
+    connection: psycopg.Connection[Any], question: DayQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    """The map of a day, of locations that have all of its hours.
+
+    Raises:
+        NoDataError: if no location has; it says what the table holds instead.
+    """
+    require_columns(connection, (variable,))
+    day, statistic = question.day, question.statistic
+    with one_state(connection):
+        found = read_day(connection, variable, day, statistic, area)
+        _require_hours(connection, question, variable, area, found)
+        found = found.where(found.hours > 0)
+        is_whole = found.hours == HOURS_PER_DAY
+        held = found.where(is_whole)
+        month = Month.of(hours_of_day(variable, day)[0])
+        wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
+        absent = lines_of_missing(variable, found.location_ids, area, wanted, kind)
+        absent += lines_of_short(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
+    placed = PlacedCells.of(held.location_ids, held.values)
+    field = FieldMap(
+        kind="day",
+        variable=variable,
+        latitudes=placed.latitudes,
+        longitudes=placed.longitudes,
+        values=placed.values,
+        unit=unit_words(variable, statistic, "day"),
+        title=f"{title_words(variable)}, {statistic_words(statistic)} of the day",
+        when=f"{day:%a %d %b %Y} (UTC)",
+        period="day" if statistic == "sum" else "hour",
+    )
+    midnight = datetime.combine(day, time(), tzinfo=UTC)
+    return MapReading(
+        field=field,
+        absent=tuple(absent),
+        remarks=(),
+        start=midnight,
+        end=midnight + timedelta(days=1),
+        summary=f"{statistic} of the {HOURS_PER_DAY} hours of {day} (UTC)",
+        table_unit=variable.unit,
+    )
+
+
+def _require_hours(
+    connection: psycopg.Connection[Any],
+    question: DayQuestion,
+    variable: Variable,
+    area: Area | None,
+    found: CellValues,
+) -> None:
+    """Require a location with all hours of the day.
+
+    Raises:
+        NoDataError: if there is none.
+    """
+    day = question.day
+    start, end = hours_of_day(variable, day)
+    if not found.location_ids.size:
+        raise no_rows(connection, start, end, area, f"{day}", "that day")
+    most = int(found.hours.max())
+    if most == 0:
+        raise only_null(connection, variable, {Month.of(start)}, area, f"on {day} (UTC)")
+    if most < HOURS_PER_DAY:
+        last = Month.of(end - timedelta(hours=1))
+        if most == HOURS_PER_DAY - 1 and last != Month.of(start):
+            remedy = f"The day's last total ends at 00:00 of {last}, and comes with that month: load it, too."
+        else:
+            remedy = f"Ask for one hour with --time, or load the whole month: era5 load --from {Month.of(start)}."
+        raise NoDataError(
+            f"{variable.column}: no location has all {HOURS_PER_DAY} hours of {day} (UTC); at most {most} are there",
+            remedy=remedy,
+        )
+
+
+# --- Maps of a month, a season or a year from monthly summaries, and their anomalies ---
+
+
+def read_part_map(
+    connection: psycopg.Connection[Any], question: PartQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    """The map of a part of a year. Where hours lack, it is of those that are there, and the reading says so.
+
+    Raises:
+        NoDataError: if no location has a value; it says what the table holds instead, or that there are no summaries.
+    """
+    require_columns(connection, (variable,))
+    part, year, statistic = question.part, question.year, question.statistic
+    when, months, expected = part.in_year(year), part.months(year), part.hours(year)
+    with one_state(connection):
+        cells = _read_valued(connection, question, variable, area)
+        absent = _lines_of_absent(connection, variable, cells.location_ids, area, months)
+        remarks = lines_of_short(cells, is_complete(cells, expected), expected, when)
+        remarks += lines_without_summaries(connection, months, area)
+    placed = PlacedCells.of(cells.location_ids, cells.values)
+    field = FieldMap(
+        kind="month" if part.period == "month" else "season" if part.period == "season" else "year",
+        variable=variable,
+        latitudes=placed.latitudes,
+        longitudes=placed.longitudes,
+        values=placed.values,
+        unit=unit_words(variable, statistic, part.period),
+        title=f"{title_words(variable)}, {statistic_words(statistic)} of the {part.period}",
+        when=f"{when} (UTC)",
+        period=part.period if statistic == "sum" else "hour",
+    )
+    return MapReading(
+        field=field,
+        absent=tuple(absent),
+        remarks=tuple(remarks),
+        start=months[0].start,
+        end=months[-1].end,
+        summary=f"{statistic} of {when}, {_hours(cells)} of {expected:,} hours",
+        table_unit=variable.unit,
+    )
+
+
+def read_anomaly_map(
+    connection: psycopg.Connection[Any], question: AnomalyQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    """The map of a part of a year, less the mean of the same part over the complete years of the baseline.
+
+    A location needs ten of these years; the part of the year asked for is complete, too.
+
+    Raises:
+        NoDataError: if no location has both; it says what the table holds instead, or that there are no summaries.
+    """
+    require_columns(connection, (variable,))
+    part, year, statistic, years = question.part, question.year, question.statistic, question.baseline
+    when, months, expected = part.in_year(year), part.months(year), part.hours(year)
+    with one_state(connection):
+        cells = _read_valued(connection, question, variable, area)
+        enough = is_complete(cells, expected)
+        if not enough.any():
+            raise NoDataError(
+                f"{when} is incomplete: at most {int(cells.hours.max()):,} of {expected:,} hours are there, and an "
+                "anomaly is that of a complete one",
+                remedy=f"Load the rest of it: era5 load --from {months[0]} --to {months[-1]}.",
+            )
+        normals = read_years(connection, variable, part, years, statistic, area)
+        baseline = baseline_of(years, normals.complete_years)
+        if not baseline.is_used:
+            raise _no_baseline(connection, part, years, area, baseline.note or "")
+        held = cells.where(enough)
+        differences, counts = _differences(held, normals)
+        drawn = held.where(np.isfinite(differences))
+        if not drawn.location_ids.size:
+            why = f"no location has {FEWEST_YEARS_OF_BASELINE} complete years of the baseline {years}"
+            raise _no_baseline(connection, part, years, area, why)
+        absent, remarks = lines_of_few_years(
+            counts, FEWEST_YEARS_OF_BASELINE, baseline.complete, f"complete years of the baseline {years}"
+        )
+        absent += lines_of_short(cells, enough, expected, when)
+        absent += _lines_of_absent(connection, variable, cells.location_ids, area, months)
+        remarks += [baseline.note] if baseline.note else []
+        of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
+        remarks += lines_without_summaries(connection, of_years, area)
+    placed = PlacedCells.of(drawn.location_ids, differences[np.isfinite(differences)])
+    count = f"{baseline.complete} complete year{'' if baseline.complete == 1 else 's'}"
+    field = FieldMap(
+        kind="anomaly",
+        variable=variable,
+        latitudes=placed.latitudes,
+        longitudes=placed.longitudes,
+        values=placed.values,
+        unit=unit_words(variable, statistic, part.period),
+        title=f"{title_words(variable)}, anomaly",
+        when=f"{when} less the mean of {part.in_years(years)} ({count})",
+        is_difference=True,
+    )
+    return MapReading(
+        field=field,
+        absent=tuple(absent),
+        remarks=tuple(remarks),
+        start=min(months[0].start, of_years[0].start),
+        end=max(months[-1].end, of_years[-1].end),
+        summary=f"anomaly of {when} from the mean of {part.in_years(years)} ({count})",
+        table_unit=variable.unit,
+    )
+
+
+def _read_valued(
+    connection: psycopg.Connection[Any],
+    question: PartQuestion | AnomalyQuestion,
+    variable: Variable,
+    area: Area | None,
+) -> CellValues:
+    """The locations that have a value in that part of that year.
+
+    Raises:
+        NoDataError: if there is none.
+    """
+    part, year = question.part, question.year
+    cells = read_part(connection, variable, part, year, question.statistic, area)
+    cells = cells.where(np.isfinite(cells.values))
+    if not cells.location_ids.size:
+        raise no_summaries(connection, variable, part.months(year), area, part.in_year(year))
+    return cells
+
+
+def _differences(cells: CellValues, normals: YearlyCells) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Values (n,) less the mean of the complete years, NaN where there are too few; and how many years each has."""
+    total = np.zeros(normals.location_ids.size)
+    count = np.zeros(normals.location_ids.size, dtype=np.int64)
+    for row in normals.rows:
+        held = np.isfinite(row)
+        total[held] += row[held]
+        count += held
+    at = np.minimum(np.searchsorted(normals.location_ids, cells.location_ids), normals.location_ids.size - 1)
+    is_there = normals.location_ids[at] == cells.location_ids
+    years = np.where(is_there, count[at], 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        differences = np.where(years >= FEWEST_YEARS_OF_BASELINE, cells.values - total[at] / count[at], np.nan)
+    return differences, years
+
+
+def _no_baseline(
+    connection: psycopg.Connection[Any], part: YearPart, years: YearSpan, area: Area | None, why: str
+) -> NoDataError:
+    months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
+    lines = lines_without_summaries(connection, months, area)
+    more = f" ({lines[0]})" if lines else ""
+    return NoDataError(
+        f"no anomaly of {part.name if part.period != 'year' else 'the year'}: {why.rstrip('.')}{more}",
+        remedy="Load more years, or choose others that the table holds: --baseline FIRST-LAST.",
+    )
+
+
+def _lines_of_absent(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    location_ids: npt.NDArray[np.int32],
+    area: Area | None,
+    months: tuple[Month, ...],
+) -> list[str]:
+    wanted = places_held(connection, months[0])
+    for month in months[1:]:
+        wanted = wanted | places_held(connection, month)
+    held = f"{months[0]}" if len(months) == 1 else f"{months[0]} to {months[-1]}"
+    return lines_of_missing(variable, location_ids, area, wanted, f"places that the table holds in {held}")
+
+
+def _hours(cells: CellValues) -> str:
+    low, high = int(cells.hours.min()), int(cells.hours.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+# --- The map of a trend: the change per decade of the year, a season or a calendar month, and where it is
+#     significant ---
+
+
+def read_trend_map(
+    connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    """The map of a trend per decade over the complete years; locations with too few of them have no value.
+
+    Raises:
+        NoDataError: if no location has a trend; it says which years are complete, or that there are no summaries.
+    """
+    require_columns(connection, (variable,))
+    part, years = question.part, question.years
+    months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
+    name = part.in_years(years)
+    with one_state(connection):
+        cells = read_years(connection, variable, part, years, question.statistic, area)
+        if not cells.has_values:
+            raise no_summaries(connection, variable, months, area, name)
+        complete = cells.complete_years
+        trends = trends_of_cells(cells)
+        without = lines_without_summaries(connection, months, area)
+        is_drawn = np.isfinite(trends.slopes)
+        if not is_drawn.any():
+            raise _no_trend(name, complete, trends, without)
+        remarks = []
+        if len(complete) < len(years):
+            lacking = [year for year in range(years.first, years.last + 1) if year not in complete]
+            remarks.append(
+                f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(lacking)}"
+            )
+        absent, fewer = lines_of_few_years(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
+        absent += lines_of_missing(
+            variable, cells.location_ids, area, places_held(connection), "places that the table holds"
+        )
+        dependent = int(((trends.years >= FEWEST_YEARS) & ~is_drawn).sum())
+        if dependent:
+            absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
+        remarks += [*fewer, *without]
+        drawn = cells.location_ids[is_drawn]
+    placed = PlacedCells.of(drawn, trends.slopes[is_drawn])
+    marks = PlacedCells.of(drawn, trends.significant[is_drawn].astype(np.float64))
+    count = int(trends.significant.sum())
+    unit = unit_words(variable, question.statistic, part.period)
+    field = FieldMap(
+        kind="trend",
+        variable=variable,
+        latitudes=placed.latitudes,
+        longitudes=placed.longitudes,
+        values=placed.values,
+        unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
+        title=f"{title_words(variable)}, trend",
+        when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05), pale: not",
+        is_difference=True,
+        stippled=marks.values == 1.0,
+    )
+    return MapReading(
+        field=field,
+        absent=tuple(absent),
+        remarks=tuple(remarks),
+        start=months[0].start,
+        end=months[-1].end,
+        summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",
+        table_unit=f"{variable.unit} per decade",
+    )
+
+
+def _no_trend(name: str, complete: list[int], trends: CellTrends, without: list[str]) -> NoDataError:
+    """The error for too few complete years; `without` says which months have no summaries."""
+    most = int(trends.years.max()) if complete else 0
+    which = f" of {describe_years(complete)}" if complete else ""
+    more = f" ({without[0]})" if without else ""
+    return NoDataError(
+        f"{name}: a trend needs at least {FEWEST_YEARS} complete years, and no location has more "
+        f"than {most}{which}{more}",
+        remedy="Load more years, or ask for others that the table holds.",
+    )
+
+
+# --- Any map: a question to a field, what is missing, and words ---
+
+
+def read_map(
+    connection: psycopg.Connection[Any], question: MapQuestion, variable: Variable, area: Area | None = None
+) -> MapReading:
+    """Read what a map shows, in `area` or at all locations of the table. The connection is in autocommit mode.
+
+    Without an area, of locations far apart the map shows the part with the most of them, and says so.
+
+    Raises:
+        NoDataError: if there is nothing to draw; it says what the table holds instead.
+    """
+    reading = _read(connection, question, variable, area)
+    field = reading.field
+    part = None if area else main_part(field.latitudes, field.longitudes, np.isfinite(field.values))
+    if part is None:
+        return reading
+    shown = replace(
+        field,
+        latitudes=field.latitudes[part.rows],
+        longitudes=field.longitudes[part.columns],
+        values=field.values[part.rows, part.columns],
+        stippled=None if field.stippled is None else field.stippled[part.rows, part.columns],
+    )
+    return replace(reading, field=shown, left_out=part.line)
+
+
+def _read(
+    connection: psycopg.Connection[Any], question: MapQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    match question:
+        case HourQuestion():
+            return _read_hour_map(connection, question, variable, area)
+        case DayQuestion():
+            return read_day_map(connection, question, variable, area)
+        case PartQuestion():
+            return read_part_map(connection, question, variable, area)
+        case AnomalyQuestion():
+            return read_anomaly_map(connection, question, variable, area)
+        case _:
+            return read_trend_map(connection, question, variable, area)
+
+
+def _read_hour_map(
+    connection: psycopg.Connection[Any], question: HourQuestion, variable: Variable, area: Area | None
+) -> MapReading:
+    hour = question.time
+    snapshot = read_snapshot(connection, hour, variable, area)
+    return MapReading(
+        field=FieldMap.of_snapshot(snapshot),
+        absent=tuple(lines_of_absent(connection, snapshot, area)),
+        remarks=(),
+        start=hour,
+        end=hour + timedelta(hours=1),
+        summary=f"at {hour:%Y-%m-%d %H:%M} UTC",
+        table_unit=variable.unit,
+    )

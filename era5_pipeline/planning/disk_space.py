@@ -1,0 +1,206 @@
+"""Disk space of a load: bytes of raw and flat files at one time, and whether this machine's disks can hold a month."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
+
+from era5_pipeline.model.errors import LocalDiskError
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.planning.current_contents import read_disk_space
+from era5_pipeline.planning.estimates import estimate_bytes
+from era5_pipeline.planning.extent import Load, Size
+from era5_pipeline.runtime.stores import require_folder_or_s3
+from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import FlatFormat, Keep, Settings
+    from era5_pipeline.planning.estimates import Bytes
+    from era5_pipeline.sources.source import RawMonth
+
+# --- Whether this machine's disks can hold a month, before it is begun ---
+#
+# The figures are those of plans: documented bytes a value, the most that was seen. What other months in work will need
+# is not counted; a disk that fills up in the middle of a month is a `LocalDiskError` too, and leaves nothing half-
+# written.
+
+
+# A row of CSV: time, location_id, latitude, longitude; then each value with its comma.
+_CSV_KEY_BYTES = 45
+_CSV_VALUE_BYTES = 9
+_REMEDY = (
+    "Free space there, or set ERA5_HOME to a folder on a larger disk. ERA5_KEEP=flat or none removes files of loaded "
+    "months; with ERA5_STORE they are elsewhere. Or take a smaller --area, or fewer --variables. Then run the month "
+    "again."
+)
+
+
+@dataclass(frozen=True)
+class MonthRoom:
+    """Bytes that one month takes on this machine's disk while it is in work; `table` where that is on the same disk."""
+
+    raw: float
+    unpacked: float
+    flat: float
+    table: float = 0.0
+
+    @classmethod
+    def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthRoom:
+        """The room of a month of that size, whose bytes are estimated."""
+        raw = estimated.raw.value or 0.0
+        # Files of several step types come as one ZIP, whose members are unpacked for flattening.
+        is_zip = size.files > 1 and not load.kind.has_daily_files
+        row = _CSV_KEY_BYTES + _CSV_VALUE_BYTES * len(load.variables)
+        flat = float(row * size.rows) if flat_format == "csv" else estimated.parquet.value or 0.0
+        return cls(raw, raw if is_zip else 0.0, flat)
+
+    @property
+    def bytes(self) -> float:
+        """All of it together."""
+        return self.raw + self.unpacked + self.flat + self.table
+
+    def __str__(self) -> str:
+        names = {
+            "raw files": self.raw,
+            "unpacked": self.unpacked,
+            "flat file": self.flat,
+            "rows in the table": self.table,
+        }
+        return ", ".join(f"{name} {decimal(round(size))}" for name, size in names.items() if size)
+
+
+def require_room(settings: Settings, month: Month) -> None:
+    """Refuse to begin a month that the disks of this machine cannot hold: its files, and its rows where they are here.
+
+    Months of the user's own files are not counted: their size is not known before the files are read. Of a month that
+    was begun before, only what its files still lack is counted.
+
+    Raises:
+        LocalDiskError: saying what the month needs, and what is free.
+    """
+    load = Load.of(settings, (month,))
+    if load.kind.has_own_files:
+        return
+    size = load.size_of(month)
+    layout = None if settings.database_url is not None else MonthPartitions.name
+    estimated = estimate_bytes(load, size, (), layout, None)
+    room = MonthRoom.of(load, size, estimated, settings.format)
+    disks, table = read_disk_space(settings), estimated.table.value or 0.0
+    free, table_free = disks.home_free_bytes, None if disks.is_one else disks.table_free_bytes
+    in_table = table if disks.is_one else 0.0
+    table_fits = table_free is None or table <= table_free
+    if table_fits and (free is None or room.bytes + in_table <= free):
+        return
+    folders = (settings.home / "raw" / load.source, settings.home / "flat")
+    held = sum(size for folder in folders for size in _sizes(folder, month))
+    _require(room if held else replace(room, table=in_table), month, settings, free, held)
+    if not held and table_free is not None and not table_fits:
+        raise LocalDiskError(
+            f"{month} is not begun: its rows take about {decimal(round(table))} in the table, and "
+            f"{decimal(table_free)} are free where the embedded server keeps it",
+            remedy="Free space there, or use another server (ERA5_DATABASE_URL); then run the month again.",
+        )
+
+
+def require_room_to_flatten(
+    settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str], *, is_unpacked: bool
+) -> None:
+    """Refuse to flatten a month of so many rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
+
+    Raises:
+        LocalDiskError: saying what the month needs, and what is free.
+    """
+    load = replace(Load.of(settings, (raw.month,)), variables=tuple(BY_COLUMN[column] for column in columns))
+    size = Size(rows=rows, instant_values=rows * len(columns))
+    flat = MonthRoom.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
+    missing = sum(file.bytes for file in raw.files if not file.path.is_file())
+    zipped = 0 if is_unpacked else sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
+    room = MonthRoom(float(missing), float(zipped), flat)
+    held = sum(_sizes(settings.home / "flat", raw.month))
+    _require(room, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
+
+
+def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: int) -> None:
+    """Raise if the room is more than what is free; `held` bytes of the month are there already."""
+    if free is None or room.bytes - held <= free:
+        return
+    raise LocalDiskError(
+        f"{month} is not begun: it takes about {decimal(round(room.bytes))} ({room}), and {decimal(free)} are free in "
+        f"{settings.home}",
+        remedy=_REMEDY,
+    )
+
+
+def _sizes(folder: Path, month: Month) -> Iterator[int]:
+    """The sizes of the month's files in a folder of raw or flat files."""
+    for path in folder.glob(f"{month}-*"):
+        for file in (path, *path.rglob("*")):
+            if file.is_file():
+                yield file.stat().st_size
+
+
+# --- Bytes of raw and flat files that a load needs at most at one time, on this machine and in the store ---
+#
+# Which files stay is decided by ERA5_KEEP, where they stay by ERA5_STORE; months in work are on this machine as well.
+
+
+# max_concurrent_runs of dagster.yaml.
+MONTHS_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class StoragePolicy:
+    """What the settings say of files: which are kept, the store's address (None: there is none), the flat format."""
+
+    keep: Keep = "all"
+    store: str | None = None
+    flat_format: FlatFormat = "parquet"
+
+    @classmethod
+    def of(cls, settings: Settings) -> StoragePolicy:
+        """The policy of these settings.
+
+        Raises:
+            UsageError: if the address of the store is invalid.
+        """
+        if settings.store_address is not None:
+            require_folder_or_s3(settings.store_address)
+        return cls(settings.keep, settings.store_address, settings.format)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Bytes at most at one time: below ERA5_HOME and in the store (None: there is none).
+
+    `months_at_once` are in work at a time, and take `work_bytes` of them; `kept_bytes` are of the loaded months.
+    """
+
+    policy: StoragePolicy
+    months_at_once: int
+    work_bytes: float
+    kept_bytes: float
+    home_bytes: float
+    store_bytes: float | None
+
+    @property
+    def keeps_all_here(self) -> bool:
+        """Whether every file stays on this machine."""
+        return self.policy.keep == "all" and self.policy.store is None
+
+
+def storage_of(policy: StoragePolicy, months: int, total: Bytes, largest: MonthRoom) -> Storage:
+    """The storage of a load of so many months, of `total` bytes, the largest of which takes the room `largest`."""
+    at_once = min(months, MONTHS_AT_ONCE)
+    work = at_once * (largest.raw + largest.unpacked + largest.flat)
+    kept = {"all": total.home, "flat": total.parquet.value or 0.0, "none": 0.0}[policy.keep]
+    if policy.store is not None:
+        return Storage(policy, at_once, work, kept, work, kept + at_once * (largest.raw + largest.flat))
+    # What is kept of the months in work is not counted twice.
+    home = total.home if policy.keep == "all" else min(kept + work, max(total.home, work))
+    return Storage(policy, at_once, work, kept, home, None)

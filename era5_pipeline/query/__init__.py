@@ -1,1 +1,0 @@
-"""Questions to the table weather: series and maps, as numpy arrays and as pictures."""

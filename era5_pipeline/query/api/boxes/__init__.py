@@ -1,1 +1,0 @@
-"""Boxes of hours, latitudes and longitudes: what the table holds of one, its values, and arrays of xarray."""

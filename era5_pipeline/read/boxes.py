@@ -1,0 +1,387 @@
+"""Boxes of hours, latitudes and longitudes: their axes, what the table holds of one, and its values."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.derived_variables import holds, stored_columns
+from era5_pipeline.model.errors import Era5Error, NoDataError
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.times import SECONDS_PER_HOUR, hour_of, time_of
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.read.fetch import table_required, value_of
+from era5_pipeline.read.fields import narrowest_arc
+from era5_pipeline.read.held import (
+    FEWEST_HOURS,
+    absence_of,
+    lacking_column,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    some_row,
+    span_held,
+)
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.postgres.connect import Warehouse
+
+# --- A rectangle of the grid as the axes of an array: latitudes from north to south, longitudes from west to east ---
+
+
+@dataclass(frozen=True)
+class GridWindow:
+    """A rectangle: grid indices of its northern and western border, and how many latitudes and longitudes it has.
+
+    Across the antimeridian its longitudes continue past 180, so that they ascend (180.25 is 179.75 W).
+    """
+
+    north_index: int
+    west_index: int
+    rows: int
+    columns: int
+
+    @classmethod
+    def of_area(cls, area: grid.Area) -> Self:
+        """The grid points of an area."""
+        latitudes = area.latitude_indices()
+        west, width = narrowest_arc(area.longitude_indices())
+        return cls(int(latitudes[-1]), west, latitudes.size, width)
+
+    @property
+    def latitudes(self) -> npt.NDArray[np.float64]:
+        """Degrees north, (rows,), descending as in files of ERA5."""
+        return grid.latitudes_of(self.north_index - np.arange(self.rows)).astype(np.float64)
+
+    @property
+    def longitudes(self) -> npt.NDArray[np.float64]:
+        """Degrees east, (columns,), ascending."""
+        return grid.longitudes_of(self.west_index + np.arange(self.columns)).astype(np.float64)
+
+    def part(self, rows: range, columns: range) -> GridWindow:
+        """The rectangle of these rows from the north and columns from the west; neither is empty."""
+        west = (self.west_index + columns.start) % grid.N_LONGITUDES
+        return GridWindow(self.north_index - rows.start, west, len(rows), len(columns))
+
+    @property
+    def locations(self) -> LocationSet:
+        """The grid points."""
+        rows = self.north_index - np.arange(self.rows)[:, np.newaxis]
+        columns = (self.west_index + np.arange(self.columns)) % grid.N_LONGITUDES
+        return LocationSet.of_ids(grid.location_ids(rows, columns).reshape(-1))
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """The least and the greatest location_id that a place in it may have."""
+        south = self.north_index - self.rows + 1
+        first, last = self.west_index, self.west_index + self.columns - 1
+        if last >= grid.N_LONGITUDES:
+            first, last = 0, grid.N_LONGITUDES - 1
+        return int(grid.location_ids(south, first)), int(grid.location_ids(self.north_index, last))
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters of statements that read its rows: the range of its ids, and the columns of the grid within it."""
+        first_id, last_id = self.ids
+        return {
+            "first_id": first_id,
+            "last_id": last_id,
+            "columns": grid.N_LONGITUDES,
+            "west_index": self.west_index,
+            "width": self.columns,
+        }
+
+    def positions(self, location_ids: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
+        latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, grid.N_LONGITUDES)
+        return self.north_index - latitudes, (longitudes - self.west_index) % grid.N_LONGITUDES
+
+
+# --- What the table holds of a box, by its ledger: which months and places, and what is missing of those asked for ---
+
+
+_SHOWN_SPANS = 6
+
+
+@dataclass(frozen=True)
+class BoxContents:
+    """A box and what is missing of it.
+
+    `start` and `end` are those asked for, or those of the months that are held. `missing_months` are those in which no
+    place of the box has the column, by column, for columns that lack some; `incomplete_months` lack hours or values
+    somewhere in the box. Of the grid points of the box the table holds `points_held`. `left_out` names single hours
+    that decided neither the area nor the time, where these were left open.
+    """
+
+    window: GridWindow
+    area: grid.Area
+    variables: tuple[Variable, ...]
+    start: datetime
+    end: datetime
+    missing_months: dict[str, tuple[Month, ...]]
+    incomplete_months: tuple[Month, ...]
+    points_held: int
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What is missing, in words."""
+        alike: dict[tuple[Month, ...], list[str]] = {}
+        for column, months in self.missing_months.items():
+            alike.setdefault(months, []).append(column)
+        lines = []
+        for months, columns in alike.items():
+            what = "data" if len(columns) == len(self.variables) else ", ".join(columns)
+            lines.append(f"no {what} for {spans(months, shown=_SHOWN_SPANS)}")
+        if self.incomplete_months:
+            lines.append(f"hours or values are missing in {spans(self.incomplete_months, shown=_SHOWN_SPANS)}")
+        there = self.window.rows * self.window.columns
+        if self.points_held < there:
+            lines.append(f"no data at {there - self.points_held:,} of {there:,} grid points of {self.area}")
+        return [*lines, *self.left_out]
+
+
+def read_box_contents(
+    connection: psycopg.Connection[Any],
+    area: grid.Area | None,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> BoxContents:
+    """What the table holds of an area with `start <= time < end` (aware; None: unlimited).
+
+    Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months of
+    which the table has single hours only do not lengthen an area or a time that is left open, if it has others.
+
+    Raises:
+        NoDataError: if it holds nothing of it; it says what there is.
+    """
+    held_anywhere = places_held(connection)
+    if not held_anywhere:
+        some_row(connection)  # raises if the table is empty
+        raise NoDataError(
+            "the ledger of this database cannot be read, so that nothing says which places the table holds",
+            remedy="Ask for one place or one hour, or let the owner run: era5 db init --roles.",
+        )
+    first_month, last_month = Month.of(start) if start else None, _last_month(end) if end else None
+    between, with_days = _places_between(connection, first_month, last_month, columns)
+    left_out = []
+    if area is None and with_days and with_days != between:
+        left_out.append(
+            f"left out: {len(between - with_days):,} places with single hours only (name an area to have them)"
+        )
+        between = with_days
+    held_anywhere = between or held_anywhere
+    asked = LocationSet.of_area(area) if area else held_anywhere
+    there = asked & held_anywhere
+    if area and not there:
+        latitude, longitude = (area.north + area.south) / 2, area.west + ((area.east - area.west) % 360.0) / 2
+        nearest, distance = nearest_place(held_anywhere.ids(), latitude, longitude)
+        raise NoDataError(
+            f"the table has no location in {area}; the nearest of its {len(held_anywhere):,} is {point_name(nearest)}, "
+            f"{distance:,.0f} km from the middle",
+            remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
+        )
+    months = months_held(connection, there)
+    span = span_held(connection, there)
+    if span and (apart := span.apart_between(start, end)):
+        left_out.append(apart)
+        start, end = start or span.first.start, end or span.last.end
+        first_month, last_month = Month.of(start), _last_month(end)
+    within = {month: held for month, held in months.items() if (start is None or month.end > start)}
+    within = {month: held for month, held in within.items() if (end is None or month.start < end)}
+    variables = columns or in_table_order({column for held in within.values() for column in held})
+    if not within or not any(holds(held, variable) for variable in variables for held in within.values()):
+        why = lacking_column(connection, variables, within, None) if within else absence_of(months, start, end)
+        what = ", ".join(variable.column for variable in variables) or "row"
+        where = f"in {area} " if area else ""
+        raise NoDataError(
+            f"the table has no {what} {where}of that time; {why.instead.removeprefix('; ')}",
+            remedy=why.remedy,
+        )
+    if end is not None:  # hours that have not come yet are not missing
+        end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), max(months).end))
+        last_month = _last_month(end)
+    first, last = first_month or min(months), last_month or max(months)
+    lacking = {
+        variable.column: tuple(
+            month for month in month_range(first, last) if not holds(within.get(month, ()), variable)
+        )
+        for variable in variables
+    }
+    hull = area or held_anywhere.hull
+    parameters = {"first": first.start.date(), "last": last.start.date(), "location_ids": multirange(there)}
+    incomplete = connection.execute(read_sql("incomplete_months"), parameters).fetchall()
+    return BoxContents(
+        window=GridWindow.of_area(hull),
+        area=hull,
+        variables=variables,
+        start=start or first.start,
+        end=end or last.end,
+        missing_months={column: found for column, found in lacking.items() if found},
+        incomplete_months=tuple(Month(day.year, day.month) for (day,) in incomplete),
+        points_held=len(there),
+        left_out=tuple(left_out),
+    )
+
+
+def _last_month(end: datetime) -> Month:
+    """The month of the last instant before `end`."""
+    return Month.of(end - timedelta(microseconds=1))
+
+
+def _places_between(
+    connection: psycopg.Connection[Any], first: Month | None, last: Month | None, columns: tuple[Variable, ...] | None
+) -> tuple[LocationSet, LocationSet]:
+    """The places held in these months with any of the columns: all, and those with more than single hours."""
+    parameters = {
+        "first": first.start.date() if first else None,
+        "last": last.start.date() if last else None,
+        "columns": list(stored_columns(one.column for one in columns)) if columns else None,
+        "fewest_hours": FEWEST_HOURS,
+    }
+    found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()
+    of_all, with_days = (LocationSet(tuple((run.lower, run.upper) for run in runs or ())) for runs in found)
+    return of_all, with_days
+
+
+# --- Values of one column in a box (hours, latitudes, longitudes), read packed, in pieces of bounded size ---
+
+
+# Values of a statement: 64 MB of the server, which packs 16 bytes of each; and where two sessions take turns.
+_MOST_VALUES = 4_000_000
+_MOST_VALUES_BESIDE = 1_000_000
+_MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
+# Hours from 1970 to 2000, from where PostgreSQL counts.
+_POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
+# Boxes that are read at once, however many threads Dask has: each has a connection, and memory of the server.
+_AT_ONCE = threading.BoundedSemaphore(4)
+
+
+def read_box(
+    warehouse: Warehouse, column: str, hours: range, window: GridWindow, *, by_two: bool = False
+) -> npt.NDArray[np.float32]:
+    """The values (hours, rows, columns) of the table in its unit; NaN for NULL or no row.
+
+    Opens a connection of its own, so that it can be called by any thread or process that reaches the server; `by_two`,
+    for a box that is read alone: a second one for a large box, if the server lets it.
+
+    Raises:
+        NoDataError: if there is no table.
+        Era5Error: otherwise as `Warehouse.connect` and `server_errors` say.
+    """
+    values = np.full((len(hours), window.rows, window.columns), np.nan, dtype=np.float32)
+    if not values.size:
+        return values
+    by_two = by_two and values.size > _MOST_VALUES_BESIDE
+    waiting = deque(_pieces(*values.shape, _MOST_VALUES_BESIDE if by_two else _MOST_VALUES))
+
+    def fill_from(connection: psycopg.Connection[Any]) -> None:
+        while waiting:
+            with suppress(IndexError):  # another thread took the last
+                some_hours, rows = waiting.popleft()
+                own_hours = slice(some_hours.start, some_hours.stop)
+                piece = window.part(rows, range(window.columns))
+                _fill(connection, column, hours[own_hours], piece, values[own_hours], rows.start)
+
+    with _AT_ONCE, warehouse.connect() as connection, server_errors("reading a box"), connection.transaction():
+        # All pieces are of one state of the table, and compiling expressions takes longer than the query.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.execute("SET LOCAL jit = off")
+        with _beside(warehouse, connection) if by_two else nullcontext() as second, ThreadPoolExecutor(1) as pool:
+            aside = pool.submit(fill_from, second) if second else None
+            try:
+                fill_from(connection)
+            except BaseException:
+                # An interrupt must not wait for the other session.
+                waiting.clear()
+                if second:
+                    second.cancel_safe()
+                raise
+            if aside:
+                aside.result()
+    return values
+
+
+@contextmanager
+def _beside(warehouse: Warehouse, connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any] | None]:
+    """A second session in the same state of the table; then neither has workers of the server. None if it is refused.
+
+    Two sessions are faster than one with workers, which would pack the values again to hand them over.
+    """
+    with ExitStack() as stack:
+        second: psycopg.Connection[Any] | None = None
+        with suppress(Era5Error, psycopg.Error):
+            row = connection.execute("SELECT pg_export_snapshot()").fetchone()
+            other = stack.enter_context(warehouse.connect())
+            stack.enter_context(other.transaction())
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            other.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(row[0] if row else "")))
+            for session in (other, connection):
+                session.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+            other.execute("SET LOCAL jit = off")
+            second = other
+        yield second
+
+
+def _pieces(hours: int, rows: int, columns: int, most: int) -> Iterator[tuple[range, range]]:
+    """Hours and rows of pieces of at most so many values: bands of latitudes; if one is too much, of hours."""
+    row_step = min(max(most // (hours * columns), 1), rows)
+    hour_step = min(max(most // (row_step * columns), 1), hours)
+    for row in range(0, rows, row_step):
+        for hour in range(0, hours, hour_step):
+            yield range(hour, min(hour + hour_step, hours)), range(row, min(row + row_step, rows))
+
+
+def _fill(
+    connection: psycopg.Connection[Any],
+    column: str,
+    hours: range,
+    window: GridWindow,
+    target: npt.NDArray[np.float32],
+    first_row: int,
+) -> None:
+    """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
+    parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
+    query = sql.SQL(read_sql("box")).format(column=value_of(column))
+    with table_required(), connection.cursor(binary=True) as cursor:
+        row = cursor.execute(query, parameters, prepare=False).fetchone()
+    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+    ids, times, found = (
+        np.frombuffer(packed or b"", dtype=kind) for packed, kind in zip(row, (">i4", ">i8", ">f4"), strict=True)
+    )
+    _, all_rows, columns = target.shape
+    # Rows of the table are location-major, so that places are looked up once for many hours.
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
+    place_rows, place_columns = window.positions(ids[starts])
+    at = times.astype(np.int64)
+    at //= _MICROSECONDS_PER_HOUR
+    at += _POSTGRES_EPOCH_HOUR - hours.start
+    at *= all_rows * columns
+    at += np.repeat((first_row + place_rows) * columns + place_columns, np.diff(starts, append=ids.size))
+    target.reshape(-1)[at] = found
+
+
+def hour_range(start: datetime, end: datetime) -> range:
+    """The full hours with `start <= hour < end` (aware)."""
+    return range(-(-int(start.timestamp()) // SECONDS_PER_HOUR), max(hour_of(end), hour_of(start)))

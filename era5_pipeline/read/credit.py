@@ -1,0 +1,85 @@
+"""The credit line to print below data, and the notice above generated data, from the sources that the ledger records.
+
+Copernicus's licence asks for "Contains modified Copernicus Climate Change Service information [Year]" and does not say
+which year. It is that of the data here, as in the credit of Copernicus's Sentinel data: it follows from the table, so
+that the same data give the same picture on any day. From data of several years it is "1940 to 2024".
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
+
+from era5_pipeline.model.derived_variables import stored_columns
+from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.read.held import NO_LEDGER
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    import psycopg
+
+    from era5_pipeline.model.location_set import LocationSet
+
+_COPERNICUS = "Contains modified Copernicus Climate Change Service information"
+SAMPLE_CREDIT = "Generated sample data, not ERA5"
+UNKNOWN_CREDIT = "Source unknown"
+_NOTHING_REAL = "not ERA5: these numbers say nothing about the real weather"
+
+
+def sample_notice(sources: Iterable[str]) -> str | None:
+    """What must be said first where data of these sources are shown; None if none of them is generated.
+
+    An answer that has a notice draws no conclusion: neither "warmer" nor "significant".
+    """
+    is_generated = {source_kind(name).is_generated for name in sources}
+    if True not in is_generated:
+        return None
+    if False in is_generated:
+        return f"Partly generated sample data, {_NOTHING_REAL}."
+    return f"Generated sample data, {_NOTHING_REAL}."
+
+
+def era5_credit(first_year: int, last_year: int) -> str:
+    """The credit line for ERA5 data of these years, and those between them."""
+    years = f"{first_year}" if first_year == last_year else f"{first_year} to {last_year}"
+    return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
+
+
+def read_credit(
+    connection: psycopg.Connection[Any],
+    start: datetime | None,
+    end: datetime | None,
+    locations: LocationSet | None = None,
+    columns: Iterable[str] | None = None,
+) -> str:
+    """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
+
+    Copernicus is credited only if a month came from a source of real data, with the years of these months.
+    """
+    first = start.astimezone(UTC).date().replace(day=1) if start else None
+    last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
+    parameters = {
+        "first": first,
+        "last": last,
+        "location_ids": None if locations is None else multirange(locations),
+        "columns": None if columns is None else list(stored_columns(columns)),
+    }
+    try:
+        rows = connection.execute(read_sql("sources"), parameters).fetchall()
+    except NO_LEDGER:
+        rows = []
+    return credit_of((source, start.year, end.year) for sources, start, end in rows for source in sources)
+
+
+def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
+    """The credit line for data of these sources, each with the first and the last year of what came from it."""
+    sources = list(sources)
+    real = [years for source, *years in sources if not source_kind(source).is_generated]
+    if not real:
+        return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
+    credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
+    return f"{credit}; some months are generated sample data, not ERA5" if len(real) < len(sources) else credit

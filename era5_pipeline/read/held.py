@@ -1,0 +1,328 @@
+"""Contents of the table: at a place, and month by month of each variable and area."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import psycopg
+
+from era5_pipeline.model import grid
+from era5_pipeline.model.derived_variables import DERIVED, holds, stored_columns
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, in_table_order, named_columns
+from era5_pipeline.read.fetch import nothing_loaded, table_required
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
+
+# --- Contents of the table at a place: by its ledger, or by its rows where the ledger does not know them ---
+#
+# For the messages of `NoDataError`, and for the range in which a series has gaps. Without a ledger, or if the user may
+# not read it, the rows remain.
+
+
+# A ledger that is missing, or is not this user's to read.
+NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
+# How many spans of months a message names.
+_SHOWN_SPANS = 6
+# A part of a month with fewer hours is single hours, such as one of the whole globe: it does not decide which places
+# and which time an answer is about where the question leaves that open.
+FEWEST_HOURS = 24
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Why there is no data: what is there instead, as the end of a sentence, and what to do."""
+
+    instead: str
+    remedy: str
+
+
+def months_held(
+    connection: psycopg.Connection[Any], locations: LocationSet | None = None
+) -> dict[Month, tuple[str, ...]]:
+    """The months that parts with any of these locations (None: all) have, and their columns; none without a ledger."""
+    parameters = {"location_ids": None if locations is None else multirange(locations)}
+    try:
+        rows = connection.execute(read_sql("months_held"), parameters).fetchall()
+    except NO_LEDGER:
+        return {}
+    return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
+
+
+@dataclass(frozen=True)
+class Span:
+    """The months from `first` to `last`, and those outside that hold single hours only."""
+
+    first: Month
+    last: Month
+    apart: tuple[Month, ...] = ()
+
+    def apart_between(self, start: datetime | None, end: datetime | None) -> str | None:
+        """The months left out at an open side (None) of the range of aware times, in words; None: there are none."""
+        begins_open = start is None and (end is None or end > self.first.start)
+        ends_open = end is None and (start is None or start < self.last.end)
+        left_out = [month for month in self.apart if (begins_open if month < self.first else ends_open)]
+        if not left_out:
+            return None
+        return f"left out: single hours of {describe_months(left_out)}, far from the rest (name the time to have them)"
+
+
+def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Span | None:
+    """The span of the months held at any of these locations; None: there are none, or no ledger.
+
+    Months at its ends that hold less than a day of hours, with an absent month between them and the others, are
+    `apart`: one hour of the whole globe must not lengthen the series of a place by years of gaps.
+    """
+    try:
+        rows = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchall()
+    except NO_LEDGER:
+        return None
+    runs: list[list[Month]] = []
+    full = set()
+    for day, hours in rows:
+        month = Month(day.year, day.month)
+        if hours >= FEWEST_HOURS:
+            full.add(month)
+        if runs and month.number == runs[-1][-1].number + 1:
+            runs[-1].append(month)
+        else:
+            runs.append([month])
+    if not runs:
+        return None
+    kept = [index for index, run in enumerate(runs) if not full.isdisjoint(run)] or [0, len(runs) - 1]
+    outside = (*runs[: kept[0]], *runs[kept[-1] + 1 :])
+    return Span(runs[kept[0]][0], runs[kept[-1]][-1], tuple(month for run in outside for month in run))
+
+
+def places_held(
+    connection: psycopg.Connection[Any], month: Month | None = None, column: str | None = None
+) -> LocationSet:
+    """The locations that the parts of a month (None: of any) have, with values of a column; none without a ledger."""
+    parameters = {"month": month.start.date() if month else None, "column": column}
+    try:
+        row = connection.execute(read_sql("places_held"), parameters).fetchone()
+    except NO_LEDGER:
+        return LocationSet()
+    return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
+
+
+def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
+    """An hour and a location that the table holds.
+
+    Raises:
+        NoDataError: if it is empty.
+    """
+    with table_required():
+        row = connection.execute(read_sql("some_row")).fetchone()
+    if row is None:
+        raise nothing_loaded()
+    time, location_id = row
+    return time.astimezone(UTC), location_id
+
+
+def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | None:
+    """First and last hour of a location's rows as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
+    with table_required():
+        row = connection.execute(read_sql("hours_held"), {"location_id": location_id}).fetchone()
+    if row is None or row[0] is None:
+        return None
+    first, last = (f"{time.astimezone(UTC):%Y-%m-%d %H:%M}" for time in row)
+    return f"{first} to {last} UTC"
+
+
+def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Variable]) -> None:
+    """Require that the table has a column of each of these variables.
+
+    Raises:
+        NoDataError: if it lacks one: no month was loaded with it; or if there is no table.
+    """
+    there = variables_in_table(connection)
+    if not there:
+        raise nothing_loaded()
+    wanted = [variable.column for variable in variables]
+    names = [variable.column for variable in there]
+    absent = [column for column in stored_columns(wanted) if column not in names]
+    if absent:
+        needed = [column for column in wanted if column in DERIVED and set(DERIVED[column].parts) & set(absent)]
+        which = f", of which {' and '.join(needed)} would be computed" if needed else ""
+        raise NoDataError(
+            f"the table has no column {' or '.join(absent)}{which}: no month was loaded with it; "
+            f"it has {named_columns(variable.column for variable in there)}",
+            remedy=f"Load a month with it: era5 load --from YYYY-MM --variables {DEFAULT_NAME},{','.join(absent)}",
+        )
+
+
+def describe_months(months: Iterable[Month]) -> str:
+    """Describe ascending months as spans: `2023-01 to 2023-02, 2023-06`."""
+    return spans(months, shown=_SHOWN_SPANS)
+
+
+def absence_of(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
+    """Explain why there is no row with `start <= time < end` (aware; None: unlimited) where these months are held.
+
+    `months` (at least one) are ascending.
+    """
+    held = tuple(months)
+    first = Month.of(start) if start else held[0]
+    last = Month.of(end - timedelta(microseconds=1)) if end else held[-1]
+    within = [month for month in held if first <= month <= last]
+    before, after = [month for month in held if month < first], [month for month in held if month > last]
+    if within:
+        return Absence(
+            f"it holds other hours of {describe_months(within)}, which is incomplete; it holds {describe_months(held)}",
+            "Ask for other hours of it, see what it lacks with era5 status, or load the month again with all hours.",
+        )
+    if not (before and after):
+        return Absence(
+            f"it holds {describe_months(held)}",
+            "Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    missing = tuple(month_range(Month.from_number(before[-1].number + 1), Month.from_number(after[0].number - 1)))
+    until = f" --to {missing[-1]}" if len(missing) > 1 else ""
+    return Absence(
+        f"it has data before and after this gap: it holds {describe_months(held)}, not {describe_months(missing)}",
+        f"Ask for a time within what it holds, or load the gap: era5 load --from {missing[0]}{until}.",
+    )
+
+
+def lacking_column(
+    connection: psycopg.Connection[Any],
+    variables: Iterable[Variable],
+    held: Mapping[Month, tuple[str, ...]],
+    nearest_to: tuple[float, float] | None,
+) -> Absence:
+    """Explain why there is no value of these columns in rows of months that are `held` with their columns.
+
+    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has the one
+    asked for.
+    """
+    there = in_table_order({column for columns in held.values() for column in columns})
+    absent = [v for v in variables if not holds([variable.column for variable in there], v)]
+    names = ", ".join(variable.column for variable in there)
+    instead = ""
+    if names:
+        months = describe_months(held)
+        instead = f"; what the table holds there ({months}) has {names}{' only' if absent else ', at other hours'}"
+    for variable in absent if nearest_to else ():
+        elsewhere = places_held(connection, column=stored_columns([variable.column])[0])
+        if elsewhere and nearest_to:
+            place, distance = nearest_place(elsewhere.ids(), *nearest_to)
+            instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"
+            break
+    return Absence(instead, "Choose another time, column or place, or load the months with the variables you need.")
+
+
+def nearest_place(
+    location_ids: npt.NDArray[np.integer[Any]], latitude: float, longitude: float
+) -> tuple[grid.Location, float]:
+    """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
+    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
+    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
+    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
+    best = int(np.argmin(distances))
+    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
+    return place, float(distances[best])
+
+
+def point_name(place: grid.Location) -> str:
+    """A location's degrees as text."""
+    return f"latitude {place.latitude:g}, longitude {place.longitude:g}"
+
+
+# --- Which months of which variables the table holds, area by area: complete, incomplete or preliminary ---
+
+
+CoverageState = Literal["complete", "incomplete", "preliminary", "incomplete and preliminary"]
+
+# More sets of locations with equal coverage are reported as one area.
+_MOST_ALIKE = 8
+
+
+@dataclass(frozen=True)
+class AreaCoverage:
+    """The months of one area: by column, the state of each month that has values of it.
+
+    A month is incomplete if any location lacks an hour, and preliminary if any hour is; complete if neither.
+    """
+
+    locations: LocationSet
+    states: Mapping[str, Mapping[Month, CoverageState]]
+
+    @property
+    def name(self) -> str:
+        """The area as text, with the number of its places."""
+        named, count = str(self.locations), len(self.locations)
+        return named if "places" in named or count == 1 else f"{named}, {count:,} places"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of which any month has values, in table order."""
+        order = {column: number for number, column in enumerate(BY_COLUMN)}
+        return tuple(sorted(self.states, key=lambda column: (order.get(column, len(order)), column)))
+
+    @property
+    def first(self) -> Month:
+        """The first month of any column."""
+        return min(min(months) for months in self.states.values())
+
+    @property
+    def last(self) -> Month:
+        """The last month of any column."""
+        return max(max(months) for months in self.states.values())
+
+    def months(self, column: str, word: Literal["complete", "incomplete", "preliminary"]) -> tuple[Month, ...]:
+        """The months in which the column is what the word says, in order: some are both incomplete and preliminary."""
+        return tuple(sorted(month for month, state in self.states[column].items() if word in state.split()))
+
+    def missing_months(self, column: str) -> tuple[Month, ...]:
+        """The months from `first` to `last` without any value of the column."""
+        return tuple(month for month in month_range(self.first, self.last) if month not in self.states[column])
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the JSON value that `era5 status --coverage --json` prints."""
+        return {
+            "area": str(self.locations),
+            "locations": len(self.locations),
+            "location_ids": [list(run) for run in self.locations.runs],
+            "variables": {
+                column: {
+                    "complete": list(map(str, self.months(column, "complete"))),
+                    "incomplete": list(map(str, self.months(column, "incomplete"))),
+                    "preliminary": list(map(str, self.months(column, "preliminary"))),
+                    "missing": list(map(str, self.missing_months(column))),
+                }
+                for column in self.columns
+            },
+        }
+
+
+def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
+    """Read the coverage of each area by the ledger, the areas with the most values first; none without a ledger."""
+    if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
+        return []
+    areas = []
+    for ids, days, states in connection.execute(read_sql("coverage"), {"most_alike": _MOST_ALIKE}).fetchall():
+        by_column: dict[str, dict[Month, CoverageState]] = {}
+        for day, of_month in zip(days, states, strict=True):
+            for column, state in of_month.items():
+                by_column.setdefault(column, {})[Month(day.year, day.month)] = state
+        areas.append(AreaCoverage(LocationSet(tuple((run.lower, run.upper) for run in ids)), by_column))
+    return sorted(areas, key=lambda area: (-_size(area), area.locations.first_id))
+
+
+def _size(area: AreaCoverage) -> int:
+    return len(area.locations) * sum(map(len, area.states.values()))

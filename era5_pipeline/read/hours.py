@@ -1,0 +1,352 @@
+"""Hours of one location as numpy arrays, each column as one packed value, and as a table of pandas."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from era5_pipeline.model.derived_variables import ordered
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.grid import location_of
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.read.fetch import table_required, value_of
+from era5_pipeline.read.fields import EVERYWHERE, locations_at
+from era5_pipeline.read.held import (
+    absence_of,
+    describe_months,
+    hours_held,
+    lacking_column,
+    months_held,
+    nearest_place,
+    places_held,
+    point_name,
+    require_columns,
+    some_row,
+    span_held,
+)
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import numpy.typing as npt
+    import pandas as pd
+
+    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.variables import Variable
+
+    Hours = tuple[npt.NDArray[np.datetime64], dict[str, npt.NDArray[np.float32]]]
+
+# --- Hours of one location, read as fast as the server gives them: each column as one value, long ranges in two
+#     halves ---
+#
+# A row for each hour takes twice as long as the server's work again in Python, and a new session spends two fifths of
+# its time on learning of a thousand chunks (docs/performance.md). So the columns come packed, and of many months a
+# second session reads the earlier half at the same time.
+
+
+# The instant from which PostgreSQL counts microseconds, 2000-01-01 00:00 UTC, in seconds since 1970.
+_POSTGRES_EPOCH = 946_684_800
+# The server packs 85 years of so many in 100 MB.
+_COLUMNS_AT_ONCE = 32
+# Fewer months are read sooner than a second session is there.
+_MONTHS_FOR_TWO = 240
+_SHORTEST_MONTH = timedelta(days=28)
+# Plans that cost more for a thousand chunks than they gain here, where the server knows the setting; `jit` compiles the
+# expressions of each chunk, which takes longer than the query.
+_SETTINGS = {
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "timescaledb.enable_chunkwise_aggregation": "off",
+}
+
+
+def packed(column: str) -> sql.Composed:
+    """The expression for all values of a column of reals, as `read_packed` reads them; NULL is NaN."""
+    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(value_of(column))
+
+
+def read_hours(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+) -> Hours:
+    """Times (n,), ascending, in UTC, and values (n,) by column, of the rows with `start <= time < end`; n may be 0.
+
+    The connection is in autocommit mode. Each month is read in one transaction.
+
+    Raises:
+        NoDataError: if there is no table.
+    """
+    middle = _middle_month(connection, start, end)
+    if middle is None:
+        return read_packed(connection, location_id, columns, start, end)
+    sessions: list[psycopg.Connection[Any]] = []
+    with ThreadPoolExecutor(1) as pool:
+        earlier = pool.submit(_read_aside, connection, sessions, location_id, columns, start, middle)
+        try:
+            later = read_packed(connection, location_id, columns, middle, end)
+        except BaseException:
+            # An interrupt must not wait for the other half.
+            for session in sessions:
+                session.cancel_safe()
+            raise
+    first = earlier.result()
+    if first is None:
+        first = read_packed(connection, location_id, columns, start, middle)
+    times = np.concatenate([first[0], later[0]])
+    return times, {column: np.concatenate([first[1][column], later[1][column]]) for column in columns}
+
+
+def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> datetime | None:
+    """The start of the month that halves those in the range; None: too few, or the ledger cannot be read."""
+    if start is not None and end is not None and end - start < _MONTHS_FOR_TWO * _SHORTEST_MONTH:
+        return None
+    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        row = connection.execute(read_sql("middle_month"), {"start": start, "end": end}).fetchone()
+        if row is not None and row[0] >= _MONTHS_FOR_TWO:
+            middle: datetime = row[1]
+            return middle
+    return None
+
+
+def _read_aside(
+    connection: psycopg.Connection[Any],
+    sessions: list[psycopg.Connection[Any]],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+) -> Hours | None:
+    """Read the hours in a session like that of `connection`, added to `sessions`; None if it is refused or fails."""
+    parameters = connection.info.get_parameters()
+    if connection.info.password:
+        parameters["password"] = connection.info.password
+    # Without the settings of the first session it may find no table, or not be allowed to read it.
+    with (
+        suppress(psycopg.Error, NoDataError),
+        psycopg.connect(make_conninfo(**parameters), autocommit=True) as second,
+    ):
+        sessions.append(second)
+        return read_packed(second, location_id, columns, start, end)
+    return None
+
+
+@lru_cache(256)
+def _statement(columns: tuple[str, ...]) -> sql.Composed:
+    return sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, columns)))
+
+
+def prepare_for_reading(connection: psycopg.Connection[Any]) -> None:
+    """Set for the whole session what `read_packed` otherwise sets for each transaction; for sessions that are kept."""
+    _set_settings(connection, lasting=True)
+
+
+def _set_settings(run: psycopg.Connection[Any] | psycopg.Cursor[Any], *, lasting: bool) -> None:
+    run.execute(
+        "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value) "
+        "WHERE current_setting(name, true) IS NOT NULL",
+        (not lasting, list(_SETTINGS), list(_SETTINGS.values())),
+    )
+
+
+def read_packed(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: Sequence[str],
+    start: datetime | None,
+    end: datetime | None,
+    *,
+    is_prepared: bool = False,
+) -> Hours:
+    """Read the hours in this session alone; see `read_hours`.
+
+    `is_prepared`: after `prepare_for_reading`; then a few columns are read by one statement, without a transaction.
+    """
+    parameters = {"location_id": location_id, "start": start, "end": end}
+    groups = [columns[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(columns), _COLUMNS_AT_ONCE)]
+    values: dict[str, npt.NDArray[np.float32]] = {}
+    needs_transaction = len(groups) > 1 or not is_prepared
+    with (
+        table_required(),
+        connection.transaction() if needs_transaction else nullcontext(),
+        connection.cursor(binary=True) as cursor,
+    ):
+        if len(groups) > 1:  # the same rows for all of them
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if not is_prepared:
+            _set_settings(cursor, lasting=False)
+        for group in groups:
+            row = cursor.execute(_statement(tuple(group)), parameters, prepare=False).fetchone()
+            assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+            times = np.frombuffer(row[0] or b"", dtype=">i8")
+            found = [np.frombuffer(column or b"", dtype=">f4") for column in row[1:]]
+            assert all(column.size == times.size for column in found)  # noqa: S101  # NaN stands for NULL
+            order = slice(None) if (np.diff(times) > 0).all() else np.argsort(times, kind="stable")
+            values |= {name: column[order].astype(np.float32) for name, column in zip(group, found, strict=True)}
+    seconds = (times[order] // 1_000_000 + _POSTGRES_EPOCH).astype("datetime64[s]")
+    return seconds, values
+
+
+# --- Hours of one location, as numpy arrays ---
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One location's rows: `times` (n,) ascending, in UTC, and `values` (n,) of each column.
+
+    Values are float32 in the table's units; NULL is NaN. Hours without a row are left out.
+    """
+
+    times: npt.NDArray[np.datetime64]
+    values: Mapping[str, npt.NDArray[np.float32]]
+
+
+def read_series(
+    connection: psycopg.Connection[Any],
+    location: Location,
+    columns: tuple[Variable, ...] | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> Series:
+    """All rows of a location with `start <= time < end` (aware; None: unlimited); `columns` None: those of the table.
+
+    The connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if there are none; it names what the table holds of the place, or the nearest one. Or if the table
+            has no such column.
+    """
+    require_columns(connection, columns or ())
+    columns = columns or variables_in_table(connection)
+    names = [variable.column for variable in columns]
+    times, values = read_hours(connection, location.location_id, names, start, end)
+    if not times.size:
+        raise no_series(connection, location, start, end)
+    return Series(times, values)
+
+
+def without_single_hours(
+    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
+) -> tuple[datetime | None, datetime | None, str | None]:
+    """Narrow the range (aware; None: open) where single hours are far from the location's other months, and name these.
+
+    A side that is given stays, and so does an open one if nothing is left out.
+    """
+    span = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    left_out = span.apart_between(start, end) if span else None
+    if span is None or left_out is None:
+        return start, end, None
+    return start or span.first.start, end or span.last.end, left_out
+
+
+def require_values(
+    connection: psycopg.Connection[Any],
+    series: Series,
+    asked: tuple[Variable, ...] | None,
+    location: Location,
+    description: str,
+) -> tuple[Variable, ...]:
+    """The columns that were asked for, or else those that have values; `description` is of the place.
+
+    Raises:
+        NoDataError: if all of them are NULL; it names the columns that the table has at the location.
+    """
+    variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
+    if variables:
+        return asked or variables
+    names = ", ".join(variable.column for variable in asked) if asked else "all columns"
+    held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
+    raise NoDataError(
+        f"{description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
+        f"{len(series.times):,} hours{why.instead}",
+        remedy=why.remedy,
+    )
+
+
+def no_series(
+    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
+) -> NoDataError:
+    """The error for a location without a row in the range: what the table holds of it, or the nearest one."""
+    place = f"location {location.location_id} ({point_name(location)})"
+    months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
+    if months:
+        why = absence_of(months, start, end)
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; {why.instead}",
+            remedy=why.remedy,
+        )
+    held = hours_held(connection, location.location_id)
+    if held:
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; it holds {held}",
+            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    remedy = "Ask for a place in the area that was loaded, or load the months with a larger area."
+    places = places_held(connection)
+    if places:
+        nearest, distance = nearest_place(places.ids(), location.latitude, location.longitude)
+        there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
+        return NoDataError(
+            f"{place}: the table has nothing there; the nearest of its {len(places):,} locations is "
+            f"{point_name(nearest)}, {distance:,.0f} km away, and it holds {describe_months(there)}",
+            remedy=remedy,
+        )
+    time, _ = some_row(connection)
+    ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
+    nearest, distance = nearest_place(ids, location.latitude, location.longitude)
+    return NoDataError(
+        f"{place}: the table has nothing there; at {time:%Y-%m-%d %H:%M} UTC the nearest of its {len(ids):,} "
+        f"locations is {point_name(nearest)}, {distance:,.0f} km away, and it holds "
+        f"{hours_held(connection, nearest.location_id)}",
+        remedy=remedy,
+    )
+
+
+def _range(start: datetime | None, end: datetime | None) -> str:
+    texts = []
+    if start:
+        texts.append(f"from {start.astimezone(UTC):%Y-%m-%d %H:%M}")
+    if end:
+        texts.append(f"{'to ' if start else ''}before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
+    return " ".join((*texts, "UTC")) if texts else "at all"
+
+
+# --- All hours of one location as a table of pandas ---
+
+
+def read_place_hours(
+    connection: psycopg.Connection[Any],
+    location_id: int,
+    columns: tuple[Variable, ...],
+    start: datetime | None,
+    end: datetime | None,
+) -> pd.DataFrame:
+    """The hours of a location with `start <= time < end` (aware; None: unlimited), as `read_series` reads them.
+
+    The index `time` is in UTC and ascends, to the second. A column for each variable, named as in the table and in its
+    unit, float32; NULL is NaN. Hours without a row are left out.
+
+    Raises:
+        NoDataError: if there are none; it names what the table holds of the place, or the nearest one. Or if the table
+            has no such column.
+    """
+    import pandas as pd  # noqa: PLC0415  # takes half a second, which a plot or a list of hours does without
+
+    series = read_series(connection, location_of(location_id), columns, start, end)
+    index = pd.DatetimeIndex(series.times, tz="UTC", name="time")
+    return pd.DataFrame(dict(series.values), index=index, copy=False)

@@ -1,0 +1,213 @@
+"""The figures of the page: each drawn for a desk and for a phone, with a caption that says what is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from era5_pipeline.climate.answer import BY_QUANTITY, Trend
+from era5_pipeline.climate.words import decimals_of
+from era5_pipeline.draw.climate_axes import (
+    BAND_WORDS,
+    NARROW,
+    WIDE,
+    complete_years,
+    mark_generated,
+    reference_of,
+    signed,
+    unit_of,
+)
+from era5_pipeline.draw.climate_cell import cell_bounds, cell_figure
+from era5_pipeline.draw.climate_days import band_figure, cycles_of, normal_band, seasonal_figure
+from era5_pipeline.draw.climate_years import (
+    anomaly_figure,
+    counted_days,
+    day_count_figure,
+    precipitation_figure,
+    stripes_figure,
+    stripes_limit,
+    trends_drawn,
+)
+from era5_pipeline.draw.inline_svg import inline_svg
+from era5_pipeline.report.html import count_word, element, interval_words, years_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from xml.etree import ElementTree as ET
+
+    from matplotlib.figure import Figure
+
+    from era5_pipeline.climate.answer import ClimateAnswer
+
+_NO_YEAR = "No year is complete, so there is nothing to draw."
+
+
+def stripes(answer: ClimateAnswer) -> ET.Element:
+    """The stripes, with a tooltip each."""
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        return _nothing(_NO_YEAR)
+    reference = reference_of(answer, means)
+    gaps = len(means.years) - means.count
+    caption = (
+        f"A stripe for each year, {years_words(int(means.years[0]), int(means.years[-1]))}: blue if it was colder than "
+        f"the mean of {reference.words}, red if it was warmer; darkest from {stripes_limit(means):.1f} °C on."
+    )
+    if gaps:
+        caption += f" {count_word(gaps).capitalize()} incomplete {'year is a gap' if gaps == 1 else 'years are gaps'}."
+    return _figure(
+        answer, "stripes", lambda width: stripes_figure(answer, width), "Warming stripes", caption, _year_tips(answer)
+    )
+
+
+def anomalies(answer: ClimateAnswer) -> ET.Element:
+    """The anomalies with their trends."""
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        return _nothing(_NO_YEAR)
+    reference = reference_of(answer, means)
+    caption = (
+        f"Each complete year's mean temperature less that of {reference.words}, which is {reference.value:.2f} °C."
+    )
+    for number, trend in enumerate(trends_drawn(answer)):
+        shown = "The line is the trend" if number == 0 else "The dashed line is the trend"
+        slope = signed(trend.slope, decimals_of(trend, 3))
+        caption += (
+            f" {shown} {years_words(trend.years.first, trend.years.last)}: {slope} °C per decade"
+            f" (95 % interval {interval_words(trend, 3)})."
+        )
+        if number == 0:
+            caption += f" Grey is the {BAND_WORDS}."
+    if not isinstance(answer.trend_of("mean_temperature"), Trend):
+        caption += " There are too few years for a trend."
+    return _figure(
+        answer,
+        "anomalies",
+        lambda width: anomaly_figure(answer, width),
+        "Yearly anomalies",
+        caption,
+        _year_tips(answer),
+    )
+
+
+def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
+    """The last year's days against the normal: a heading, and the figure."""
+    band = normal_band(answer)
+    if band is None:
+        return "The last year, day by day", _nothing(
+            "There are fewer than three other years to compare the last year's days with."
+        )
+    years = years_words(band.years[0], band.years[-1])
+    normal = f"the baseline {years}" if band.is_baseline else f"the {count_word(len(band.years))} years {years}"
+    caption = (
+        f"The line is the mean temperature of each day of {band.year}; behind it are the middle 80 %, and the "
+        f"lowest and highest, of all days within a week of it in {normal}. Of {band.count} days "
+        f"{band.above} were above the middle 80 % (red), {band.below} below (blue). 29 February is left out."
+    )
+    if not band.is_baseline:
+        caption += " These years are not a normal: a normal is of 30 years."
+    return f"{band.year}, day by day", _figure(
+        answer, "band", lambda width: band_figure(band, width), f"{band.year} against other years", caption
+    )
+
+
+def day_counts(answer: ClimateAnswer) -> ET.Element:
+    """Hot days, tropical nights, frost days."""
+    names = counted_days(answer)
+    if not names:
+        return _nothing(_NO_YEAR)
+    tips: dict[str, str] = {}
+    means = []
+    for name in names:
+        drawn = complete_years(answer, name)
+        if drawn is not None:
+            means.append(f"{BY_QUANTITY[name].label} {drawn.mean:.1f}")
+            tips |= {f"{name}-{year}": f"{year}: {value:.0f} days" for year, value in drawn.pairs()}
+    caption = f"Days of each complete year; the dashed line is their mean: {', '.join(means)}."
+    return _figure(answer, "days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
+
+
+def seasons(answer: ClimateAnswer) -> ET.Element:
+    """The months of the year, then and now."""
+    cycles = cycles_of(answer)
+    if not cycles:
+        return _nothing("No month is complete, so there is nothing to draw.")
+    rain = ", and its mean total of precipitation (bars)" if any(c.precipitation is not None for c in cycles) else ""
+    caption = f"The mean temperature of each month (lines){rain}: {' and '.join(cycle.label for cycle in cycles)}."
+    return _figure(answer, "seasons", lambda width: seasonal_figure(answer, width), "The seasons", caption)
+
+
+def precipitation(answer: ClimateAnswer) -> ET.Element | None:
+    """Precipitation of each year; None if the answer has none."""
+    if "precipitation" not in answer.elements:
+        return None
+    drawn = complete_years(answer, "precipitation")
+    if drawn is None:
+        return _nothing(_NO_YEAR)
+    unit = unit_of("precipitation")
+    tips = {f"year-{year}": f"{year}: {value:,.0f} {unit}" for year, value in drawn.pairs()}
+    caption = f"Rain and snow (as water) of each complete year; their mean is {drawn.mean:,.0f} {unit}."
+    trend = answer.trend_of("precipitation")
+    if isinstance(trend, Trend):
+        slope = signed(trend.slope, decimals_of(trend, 1))
+        caption += (
+            f" Trend: {slope} {unit} per decade (95 % interval {interval_words(trend, 1)}"
+            f"{'; it includes zero' if not trend.is_significant and not answer.provenance.notice else ''})."
+        )
+    return _figure(answer, "rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)
+
+
+def cell_map(answer: ClimateAnswer) -> ET.Element:
+    """The cell, or the area, on a map: one size, for desk and phone."""
+    place = answer.place
+    if place.location is not None:
+        bounds = cell_bounds(place.location.latitude, place.location.longitude)
+        what = "the cell"
+    elif place.area is not None:
+        west = place.area.west
+        east = place.area.east + (360.0 if place.area.east < west else 0.0)
+        bounds, what = (west, east, place.area.south, place.area.north), "the area"
+    else:
+        return _nothing("The place has no coordinates.")
+    drawn = inline_svg(cell_figure(bounds, place.asked, NARROW), "cell", f"Map of {what}")
+    dot = "; the dot is the point that was asked for" if place.asked else ""
+    caption = f"The red rectangle is {what}{dot}. Below: where that is on Earth. Dashed: borders where control changes."
+    return element("figure", drawn, element("figcaption", caption), class_="cell")
+
+
+def _figure(
+    answer: ClimateAnswer,
+    name: str,
+    draw: Callable[[float], Figure | None],
+    title: str,
+    caption: str,
+    tips: Mapping[str, str] | None = None,
+) -> ET.Element:
+    """A figure in both sizes, of which the page shows one, and its caption; of generated data, both say so first."""
+    made = element("figure")
+    generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
+    if generated:
+        title, caption = f"{generated}: {title}", f"{generated}. {caption}"
+    for size, width in (("desk", WIDE), ("phone", NARROW)):
+        figure = draw(width)
+        if figure is not None:
+            if generated:
+                mark_generated(figure)
+            made.append(element("div", inline_svg(figure, f"{name}-{size}", title, caption, tips), class_=size))
+    made.append(element("figcaption", caption))
+    return made
+
+
+def _nothing(words: str) -> ET.Element:
+    return element("p", words, class_="nothing")
+
+
+def _year_tips(answer: ClimateAnswer) -> dict[str, str]:
+    """A tooltip for each complete year: its mean, and the difference from the reference."""
+    means = complete_years(answer, "mean_temperature")
+    if means is None:
+        return {}
+    reference = reference_of(answer, means).value
+    return {
+        f"year-{year}": f"{year}: {value:.2f} °C ({signed(value - reference)})".replace("-", "\u2212")
+        for year, value in means.pairs()
+    }

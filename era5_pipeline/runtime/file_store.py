@@ -1,0 +1,233 @@
+"""Files of the pipeline's home, and their durable copies in the store, if there is one.
+
+Two kinds of files: *data files*, named in a record with their SHA-256, and *records*, small JSON files, which are
+written after the data files that they name. In the store, the key of a data file carries its digest, so that an object
+is never replaced by another, and is used only if its digest is that of the record. So an upload that was cut off is
+never taken for whole, and of two executors that write the same month, the last record wins, with its own data files.
+
+Without a store, everything here reads and writes the home alone.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.runtime.stores import ObjectStore
+
+# Of the SHA-256, in keys.
+_DIGEST_DIGITS = 16
+
+
+class DataFile(Protocol):
+    """A data file: its path on local disk, whether or not it is there now, and what it must hold."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is, or would be, on this machine."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Its digest, in hex."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        ...
+
+
+@dataclass(frozen=True)
+class Depot:
+    """The home, and the store behind it; None: there is none."""
+
+    home: Path
+    store: ObjectStore | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Depot:
+        """The depot that the settings name.
+
+        Raises:
+            UsageError: if ERA5_STORE is neither a folder nor an address of S3.
+        """
+        address = settings.store_address
+        return cls(settings.home, None if address is None else open_store(address, settings.store_patience_seconds))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is a store."""
+        return self.store is not None
+
+    def require(self) -> None:
+        """Raise if the store is not there, cannot be reached, or may not be read.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        if self.store is not None:
+            self.store.require()
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def read_record(self, path: Path) -> Any:  # noqa: ANN401  # JSON is any
+        """The record at this path: the store's, else this machine's; None if it is missing or damaged."""
+        if self.store is not None:
+            content = self.store.read(self._key(path))
+            with suppress(json.JSONDecodeError, UnicodeDecodeError):
+                if content is not None:
+                    return _with_paths(json.loads(content), self._local_path)
+        return read_json(path)
+
+    def write_record(self, path: Path, value: Any, files: Iterable[DataFile] = ()) -> None:  # noqa: ANN401
+        """Write the record here, then to the store the data files that it names, and itself after them.
+
+        Raises:
+            LocalDiskError: if the disk is full or not writable.
+            StoreError, TransientError: see `ObjectStore`; the store then has the earlier record.
+        """
+        write_json(path, value)
+        self.share_record(path, files)
+
+    def share_record(self, path: Path, files: Iterable[DataFile] = ()) -> None:
+        """Write this machine's record to the store, after the data files that it names; no-op without a store.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`; the store then has the earlier record.
+        """
+        if self.store is not None and (value := read_json(path)) is not None:
+            self._share(self.store, path, value, files)
+
+    def share_facts(self, path: Path, value: Any, files: Iterable[DataFile]) -> None:  # noqa: ANN401
+        """Write a record to the store that is not, or not the same, on this machine; no-op without a store."""
+        if self.store is not None:
+            if read_json(path) is None:
+                write_json(path, value)
+            self._share(self.store, path, value, files)
+
+    # --- data files ---------------------------------------------------------------------------------------------------
+
+    def is_own(self, file: DataFile) -> bool:
+        """Whether it is below the home; a file of the user's own is not, and is left where it is."""
+        return file.path.is_relative_to(self.home)
+
+    def has(self, file: DataFile) -> bool:
+        """Whether the file is here or in the store, by its size alone."""
+        return _size(file.path) == file.bytes or self._is_stored(file)
+
+    def obtain(self, file: DataFile) -> bool:
+        """Have the file on local disk, fetched from the store if need be; False if it is nowhere.
+
+        Without a store the size of a local file decides; with one its digest, because another executor may have
+        replaced it.
+
+        Raises:
+            LocalDiskError: if the disk is full or not writable.
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        is_here = _size(file.path) == file.bytes
+        if self.store is None or not self.is_own(file):
+            return is_here
+        if is_here and sha256_of(file.path) == file.sha256:
+            return True
+        key = self._data_key(file)
+        if self.store.size_of(key) != file.bytes:
+            return False
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(_DamagedError), replacing(file.path) as temporary:
+            if self.store.download(key, temporary) != file.sha256:
+                raise _DamagedError
+            return True  # after `replacing` has renamed it
+        self.store.remove(key)  # damaged: whoever makes it again must not find it there
+        return False
+
+    def discard(self, file: DataFile) -> None:
+        """Remove the file here and in the store."""
+        file.path.unlink(missing_ok=True)
+        self.supersede(file)
+
+    def supersede(self, file: DataFile) -> None:
+        """Remove a file from the store whose record names another now; what is under its path here stays."""
+        if self.store is not None and self.is_own(file):
+            self.store.remove(self._data_key(file))
+
+    def release(self, file: DataFile) -> None:
+        """Remove this machine's copy of a file that the store has."""
+        if self._is_stored(file):
+            file.path.unlink(missing_ok=True)
+
+    def share_picture(self, path: Path) -> None:
+        """Write a picture to the store, under its own name; no-op without a store."""
+        if self.store is not None and path.is_file():
+            self.store.write(self._key(path), path.read_bytes())
+
+    def obtain_picture(self, path: Path) -> None:
+        """Have a picture here, if the store has one."""
+        content = None if self.store is None else self.store.read(self._key(path))
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                temporary.write_bytes(content)
+
+    def _share(self, store: ObjectStore, path: Path, value: Any, files: Iterable[DataFile]) -> None:  # noqa: ANN401
+        for file in files:
+            if self.is_own(file) and not self._is_stored(file) and _size(file.path) == file.bytes:
+                store.upload(file.path, self._data_key(file))
+        key = self._key(path)
+        content = (json.dumps(_with_paths(value, self._stored_path), indent=1, sort_keys=True) + "\n").encode()
+        if store.read(key) != content:
+            store.write(key, content)
+
+    def _is_stored(self, file: DataFile) -> bool:
+        if self.store is None or not self.is_own(file):
+            return False
+        return self.store.size_of(self._data_key(file)) == file.bytes
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self.home).as_posix()
+
+    def _data_key(self, file: DataFile) -> str:
+        key = file.path.relative_to(self.home)
+        return key.with_name(f"{key.stem}.{file.sha256[:_DIGEST_DIGITS]}{key.suffix}").as_posix()
+
+    def _stored_path(self, text: str) -> str:
+        path = Path(text)
+        return path.relative_to(self.home).as_posix() if path.is_relative_to(self.home) else text
+
+    def _local_path(self, text: str) -> str:
+        return text if Path(text).is_absolute() or "://" in text else str(self.home / text)
+
+
+# For sources that are used without settings.
+LOCAL = Depot(Path("/"))
+
+
+class _DamagedError(Exception):
+    """An object has another digest than the record says."""
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _with_paths(value: Any, convert: Any) -> Any:  # noqa: ANN401  # JSON is any
+    """The JSON value with each text under the name `path` converted: homes differ between machines."""
+    if isinstance(value, dict):
+        return {
+            name: convert(item) if name == "path" and isinstance(item, str) else _with_paths(item, convert)
+            for name, item in value.items()
+        }
+    return [_with_paths(item, convert) for item in value] if isinstance(value, list) else value

@@ -1,1 +1,0 @@
-"""HTTP addresses that settings give, and posts to a webhook."""

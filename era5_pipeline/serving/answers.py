@@ -1,0 +1,193 @@
+"""Answers as they are sent: their version by the ledger, with ETag, compressed where the client takes it."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Response
+
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.package_version import __version__
+from era5_pipeline.read.credit import UNKNOWN_CREDIT, credit_of, sample_notice
+from era5_pipeline.read.held import NO_LEDGER
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.ledger import multirange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import psycopg
+    from fastapi import Request
+
+    from era5_pipeline.model.location_set import LocationSet
+
+# --- The version of an answer, by the ledger: its ETag and when it last changed, so that a client need not ask
+#     again ---
+#
+# The ETag depends on the parts of months that the answer is read from, on the URL, and on the version of this package.
+# It is weak: answers that mean the same may differ in their bytes, as compressed ones do.
+
+
+# A cache may keep an answer, and asks each time whether it is still right.
+CACHE_CONTROL = "no-cache"
+# Of every answer from the table: sources, versions, credit, and a notice where data are generated.
+ORIGIN_HEADERS = ("X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
+# Of an answer with days: what a day is.
+DAY_HEADER = "X-Era5-Day-Rule"
+# Times of HTTP are whole seconds: what changed in this second may change again within it.
+_UNSETTLED = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class AnswerOrigin:
+    """Where the data of an answer come from: sources and versions of its months by the ledger, and their credit.
+
+    `notice` is what must be said first, of generated data; None if none of them is.
+    """
+
+    sources: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ("unknown",)
+    credit: str = UNKNOWN_CREDIT
+    notice: str | None = None
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[str, str | None, int]]) -> AnswerOrigin:
+        """The origin of parts, each with its source, its version and its year."""
+        found = [(source, version or "unknown", year) for source, version, year in parts]
+        if not found:
+            return cls()
+        sources = tuple(sorted({source for source, _, _ in found}))
+        versions = tuple(sorted({version for _, version, _ in found}))
+        credit = credit_of((source, year, year) for source, _, year in found)
+        return cls(sources, versions, credit, sample_notice(sources))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The origin as headers, for answers in any format."""
+        texts = (", ".join(self.sources) or "unknown", ", ".join(self.versions), self.credit, self.notice or "")
+        return {name: text for name, text in zip(ORIGIN_HEADERS, texts, strict=True) if text}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The origin for JSON."""
+        return {"sources": self.sources, "versions": self.versions, "credit": self.credit}
+
+
+@dataclass(frozen=True)
+class AnswerVersion:
+    """The ETag of an answer, and when the parts that it is read from last changed (None: just now).
+
+    `contents` is the same for all answers from the same parts by the same version of this package; `origin` is theirs.
+    """
+
+    etag: str
+    changed_at: datetime | None
+    contents: str
+    origin: AnswerOrigin = field(default_factory=AnswerOrigin)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of an answer of this version, or of one that says it is unchanged."""
+        found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding", **self.origin.headers}
+        if self.changed_at is not None:
+            found["Last-Modified"] = format_datetime(self.changed_at, usegmt=True)
+        return found
+
+    def unchanged_answer(self, request: Request) -> Response | None:
+        """The answer 304 if the client has this version, else None: then read what it asks for."""
+        return Response(status_code=304, headers=self.headers) if self._is_known(request) else None
+
+    def _is_known(self, request: Request) -> bool:
+        tags = request.headers.get("if-none-match")
+        if tags is not None:  # the other header does not count then
+            bare = self.etag.removeprefix("W/")
+            return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
+        since = request.headers.get("if-modified-since")
+        if since is None or self.changed_at is None:
+            return False
+        try:
+            return self.changed_at.replace(microsecond=0) <= parsedate_to_datetime(since).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return False
+
+
+def read_version(
+    connection: psycopg.Connection[Any],
+    request: Request,
+    locations: LocationSet | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    *,
+    besides: str = "",
+) -> AnswerVersion | None:
+    """The version of the answer to this request, of these locations with `start <= time < end` (None: unlimited).
+
+    Read it before the hours: a month that is replaced in between is then read again too often, not too seldom.
+    `besides` is what the answer depends on else, such as an offset of today. None without a ledger: nobody knows then.
+    """
+    parameters = {
+        "location_ids": None if locations is None else multirange(locations),
+        "first": Month.of(start).start.date() if start else None,
+        "last": Month.of(end - timedelta(microseconds=1)).start.date() if end else None,
+    }
+    try:
+        row = connection.execute(read_sql("answer_version"), parameters).fetchone()
+    except NO_LEDGER:
+        return None
+    parts, changed_at, digest, now, origins, added = row or (0, None, None, datetime.now(UTC), None, None)
+    of_added = [(source, version, year) for sources, version, year in added or () for source in sources]
+    contents = f"{__version__} {parts} {digest}"
+    text = "\n".join((contents, request.url.path, request.url.query, besides))
+    settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
+    tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of([*(origins or ()), *of_added]))
+
+
+# --- Answers as they are sent: compressed where the client takes it, with the headers of their version ---
+#
+# Compressing is the dearest part of a large answer, so it is done in the route's own thread, at zlib's level 1: a year
+# of hours of one variable, 210 kB of JSON, takes 0.7 ms and becomes 32 kB; level 6 takes 16 ms for 27 kB.
+
+
+JSON_TYPE = "application/json; charset=utf-8"
+_LEVEL = 1
+_AS_GZIP = 31  # zlib's window of 15 bits, with the header of gzip
+# Below, a packet of the network holds it anyway.
+_SMALLEST = 1_000
+
+
+def encoded_answer(
+    request: Request,
+    content: bytes,
+    media_type: str = JSON_TYPE,
+    *,
+    version: AnswerVersion | None = None,
+    headers: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    """The answer with this content; call it in the thread of a route, never in a coroutine."""
+    sent = {"Vary": "Accept-Encoding", **(version.headers if version else {"Cache-Control": "no-store"})}
+    sent |= headers or {}
+    if len(content) >= _SMALLEST and _takes_gzip(request.headers.get("accept-encoding", "")):
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _AS_GZIP)
+        content = packer.compress(content) + packer.flush()
+        sent["Content-Encoding"] = "gzip"
+    return Response(content, status, media_type=media_type, headers=sent)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether an Accept-Encoding names gzip, or anything, with a quality above zero."""
+    qualities = {}
+    for part in accepted.lower().split(","):
+        name, _, rest = part.partition(";")
+        quality = rest.strip().removeprefix("q=").strip()
+        try:
+            qualities[name.strip()] = float(quality) if quality else 1.0
+        except ValueError:
+            qualities[name.strip()] = 0.0
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0

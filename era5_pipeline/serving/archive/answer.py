@@ -1,0 +1,242 @@
+"""The answer to a question: of each point its hours and days, with values in the units asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.read.held import NO_LEDGER, months_held, require_columns
+from era5_pipeline.read.hours import no_series, read_packed
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.serving.archive.sun import SunOfPlace
+from era5_pipeline.serving.archive.units import Unit, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.grid import Location
+    from era5_pipeline.serving.archive.daily import DailyVariable
+    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.question import ArchivePoint, ArchiveQuestion
+    from era5_pipeline.serving.archive.times import AnswerZone, Days, TimeFormat
+
+    Floats = npt.NDArray[np.float32]
+
+# --- The hours of one point, as whole arrays: every hour of its days, NaN where the table has none ---
+
+
+@dataclass(frozen=True, eq=False)
+class PointHours:
+    """The values of each column at every hour (n,), float32 in the table's units; NaN where there is none.
+
+    `missing_months` have no hour of a column that ERA5 has everywhere, of those that were asked for; `missing_hours`
+    counts the hours of the other months without such a value.
+    """
+
+    values: Mapping[str, Floats]
+    missing_months: tuple[Month, ...]
+    missing_hours: int
+
+
+_GEOPOTENTIAL = "surface_geopotential"
+_GRAVITY = 9.80665
+_IN_THE_TABLE = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('weather') AND attname = %s)"
+
+
+def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Location]) -> list[float | None]:
+    """The height of the ground of the model at each location, in m, from the geopotential of any month that has it.
+
+    None where no month does; the connection is in autocommit mode.
+    """
+    row = connection.execute(_IN_THE_TABLE, (_GEOPOTENTIAL,)).fetchone()
+    if row is None or not row[0]:
+        return [None] * len(locations)
+    found: dict[int, float | None] = {}
+    for location in locations:
+        if location.location_id not in found:
+            found[location.location_id] = _elevation(connection, location.location_id)
+    return [found[location.location_id] for location in locations]
+
+
+def _elevation(connection: psycopg.Connection[Any], location_id: int) -> float | None:
+    parameters = {"location_id": location_id, "column": _GEOPOTENTIAL}
+    try:
+        held = connection.execute(read_sql("month_with_column"), parameters).fetchone()
+    except NO_LEDGER:
+        return None
+    if held is None:
+        return None
+    month = Month(held[0].year, held[0].month)
+    query = sql.SQL(
+        "SELECT {column} FROM weather "
+        "WHERE location_id = %s AND time >= %s AND time < %s AND {column} IS NOT NULL LIMIT 1"
+    ).format(column=sql.Identifier(_GEOPOTENTIAL))
+    row = connection.execute(query, (location_id, month.start, month.end)).fetchone()
+    return None if row is None else round(row[0] / _GRAVITY, 1)
+
+
+def read_point_hours(
+    connection: psycopg.Connection[Any], location: Location, columns: Sequence[str], days: Days, zone: AnswerZone
+) -> PointHours:
+    """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called.
+
+    Raises:
+        NoDataError: if the table has nothing of the place at any time, or lacks a column; it says what it has.
+    """
+    start = days.start(zone)
+    end = start + timedelta(hours=days.hours)
+    try:
+        times, found = read_packed(connection, location.location_id, columns, start, end, is_prepared=True)
+    except psycopg.errors.UndefinedColumn:
+        require_columns(connection, [BY_COLUMN[column] for column in columns])
+        raise
+    if not times.size and not months_held(connection, LocationSet(((location.location_id, location.location_id + 1),))):
+        raise no_series(connection, location, start, end)
+    first = np.datetime64(start.replace(tzinfo=None), "s")
+    hours = (times - first).astype(np.int64) // 3600
+    if hours.size == days.hours and hours[0] == 0 and hours[-1] == days.hours - 1 and (np.diff(hours) == 1).all():
+        values: Mapping[str, Floats] = found
+    else:
+        values = {column: _spread(found[column], hours, days.hours) for column in columns}
+    return PointHours(values, *_missing(values, columns, first, hours))
+
+
+def _spread(values: Floats, hours: npt.NDArray[np.int64], count: int) -> Floats:
+    filled = np.full(count, np.nan, dtype=np.float32)
+    filled[hours] = values
+    return filled
+
+
+def _missing(
+    values: Mapping[str, Floats],
+    columns: Sequence[str],
+    first: np.datetime64,
+    rows: npt.NDArray[np.int64],
+) -> tuple[tuple[Month, ...], int]:
+    """Months without any value, and how many other hours lack one; a variable of the sea counts by its rows."""
+    count = len(values[columns[0]])
+    lacking = np.zeros(count, dtype=np.bool_)
+    absent: set[int] = set()
+    month_numbers: npt.NDArray[np.int64] | None = None
+    without_row = np.ones(count, dtype=np.bool_)
+    without_row[rows] = False
+    for column in columns:
+        everywhere = BY_COLUMN[column].extent == "everywhere"
+        none = np.isnan(values[column]) if everywhere else without_row
+        if not none.any():
+            continue
+        if month_numbers is None:
+            month_numbers = (first.astype("datetime64[h]") + np.arange(count)).astype("datetime64[M]").astype(np.int64)
+        asked, missing = np.unique(month_numbers), np.unique(month_numbers[~none])
+        absent |= set(np.setdiff1d(asked, missing).tolist())
+        lacking |= none
+    if month_numbers is None:
+        return (), 0
+    others = ~np.isin(month_numbers, sorted(absent))
+    months = tuple(Month.from_number(number + 1970 * 12) for number in sorted(absent))
+    return months, int((lacking & others).sum())
+
+
+# --- The answer to a question: of each point its sections of hours and days, with values in the units asked for ---
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerColumn:
+    """A variable of an answer, by the name it was asked for: its unit, and its values (n,) before rounding.
+
+    Values of int64 are moments: seconds since 1970 in UTC.
+    """
+
+    name: str
+    unit: Unit
+    values: npt.NDArray[Any]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the values are moments."""
+        return self.values.dtype.kind == "i"
+
+    @property
+    def rounded(self) -> npt.NDArray[np.float64]:
+        """The values to the decimals of their unit."""
+        return rounded(self.values, self.unit.decimals)
+
+    def unit_in(self, time_format: TimeFormat) -> Unit:
+        """The unit; of moments, how times are written."""
+        return Unit(time_format, 0) if self.is_time else self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSection:
+    """All hours, or all days, of a point."""
+
+    kind: Literal["hourly", "daily"]
+    columns: tuple[AnswerColumn, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PointAnswer:
+    """The answer for one point: its sections, what the table lacks of it, and the height of its ground in m."""
+
+    point: ArchivePoint
+    sections: tuple[AnswerSection, ...]
+    missing_months: tuple[str, ...] = ()
+    missing_hours: int = 0
+    elevation: float | None = None
+
+
+def read_answer(
+    connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint, elevation: float | None = None
+) -> PointAnswer:
+    """Answer the question for one of its points, of this `elevation`; the connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if the table has nothing of the place, or lacks a column; it says what it has.
+    """
+    hours = PointHours({}, (), 0)
+    if question.columns:
+        hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)
+    return replace(make_answer_of(question, point, hours), elevation=elevation)
+
+
+def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
+    """The answer of the hours that were read."""
+    sections: list[AnswerSection] = []
+    days, zone, location = point.days, point.zone, point.cell.location
+    sun = SunOfPlace(
+        location.latitude,
+        location.longitude,
+        days.first_second(zone),
+        int(days.start(zone).timestamp()),
+        len(days),
+    )
+    if question.hourly:
+        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours, sun)))
+    if question.daily:
+        sections.append(AnswerSection("daily", _columns(question, question.daily, hours, sun)))
+    return PointAnswer(point, tuple(sections), tuple(map(str, hours.missing_months)), hours.missing_hours)
+
+
+def _columns(
+    question: ArchiveQuestion,
+    variables: Mapping[str, HourlyVariable | DailyVariable],
+    hours: PointHours,
+    sun: SunOfPlace,
+) -> tuple[AnswerColumn, ...]:
+    found = []
+    for name, variable in variables.items():
+        columns = [hours.values[column] for column in variable.columns]
+        computed = variable.formula(sun, *columns) if variable.by_sun else variable.formula(*columns)
+        values, unit = question.units.convert(computed, variable.unit)
+        found.append(AnswerColumn(name, unit, values))
+    return tuple(found)

@@ -1,0 +1,238 @@
+"""Variables of an answer by name: Open-Meteo's of today, earlier ones, and the numbers of FlatBuffers for them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.serving.archive.daily import DAILY
+from era5_pipeline.serving.archive.hourly import HOURLY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from era5_pipeline.serving.archive.daily import DailyVariable
+    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.units import Unit
+
+# --- Variables of an answer by name: today's names of Open-Meteo, its earlier ones, and why others are refused ---
+
+
+_Kind = TypeVar("_Kind")
+
+# How names were written before 2024; an answer repeats the name that was asked for.
+_EARLIER = (
+    ("relativehumidity", "relative_humidity"),
+    ("dewpoint", "dew_point"),
+    ("cloudcover", "cloud_cover"),
+    ("windspeed", "wind_speed"),
+    ("winddirection", "wind_direction"),
+    ("windgusts", "wind_gusts"),
+    ("weathercode", "weather_code"),
+    ("vapor_pressure", "vapour_pressure"),
+)
+# Variables of Open-Meteo that are not made of columns of ERA5's single levels, and why.
+_NOT_HERE = (
+    (
+        r"terrestrial_radiation.*|.*_normal_irradiance.*|sunshine_duration|global_tilted_irradiance.*|"
+        r".*_radiation_instant",
+        "is of sunlight at a moment or on another plane, of which ERA5 has the sums of hours on the horizontal one",
+    ),
+    (r"moon.*", "is of the moon, which is not computed here"),
+    (r"(wind_|swell_)?wave_.*|.*_wave_.*", "is of ocean waves, which the table does not hold"),
+    (r"soil_moisture_index_.*", "needs the type of soil, which the table does not hold"),
+    (r".*_spread", "is of the ensemble, which the table does not hold"),
+    (r"leaf_wetness_probability.*|showers.*|.*_probability.*", "is of a model of its own, and no variable of ERA5"),
+    (r"temperature_.*hPa|.*_\d+hPa", "is at a pressure level; the table holds single levels"),
+    (r".*_(80|120|180|200)m.*", "is at a height that ERA5's single levels lack: there are 2, 10 and 100 m"),
+)
+_SHOWN = 3
+
+
+def find_hourly(name: str) -> HourlyVariable:
+    """The hourly variable of this name.
+
+    Raises:
+        UsageError: if there is none; the message says why, or which are like it.
+    """
+    return _find(name, HOURLY, DAILY, "hourly")
+
+
+def find_daily(name: str) -> DailyVariable:
+    """The daily variable of this name.
+
+    Raises:
+        UsageError: if there is none; the message says why, or which are like it.
+    """
+    return _find(name, DAILY, HOURLY, "daily")
+
+
+def name_of_today(name: str) -> str:
+    """The name that Open-Meteo gives a variable today."""
+    for earlier, later in _EARLIER:
+        name = name.replace(earlier, later)
+    return name
+
+
+def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
+    today = name_of_today(name)
+    if today in known:
+        return known[today]
+    raise UsageError(
+        f"Cannot initialize {kind} variable from invalid String value {name}{_why(today)}",
+        remedy=_remedy(today, known, others, kind),
+    )
+
+
+def _why(name: str) -> str:
+    for pattern, why in _NOT_HERE:
+        if re.fullmatch(pattern, name):
+            return f": {name} {why}"
+    return ""
+
+
+def _remedy(name: str, known: Mapping[str, object], others: Mapping[str, object], kind: str) -> str:
+    if name in others:
+        return f"It is {'a daily' if kind == 'hourly' else 'an hourly'} variable: ask for it there."
+    near = difflib.get_close_matches(name, known, n=_SHOWN, cutoff=0.7)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    if name in BY_COLUMN:
+        made = [one for one, variable in known.items() if name in getattr(variable, "columns", ())]
+        if made:
+            return f"The column {name} answers {', '.join(made[:_SHOWN])}."
+    return f"Leave it out; docs/http.md lists the {len(known)} {kind} variables."
+
+
+# --- The numbers by which Open-Meteo's FlatBuffers name our variables and units ---
+#
+# They are those of the published schema, `flatbuffers/weather_api.fbs` of github.com/open-meteo/sdk at f6513f45.
+
+
+ERA5 = 27
+_UNITS = {
+    "°C": 1,
+    "cm": 2,
+    "m³/m³": 3,
+    "°": 5,
+    "": 6,
+    "°F": 9,
+    "ft": 10,
+    "GGDc": 12,
+    "hPa": 16,
+    "h": 17,
+    "inch": 18,
+    "iso8601": 19,
+    "kPa": 22,
+    "kg/m²": 23,
+    "km/h": 24,
+    "kn": 25,
+    "MJ/m²": 26,
+    "m/s": 28,
+    "m": 29,
+    "mp/h": 31,
+    "mm": 32,
+    "%": 35,
+    "s": 36,
+    "unixtime": 37,
+    "W/m²": 39,
+    "wmo code": 40,
+}
+_VARIABLES = {
+    "apparent_temperature": 1,
+    "cloud_cover": 3,
+    "cloud_cover_high": 4,
+    "cloud_cover_low": 5,
+    "cloud_cover_mid": 6,
+    "daylight_duration": 7,
+    "dew_point": 8,
+    "diffuse_radiation": 9,
+    "direct_radiation": 13,
+    "et0_fao_evapotranspiration": 15,
+    "growing_degree_days_base_0_limit_50": 18,
+    "is_day": 19,
+    "precipitation": 24,
+    "precipitation_hours": 25,
+    "pressure_msl": 27,
+    "rain": 28,
+    "relative_humidity": 29,
+    "shortwave_radiation": 32,
+    "snow_depth": 35,
+    "snowfall": 37,
+    "snowfall_water_equivalent": 39,
+    "sunrise": 40,
+    "sunset": 41,
+    "soil_moisture": 42,
+    "soil_temperature": 44,
+    "surface_pressure": 45,
+    "temperature": 47,
+    "total_column_integrated_water_vapour": 50,
+    "vapour_pressure_deficit": 54,
+    "weather_code": 56,
+    "wind_direction": 57,
+    "wind_gusts": 58,
+    "wind_speed": 59,
+    "wet_bulb_temperature": 62,
+    "boundary_layer_height": 113,
+    "sea_surface_temperature": 133,
+    "wind_u_component": 149,
+    "wind_v_component": 150,
+}
+_AGGREGATIONS = {"min": 1, "max": 2, "mean": 3, "dominant": 9, "sum": 10}
+# A sum of hours whose name does not say so.
+_SUMS = {"et0_fao_evapotranspiration"}
+_NAME = re.compile(
+    r"(?P<variable>.+?)(_(?P<altitude>\d+)m|_(?P<depth>\d+)_to_(?P<depth_to>\d+)cm)?"
+    rf"(_(?P<aggregation>{'|'.join(_AGGREGATIONS)}))?"
+)
+
+
+@dataclass(frozen=True)
+class VariableFields:
+    """What the schema says of a variable: its number, height in m, depths in cm, and how hours became a day."""
+
+    variable: int
+    altitude: int = 0
+    depth: int = 0
+    depth_to: int = 0
+    aggregation: int = 0
+
+
+@lru_cache(maxsize=512)
+def variable_fields(name: str, kind: str) -> VariableFields:
+    """The fields of a variable of hours or days (`kind`: hourly, daily), by the name it was asked for.
+
+    Raises:
+        UsageError: if the schema has no such variable.
+    """
+    today = name_of_today(name)
+    found = _NAME.fullmatch(today)
+    parts = found.groupdict() if found and today not in _VARIABLES else {"variable": today}
+    number = _VARIABLES.get(str(parts["variable"]))
+    if number is None:
+        raise UsageError(
+            f"FlatBuffers of Open-Meteo have no variable {name}", remedy="Leave it out, or ask with format=json."
+        )
+    aggregation = _AGGREGATIONS.get(parts.get("aggregation") or "", 0)
+    if kind == "daily" and today in _SUMS:
+        aggregation = _AGGREGATIONS["sum"]
+    altitude, depth, depth_to = (int(parts.get(part) or 0) for part in ("altitude", "depth", "depth_to"))
+    return VariableFields(number, altitude, depth, depth_to, aggregation)
+
+
+def unit_number(unit: Unit) -> int:
+    """The number of a unit in the schema.
+
+    Raises:
+        UsageError: if the schema has no such unit.
+    """
+    if unit.name not in _UNITS:
+        raise UsageError(
+            f"FlatBuffers of Open-Meteo have no unit {unit.name}", remedy="Ask for another, or with format=json."
+        )
+    return _UNITS[unit.name]

@@ -1,0 +1,367 @@
+"""The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from era5_pipeline.model.cells import Cell, cell_of, sea_cell_of, zone_of
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.serving.archive.description import ARCHIVE_PARAMETERS
+from era5_pipeline.serving.archive.names import find_daily, find_hourly, variable_fields
+from era5_pipeline.serving.archive.times import GMT, AnswerZone, Days, TimeFormat, answer_zone
+from era5_pipeline.serving.archive.units import PrecipitationUnit, TemperatureUnit, UnitChoice, WindSpeedUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from era5_pipeline.serving.archive.daily import DailyVariable
+    from era5_pipeline.serving.archive.hourly import HourlyVariable
+
+# --- The parameters of a request as Open-Meteo reads them: lists, one of several words, numbers ---
+#
+# A list may be written as clients do: `hourly=a,b`, `hourly=a|b`, `hourly=a&hourly=b`, `hourly[]=a&hourly[]=b`,
+# `hourly[0]=a&hourly[1]=b`.
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|[+-]?nan", re.ASCII | re.IGNORECASE)
+_INDEX = re.compile(r"(\[\d*\])+$", re.ASCII)
+_SEPARATOR = re.compile(r"[,|]")
+_ALIKE = 0.85
+_LONGEST_NAME = 40
+
+
+class AskedParameters:
+    """The parameters of a request by name, without the brackets of arrays."""
+
+    def __init__(self, given: Iterable[tuple[str, str]]) -> None:
+        """Take the pairs of name and value of a request."""
+        self._given: dict[str, list[str]] = {}
+        for name, value in given:
+            self._given.setdefault(_INDEX.sub("", name), []).append(value)
+
+    def require_known(self, known: Collection[str], ignored: Collection[str]) -> None:
+        """Refuse a name that is unlike the `known` ones only by its spelling: ignored, its data would be missing.
+
+        Others are ignored, as with Open-Meteo, unless no variable is asked for: then what they ask for is not here. A
+        request may have `ignored` ones in any case.
+
+        Raises:
+            UsageError: naming the parameter.
+        """
+        plain = {_plain(name): name for name in known}
+        asks = any(self.all(name) for name in ("hourly", "daily"))
+        for name in self._given:
+            if name in known or name in ignored:
+                continue
+            meant = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_ALIKE)
+            if meant:
+                raise UsageError(f"Parameter '{name}' is not known", remedy=f"Did you mean {plain[meant[0]]}?")
+            if not asks:
+                raise UsageError(
+                    f"Parameter '{name}' is not known, and no variable is asked for",
+                    remedy="Name variables in hourly or daily: docs/http.md lists them.",
+                )
+
+    def has(self, name: str) -> bool:
+        """Whether it is given."""
+        return name in self._given
+
+    def one(self, name: str) -> str | None:
+        """The first value; None if it is not given."""
+        values = self._given.get(name)
+        return values[0] if values else None
+
+    def all(self, name: str) -> list[str]:
+        """The parts of a list, without empty ones."""
+        return [part for value in self._given.get(name, ()) for part in _SEPARATOR.split(value) if part]
+
+    def choice(self, name: str, kind: str, default: str, choices: object) -> Any:  # noqa: ANN401
+        """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        allowed = get_args(choices)
+        found = self.one(name)
+        if found is None:
+            found = default
+        if found not in allowed:
+            raise UsageError(
+                f"Data corrupted at path '{name}'. Cannot initialize {kind} from invalid String value {found}.",
+                remedy=f"It is {' or '.join(allowed)}.",
+            )
+        return found
+
+    def numbers(self, name: str) -> list[float]:
+        """The numbers of a list.
+
+        Raises:
+            UsageError: if one is none.
+        """
+        texts = self.all(name)
+        for text in texts:
+            if not _NUMBER.fullmatch(text):
+                raise UsageError(
+                    f"Cannot initialize Float from invalid String value {text}", remedy=f"It is in {name}."
+                )
+        return [float(text) for text in texts]
+
+
+def _plain(name: str) -> str:
+    """A name without capitals, brackets and underscores: `startDate` and `start-date` are `startdate`."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())[:_LONGEST_NAME]
+
+
+# --- The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules ---
+#
+# Reasons of refusals are Open-Meteo's where it has one, word for word; a remedy follows where it helps. Parameters
+# that are unknown there too are ignored, as there, unless they are a misspelling of known ones. Those that it has and
+# this has not are refused by name.
+
+
+AnswerFormat = Literal["json", "csv", "flatbuffers"]
+CellSelection = Literal["nearest", "land", "sea"]
+LocationInformation = Literal["section", "omit"]
+
+FIRST_DAY = date(1940, 1, 1)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
+_MODELS = ("era5", "copernicus_era5", "best_match")
+# Parameters of Open-Meteo that change an answer there and cannot here, with what is allowed of them.
+_REFUSED = {
+    "minutely_15": "ERA5 is hourly",
+    "six_hourly": "ask for hourly values",
+    "current": "ERA5 is of the past",
+    "current_weather": "ERA5 is of the past",
+    "weekly": "ask for daily values",
+    "monthly": "ask for daily values",
+    "past_days": "give start_date and end_date",
+    "past_hours": "give start_date and end_date",
+    "past_minutely_15": "give start_date and end_date",
+    "forecast_days": "ERA5 is of the past: give start_date and end_date",
+    "forecast_hours": "ERA5 is of the past: give start_date and end_date",
+    "forecast_minutely_15": "ERA5 is of the past: give start_date and end_date",
+    "start_hour": "give start_date and end_date",
+    "end_hour": "give start_date and end_date",
+    "start_minutely_15": "give start_date and end_date",
+    "end_minutely_15": "give start_date and end_date",
+    "run": "ERA5 has no runs of forecasts",
+    "bounding_box": "give latitude and longitude of each point",
+    "temporal_resolution": "values are hourly",
+}
+_ALLOWED = {"temporal_resolution": {"native", "hourly", "hourly_1"}}
+_NOTHING = {"", "0", "false"}
+# Of Open-Meteo, too: earlier names of parameters, and those that change no answer here.
+_EARLIER = ("windspeed_unit", "length_unit", "elevation")
+_IGNORED = ("apikey", "tilt", "azimuth")
+_KNOWN = frozenset({*(str(one["name"]) for one in ARCHIVE_PARAMETERS), *_EARLIER, *_REFUSED})
+# As many as fit into a URL; the body of a POST could hold more.
+_MOST_PLACES = 4_000
+
+
+@dataclass(frozen=True)
+class ArchivePoint:
+    """One point of an answer: its number, its cell of the grid, its days, and the zone that they are in."""
+
+    number: int
+    cell: Cell
+    days: Days
+    zone: AnswerZone
+
+
+@dataclass(frozen=True)
+class ArchiveQuestion:
+    """A checked question: points, variables by the names they were asked by, and how they are written."""
+
+    points: tuple[ArchivePoint, ...]
+    hourly: dict[str, HourlyVariable]
+    daily: dict[str, DailyVariable]
+    units: UnitChoice
+    time_format: TimeFormat
+    answer_format: AnswerFormat
+    location_information: LocationInformation
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the variables are made of."""
+        variables: tuple[HourlyVariable | DailyVariable, ...] = (*self.hourly.values(), *self.daily.values())
+        return tuple(dict.fromkeys(column for variable in variables for column in variable.columns))
+
+    @property
+    def values(self) -> int:
+        """The number of values that are read or written, whichever is more."""
+        most = max(len(self.columns), len(self.hourly), -(-len(self.daily) // 24))
+        return most * sum(point.days.hours for point in self.points)
+
+
+def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuestion:
+    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be asked for.
+
+    Raises:
+        UsageError: if one is wrong, missing, or of what is not here.
+    """
+    asked = AskedParameters(given)
+    asked.require_known(_KNOWN, _IGNORED)
+    units = UnitChoice(
+        asked.choice("temperature_unit", "TemperatureUnit", "celsius", TemperatureUnit),
+        asked.choice(
+            "windspeed_unit" if asked.has("windspeed_unit") else "wind_speed_unit",
+            "WindspeedUnit",
+            "kmh",
+            WindSpeedUnit,
+        ),
+        asked.choice(
+            "precipitation_unit",
+            "PrecipitationUnit",
+            "inch" if asked.one("length_unit") == "imperial" else "mm",
+            PrecipitationUnit,
+        ),
+    )
+    time_format = asked.choice("timeformat", "Timeformat", "iso8601", TimeFormat)
+    answer_format = asked.choice("format", "ForecastResultFormat", "json", AnswerFormat)
+    information = asked.choice("location_information", "OutputLocationInformation", "section", LocationInformation)
+    _refuse_what_is_not_here(asked)
+    hourly = {name: find_hourly(name) for name in asked.all("hourly")}
+    daily = {name: find_daily(name) for name in asked.all("daily")}
+    if answer_format == "flatbuffers":
+        # Before anything is read: a variable that has no number there is refused.
+        for kind, names in (("hourly", hourly), ("daily", daily)):
+            for name in names:
+                variable_fields(name, kind)
+    points = _points(asked, _ranges(asked), today)
+    return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
+
+
+def _refuse_what_is_not_here(asked: AskedParameters) -> None:
+    for name, instead in _REFUSED.items():
+        value = asked.one(name)
+        if value is not None and value not in _NOTHING | _ALLOWED.get(name, set()):
+            raise UsageError(f"Parameter '{name}' is not supported", remedy=f"Leave it out: {instead}.")
+    for model in asked.all("models"):
+        if model not in _MODELS:
+            raise UsageError(f"The model {model} is not here", remedy="Leave models out, or set it to era5.")
+    if any(height == height for height in asked.numbers("elevation")):  # noqa: PLR0124  # NaN is unlike itself
+        raise UsageError(
+            "Parameter 'elevation' is not supported: temperatures are those of the grid cell, not corrected for height",
+            remedy="Leave it out, or set it to nan.",
+        )
+
+
+def _ranges(asked: AskedParameters) -> list[Days]:
+    """The ranges of days: one for all points, or one for each.
+
+    Raises:
+        UsageError: if one is wrong or missing.
+    """
+    starts, ends = ([_date(text) for text in asked.all(name)] for name in ("start_date", "end_date"))
+    if not starts or not ends:
+        raise UsageError("Both 'start_date' and 'end_date' must be set in the url", remedy="")
+    if len(starts) != len(ends):
+        raise UsageError("Parameter 'start_date' and 'end_date' must have the same number of elements", remedy="")
+    if any(end < start for start, end in zip(starts, ends, strict=True)):
+        raise UsageError("End-date must be larger or equals than start-date", remedy="")
+    return [Days(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def _date(text: str) -> date:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise UsageError("Invalid date format. Make sure to use 'YYYY-MM-DD'", remedy="")
+    try:
+        return date(*map(int, match.groups()))
+    except ValueError:
+        raise UsageError("Invalid date", remedy="") from None
+
+
+def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[ArchivePoint, ...]:
+    """The points: each with its cell, its days and its zone.
+
+    Raises:
+        UsageError: if one is impossible, or lists have different lengths.
+    """
+    places = _coordinates(asked)
+    numbers = _numbers(asked) or list(range(max(len(places), len(ranges))))
+    zones = asked.all("timezone")
+    if len(zones) > 1 and len(zones) != len(places):
+        raise UsageError("Parameter 'timezone' and coordinates must have the same number of elements", remedy="")
+    elevations = asked.all("elevation")
+    if elevations and len(elevations) != len(places):
+        raise UsageError("Parameter 'elevation' must have the same number of elements as coordinates", remedy="")
+    if len(ranges) > 1 and len(places) > 1 and len(ranges) != len(places):
+        raise UsageError(
+            "Parameter 'start_date' and 'end_date' must have the same number of elements as coordinates", remedy=""
+        )
+    for name, day in [(name, day) for days in ranges for name, day in (("start", days.first), ("end", days.last))]:
+        if not FIRST_DAY <= day <= today:
+            raise UsageError(f"Parameter '{name}_date' is out of allowed range from {FIRST_DAY} to {today}", remedy="")
+    selection = asked.choice("cell_selection", "GridSelectionMode", "nearest", CellSelection)
+    count = max(len(places), len(ranges))
+    if len(numbers) != count:
+        raise UsageError("Parameter 'location_id' and coordinates must have the same number of elements", remedy="")
+    found = []
+    for index, number in enumerate(numbers):
+        latitude, longitude = places[_at(places, index)]
+        days = ranges[_at(ranges, index)]
+        zone = _zone(zones[_at(zones, index)], latitude, longitude, days) if zones else GMT
+        found.append(ArchivePoint(number, _cell(latitude, longitude, selection), days, zone))
+    return tuple(found)
+
+
+def _numbers(asked: AskedParameters) -> list[int]:
+    texts = asked.all("location_id")
+    for text in texts:
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise UsageError(f"Cannot initialize Int from invalid String value {text}", remedy="It is in location_id.")
+    return [int(text) for text in texts]
+
+
+def _at(of: Sequence[object], index: int) -> int:
+    """The place of a point in a list of one for each point, or one for all."""
+    return index if len(of) > 1 else 0
+
+
+def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
+    latitudes, longitudes = asked.numbers("latitude"), asked.numbers("longitude")
+    if len(latitudes) > _MOST_PLACES:
+        raise UsageError(
+            f"{len(latitudes):,} places are asked for, and the limit is {_MOST_PLACES:,}",
+            remedy="Ask for fewer at once, or use era5 export.",
+        )
+    if not latitudes and not longitudes:
+        raise UsageError("Parameter 'latitude' and 'longitude' must not be empty", remedy="")
+    if len(latitudes) != len(longitudes):
+        raise UsageError("Parameter 'latitude' and 'longitude' must have the same number of elements", remedy="")
+    for latitude in latitudes:
+        if not -90 <= latitude <= 90:
+            raise UsageError(f"Latitude must be in range of -90 to 90°. Given: {latitude}.", remedy="")
+    for longitude in longitudes:
+        if not -180 <= longitude <= 180:
+            raise UsageError(f"Longitude must be in range of -180 to 180°. Given: {longitude}.", remedy="")
+    return list(zip(latitudes, longitudes, strict=True))
+
+
+def _cell(latitude: float, longitude: float, selection: CellSelection) -> Cell:
+    """The cell that stands for a point; the nearest one if no cell of land or sea is near, as with Open-Meteo."""
+    if selection == "sea":
+        return sea_cell_of(latitude, longitude) or cell_of(latitude, longitude)
+    try:
+        return cell_of(latitude, longitude, selection)
+    except UsageError:
+        return cell_of(latitude, longitude)
+
+
+def _zone(name: str, latitude: float, longitude: float, days: Days) -> AnswerZone:
+    if name == "auto":
+        name = zone_of(latitude, longitude)
+    if name == GMT.name:
+        return GMT
+    try:
+        return answer_zone(name, days.first.year, days.last)
+    except UsageError:
+        raise UsageError(
+            "Invalid timezone", remedy="Give a name of the IANA database, such as Asia/Jakarta, or auto."
+        ) from None

@@ -1,0 +1,110 @@
+"""`/v1/archive`: hours and days of places, by Open-Meteo's conventions."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month, spans
+from era5_pipeline.serving.answers import DAY_HEADER, JSON_TYPE, AnswerOrigin, encoded_answer, read_version
+from era5_pipeline.serving.archive.answer import PointAnswer, read_answer, read_elevations
+from era5_pipeline.serving.archive.client_requests import posted_form
+from era5_pipeline.serving.archive.description import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
+from era5_pipeline.serving.archive.formats import answer_as_csv, answer_as_flatbuffers, answer_as_json, csv_name
+from era5_pipeline.serving.archive.question import ArchiveQuestion, read_question
+from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.serving.route_page import EXAMPLES
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from era5_pipeline.serving.answers import AnswerVersion
+
+archive_routes = APIRouter(tags=["weather"])
+
+ARCHIVE_PATH = "/v1/archive"
+# Months without data, for clients that read CSV or do not look at further keys of JSON.
+MISSING_HEADER = "X-Era5-Missing-Months"
+_CSV_TYPE = "text/csv; charset=utf-8"
+_FLATBUFFERS_TYPE = "application/octet-stream"
+_SHOWN_SPANS = 20
+DAY_RULE = (
+    "A day has the 24 hours 00:00 to 23:00 of the time zone, as they are labelled: the precipitation of 00:00, which "
+    "fell in the hour before, counts to the day that begins then. (/v1/climate counts it to the day before.)"
+)
+
+
+_JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-31"
+
+
+@archive_routes.get(
+    ARCHIVE_PATH,
+    responses=ARCHIVE_RESPONSE,
+    response_class=Response,
+    openapi_extra={
+        "parameters": ARCHIVE_PARAMETERS,
+        EXAMPLES: [
+            f"/v1/archive?{_JULY}&hourly=temperature_2m,precipitation",
+            f"/v1/archive?{_JULY}&daily=temperature_2m_mean,precipitation_sum&timezone=auto&format=csv",
+        ],
+    },
+)
+def archive(request: Request, reader: Reader) -> Response:
+    """Answer with the hours and days of one place or several, as JSON, CSV or FlatBuffers, by Open-Meteo's conventions.
+
+    Months that the table lacks are null in JSON, NaN in the others, and named: `missing_months`, and a header.
+    """
+    started = time.perf_counter()
+    form = posted_form(request.scope)
+    question = read_question([*request.query_params.multi_items(), *(form or ())], datetime.now(UTC).date())
+    reader.limits.require_values(question.values)
+    with reader.connected("reading the hours") as connection:
+        elevations = read_elevations(connection, [point.cell.location for point in question.points])
+        known = _version(connection, request, question, elevations)
+        # An ETag is of a URL: what a POST asks for is not in it.
+        version = known if form is None else None
+        if version is not None and (unchanged := version.unchanged_answer(request)):
+            return unchanged
+        answers = [
+            read_answer(connection, question, point, elevation)
+            for point, elevation in zip(question.points, elevations, strict=True)
+        ]
+    origin = known.origin if known else AnswerOrigin()
+    day_rule = DAY_RULE if question.daily else None
+    headers = {**_missing(answers), **origin.headers, **({DAY_HEADER: day_rule} if day_rule else {})}
+    if question.answer_format == "csv":
+        content = answer_as_csv(answers, question.time_format, question.location_information)
+        headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers, is_generated=bool(origin.notice))}"'
+        return encoded_answer(request, content, _CSV_TYPE, version=version, headers=headers)
+    milliseconds = (time.perf_counter() - started) * 1000
+    if question.answer_format == "flatbuffers":
+        content = answer_as_flatbuffers(answers, question.time_format, milliseconds)
+        return encoded_answer(request, content, _FLATBUFFERS_TYPE, version=version, headers=headers)
+    content = answer_as_json(answers, question.time_format, milliseconds, origin, day_rule)
+    return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
+
+
+def _version(
+    connection: psycopg.Connection[Any], request: Request, question: ArchiveQuestion, elevations: list[float | None]
+) -> AnswerVersion | None:
+    # A height may be of a month that is not asked for.
+    besides = str(elevations) if any(height is not None for height in elevations) else ""
+    return read_version(connection, request, *_read_from(question), besides=besides)
+
+
+def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:
+    """The locations that the answer is read from, the first time, and the first after it."""
+    points = question.points
+    starts = [point.days.start(point.zone) for point in points]
+    ends = [start + timedelta(hours=point.days.hours) for start, point in zip(starts, points, strict=True)]
+    return LocationSet.of_ids([point.cell.location.location_id for point in points]), min(starts), max(ends)
+
+
+def _missing(answers: list[PointAnswer]) -> dict[str, str]:
+    """The header that names the months of which a point lacks a variable."""
+    months: set[Any] = {month for answer in answers for month in answer.missing_months}
+    return {MISSING_HEADER: spans(map(Month.parse, sorted(months)), shown=_SHOWN_SPANS)} if months else {}

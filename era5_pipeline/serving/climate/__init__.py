@@ -1,1 +1,0 @@
-"""Climate answers of a place over HTTP."""

@@ -1,1 +1,0 @@
-"""Health of the server, and its numbers for Prometheus."""

@@ -1,0 +1,374 @@
+"""Pages for people: what is loaded, and a place's climate as `era5 report` writes it; none loads from a network."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as PathPart
+
+from era5_pipeline.api.question import asked_place as asked_point
+from era5_pipeline.climate.anomalies import parse_baseline
+from era5_pipeline.climate.answer import ClimatePlace
+from era5_pipeline.climate.reading import DayChoice, Period, read_climate
+from era5_pipeline.model.cells import cell_of
+from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.grid import location_of, nearest_location
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.places import (
+    AskedPlace,
+    count_cities,
+    describe,
+    find_candidates,
+    place_meant,
+    place_of,
+    unknown_place,
+)
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.held import describe_months, months_held, nearest_place, places_held, point_name
+from era5_pipeline.report.html import element, table
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.serving.answers import encoded_answer, read_version
+from era5_pipeline.serving.archive.hourly import HOURLY
+from era5_pipeline.serving.errors import BusyError, RefusalError, reason_of
+from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, framed, route_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from xml.etree import ElementTree as ET
+
+    import psycopg
+
+    from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.model.places import Place
+    from era5_pipeline.report.html import Child
+
+# --- The start page: what is loaded, a place to look up, and requests to begin with ---
+
+
+_TITLE = "ERA5 warehouse"
+
+
+# Of these, one is enough for an answer of `/v1/climate`.
+_CLIMATE_COLUMNS = frozenset({"temperature_2m", "total_precipitation"})
+_WHOLE_DAY = 24
+
+
+def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -> bytes:
+    """The page, by what the ledger says; `notice`, of generated data, stands first."""
+    months = months_held(connection)
+    if not months:
+        nothing = element("p", "No month is loaded yet: ", element("code", "era5 load --from 2023-01"), ".")
+        return framed(_TITLE, nothing)
+    places = places_held(connection)
+    variables = in_table_order({column for held in months.values() for column in held})
+    rows: list[tuple[Child, ...]] = [
+        ("Months", f"{len(months):,}: {describe_months(months)}"),
+        ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of ERA5's grid of 0.25 degrees"),
+        ("Columns", ", ".join(variable.column for variable in variables)),
+    ]
+    last = max(months)
+    of = "" if notice else " of the ERA5 reanalysis"
+    parts: list[Child] = [
+        *([element("p", element("strong", notice))] if notice else []),
+        element("p", f"Hours{of}, in a table of PostgreSQL. This server only reads it."),
+        table("What is loaded", ("", ""), rows),
+        element("h2", "A place"),
+        element(
+            "form",
+            element(
+                "label",
+                "Name of a city, or latitude and longitude ",
+                element("input", name="name", required="required", maxlength="100"),
+            ),
+            " ",
+            element("button", "Show its climate"),
+            action="/place",
+            method="get",
+        ),
+        element("h2", "Requests to begin with"),
+    ]
+    if places:
+        parts += map(_link, _examples(connection, places))
+    parts += [_link("/healthz"), _link("/metrics"), element("p", "All of them: ", element("a", "routes", href="/docs"))]
+    parts.append(element("p", f"{read_credit(connection, min(months).start, last.end)}."))
+    return framed(_TITLE, *parts)
+
+
+def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Iterator[str]:
+    """Requests that have an answer on this table: of a day and a variable that it holds, at a place that it holds."""
+    city = next((city for city, location_id in _cities() if location_id in places), None)
+    ids = places.ids()
+    where = location_of(int(ids[len(ids) // 2])) if city is None else nearest_location(city.latitude, city.longitude)
+    held = months_held(connection, LocationSet.of_ids([where.location_id]))
+    last = max(held)
+    range_ = {"location_id": where.location_id, "start": last.start, "end": last.end}
+    row = connection.execute(read_sql("fullest_day"), range_).fetchone()
+    if row is None:  # the ledger says that there are hours
+        return
+    day, hours = row
+    point = {"latitude": f"{where.latitude:g}", "longitude": f"{where.longitude:g}"}
+    columns = set(held[last])
+    variable = next((name for name, one in HOURLY.items() if columns.issuperset(one.columns)), None)
+    if variable is not None:
+        days = {"start_date": f"{day:%Y-%m-%d}", "end_date": f"{day:%Y-%m-%d}"}
+        yield f"/v1/archive?{urlencode({**point, **days, 'hourly': variable})}"
+    if hours == _WHOLE_DAY and not columns.isdisjoint(_CLIMATE_COLUMNS):
+        yield f"/v1/climate?{urlencode(point)}"
+        yield f"/place/{point['latitude']},{point['longitude']}" if city is None else f"/place/{city.geoname_id}"
+
+
+@cache
+def _cities() -> list[tuple[Place, int]]:
+    """All cities with the location nearest to each, the most populous first."""
+    cities = sorted(map(place_of, range(count_cities())), key=lambda city: -city.population)
+    return [(city, nearest_location(city.latitude, city.longitude).location_id) for city in cities]
+
+
+def _link(url: str) -> Child:
+    return element("p", element("a", element("code", url), href=url))
+
+
+# --- A place's page, as `era5 report` writes it, found by name; pages are kept until the ledger says otherwise ---
+
+
+# What `era5 report` has if nothing else is asked.
+_BASELINE = "1991-2020"
+# Pages kept in one process: each is about a megabyte.
+_KEPT_PAGES = 32
+_COORDINATES = re.compile(r"([+-]?\d{1,3}(?:\.\d{1,12})?)\s*[,\s]\s*([+-]?\d{1,3}(?:\.\d{1,12})?)")
+_guessing = threading.Lock()
+
+
+class PageCache:
+    """Pages that were made, by place and by what they were read from; one is made at a time.
+
+    Drawing is not made for threads, and its pictures take much memory.
+    """
+
+    def __init__(self, wait_seconds: float) -> None:
+        self._pages: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._wait_seconds = wait_seconds
+
+    def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
+        """The page of a place: one that is kept, else from what `read` returns; `contents` None: keep none.
+
+        Raises:
+            BusyError: if others were made for as long as a request may wait.
+        """
+        key = (asked.place, asked.latitude, asked.longitude, contents or "")
+        kept = self._kept(key)
+        if kept is not None:
+            return kept
+        if not self._making.acquire(timeout=self._wait_seconds):
+            raise BusyError(self._wait_seconds)
+        try:
+            kept = self._kept(key)  # made while this request waited
+            if kept is not None:
+                return kept
+            # Drawing imports matplotlib and scipy: the first page needs them, and no other answer.
+            from era5_pipeline.report.page import report_page  # noqa: PLC0415
+
+            page = report_page(read()).encode()
+        finally:
+            self._making.release()
+        if contents is not None:
+            self._keep(key, page)
+        return page
+
+    def _kept(self, key: tuple[object, ...]) -> bytes | None:
+        with self._lock:
+            if key in self._pages:
+                self._pages.move_to_end(key)
+            return self._pages.get(key)
+
+    def _keep(self, key: tuple[object, ...], page: bytes) -> None:
+        with self._lock:
+            self._pages[key] = page
+            while len(self._pages) > _KEPT_PAGES:
+                self._pages.popitem(last=False)
+
+
+def asked_place(name: str) -> AskedPlace | list[Place]:
+    """The city that a name means, or the point of `LAT,LON`, with its cell; or the cities that it may mean.
+
+    Raises:
+        UsageError: if no city has the name, or there is no such point.
+    """
+    if match := _COORDINATES.fullmatch(name.strip()):
+        return asked_point(None, float(match[1]), float(match[2]))
+    candidates = find_candidates(name)
+    if not candidates:
+        raise _unknown(name)
+    meant = place_meant(candidates)
+    if meant is None:
+        return [one.place for one in candidates]
+    return AskedPlace(meant, meant.latitude, meant.longitude, cell_of(meant.latitude, meant.longitude, "nearest"))
+
+
+def _unknown(name: str) -> UsageError:
+    """The error for a name that no city has; with the nearest names, unless these are being looked for already."""
+    # Comparing a name with all others takes a tenth of a second or two, which other answers wait for.
+    if not _guessing.acquire(blocking=False):
+        return UsageError("no city of the table has this name", remedy="Check how it is written.")
+    try:
+        return unknown_place(name)
+    finally:
+        _guessing.release()
+
+
+def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
+    """The contents of a place's page.
+
+    Raises:
+        NoDataError: if the table has no whole day of it.
+    """
+    subject = ClimatePlace.of_asked(asked, in_its_zone=False)
+    return read_climate(connection, subject, Period(), parse_baseline(_BASELINE), DayChoice())
+
+
+def choice_page(name: str, places: list[Place]) -> bytes:
+    """The page for a name of several cities: which they are."""
+    items = [element("li", element("a", describe(place), href=f"/place/{place.geoname_id}")) for place in places]
+    return framed(f"{name}: which one?", element("p", f"{len(places)} cities have this name."), element("ul", *items))
+
+
+def failure_page(title: str, reason: str, link: ET.Element | None = None) -> bytes:
+    """The page that says why there is none, and where there is one."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    return framed(title, *(element("p", line) for line in lines), *([link] if link is not None else []))
+
+
+def nearest_link(places: LocationSet, asked: AskedPlace) -> ET.Element:
+    """A link to the page of the loaded place that is nearest; the reason beside it tells its distance."""
+    place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
+    link = element("a", point_name(place), href=path_of(f"{place.latitude:g},{place.longitude:g}"))
+    return element("p", "The page of the nearest place that is loaded: ", link, ".")
+
+
+def path_of(name: str) -> str:
+    """The path of a place's page.
+
+    Raises:
+        UsageError: if the name is empty.
+    """
+    if not name.strip():
+        raise UsageError("the name of the place is empty", remedy="Give the name of a city, such as Jakarta.")
+    return f"/place/{quote(name.strip(), safe='')}"
+
+
+# --- The routes of the pages: `/`, `/docs`, `/place` and `/place/{name}` ---
+
+
+page_routes = APIRouter(tags=["pages"])
+_HEADERS = {"Content-Security-Policy": POLICY}
+_HTML: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
+
+
+def _page(request: Request, content: bytes, status: int = 200, **headers: str) -> Response:
+    sent = {**_HEADERS, "Cache-Control": "no-cache", **{name.replace("_", "-"): text for name, text in headers.items()}}
+    return encoded_answer(request, content, HTML_TYPE, status=status, headers=sent)
+
+
+@page_routes.get("/", response_class=Response, responses={200: {**_HTML, "description": "The page"}})
+def start(request: Request, reader: Reader) -> Response:
+    """Show what is loaded, and requests to begin with."""
+    with reader.connected("reading the ledger") as connection:
+        version = read_version(connection, request)
+        if version is not None and (unchanged := version.unchanged_answer(request)):
+            return unchanged
+        content = start_page(connection, version.origin.notice if version else None)
+    return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)
+
+
+@page_routes.get("/docs", response_class=Response, responses={200: {**_HTML, "description": "The page"}})
+def docs(request: Request) -> Response:
+    """List the routes, with their parameters and examples."""
+    return _page(request, route_page(request.app.openapi()))
+
+
+@page_routes.get(
+    "/place",
+    response_class=Response,
+    status_code=303,
+    responses={303: {"description": "To the page of the place"}},
+    openapi_extra={EXAMPLES: ["/place?name=jakarta"]},
+)
+def place_by_form(
+    name: Annotated[str, Query(description="Name of a city, or latitude and longitude", max_length=100)],
+) -> Response:
+    """Find the page of a city by its name, or of coordinates, as the form of the start page asks."""
+    return Response(status_code=303, headers={"Location": path_of(name)})
+
+
+@page_routes.get(
+    "/place/{name}",
+    response_class=Response,
+    responses={
+        200: {**_HTML, "description": "The page"},
+        300: {**_HTML, "description": "Several cities have the name: which they are"},
+        304: {"description": "The client has it already"},
+        404: {**_HTML, "description": "No city has the name, or the table has no whole day of it"},
+        503: {**_HTML, "description": "Busy, or without database: try again after Retry-After seconds"},
+        504: {**_HTML, "description": "Reading took longer than the limit"},
+    },
+    openapi_extra={EXAMPLES: ["/place/jakarta", "/place/Paris, Texas", "/place/-6.25,106.75"]},
+)
+def place(
+    request: Request,
+    reader: Reader,
+    name: Annotated[
+        str, PathPart(description="City: `jakarta`, `Paris, Texas`, its number of GeoNames; or `-6.25,106.75`")
+    ],
+) -> Response:
+    """Show how the weather of a city or of a point has changed, as `era5 report` does.
+
+    The page needs no network and runs no script. The first of a place takes seconds, the next are kept.
+    """
+    try:
+        return _place(request, reader, name)
+    except UsageError as error:
+        return _page(request, failure_page("No such place", reason_of(error)), 404)
+    except NoDataError as error:
+        return _page(request, failure_page(f"{name}: not loaded", reason_of(error), _nearest(reader, name)), 404)
+    except RefusalError as error:
+        retry = {} if error.retry_seconds is None else {"Retry_After": str(error.retry_seconds)}
+        return _page(request, failure_page("Not now", error.reason), error.status, **retry)
+
+
+def _nearest(reader: Reader, name: str) -> ET.Element | None:
+    """A link to the page of the loaded place that is nearest to one that is not; None if nothing is loaded."""
+    asked = asked_place(name)
+    if isinstance(asked, list):
+        return None
+    with reader.connected("reading the ledger") as connection:
+        places = places_held(connection)
+    return nearest_link(places, asked) if places else None
+
+
+def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:
+    with reader.connected("reading the climate") as connection:
+        return read_place(connection, asked)
+
+
+def _place(request: Request, reader: Reader, name: str) -> Response:
+    asked = asked_place(name)
+    if isinstance(asked, list):
+        return _page(request, choice_page(name, asked), 300)
+    cache: PageCache = request.app.state.pages
+    where = asked.cell.location.location_id
+    with reader.connected("reading the climate") as connection:
+        version = read_version(connection, request, LocationSet(((where, where + 1),)))
+        if version is not None and (unchanged := version.unchanged_answer(request)):
+            return unchanged
+    content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked))
+    return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)

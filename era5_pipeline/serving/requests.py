@@ -1,0 +1,388 @@
+"""A request: its limits and its numbers for Prometheus, and connections that read for it until its client leaves."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+
+import psycopg
+from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from era5_pipeline.model.errors import Era5Error, SchemaVersionError, UsageError
+from era5_pipeline.postgres.schema_version import require_usable, schema_version
+from era5_pipeline.postgres.server_errors import translate_error
+from era5_pipeline.read.hours import prepare_for_reading
+from era5_pipeline.serving.errors import (
+    BusyError,
+    ClientLeftError,
+    DatabaseAwayError,
+    OtherSchemaError,
+    RefusalError,
+    SlowStatementError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.postgres.connect import Warehouse
+
+    Connection = psycopg.Connection[Any]
+
+# --- Limits of the HTTP server: what one answer may have, and how many requests are worked on at once ---
+
+
+@dataclass(frozen=True)
+class ServingLimits:
+    """Limits of one process of the server.
+
+    `connections`: to the database, and so the requests that are answered at once. `waiting_requests`: how many more may
+    wait for their turn, each `wait_seconds`. `statement_seconds`: how long a statement may take. `values`: how many
+    values an answer may have. `url_bytes`: how long a path with its query may be.
+    """
+
+    connections: int = 8
+    waiting_requests: int = 200
+    wait_seconds: float = 5.0
+    statement_seconds: float = 30.0
+    values: int = 5_000_000
+    url_bytes: int = 16_384
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The limits of the settings, ERA5_SERVE_..."""
+        return cls(
+            connections=settings.serve_connections,
+            waiting_requests=settings.serve_waiting_requests,
+            wait_seconds=settings.serve_wait_seconds,
+            statement_seconds=settings.serve_statement_seconds,
+            values=settings.serve_values,
+        )
+
+    def require_values(self, count: int) -> None:
+        """Refuse an answer of more values than one may have: hours times variables times places.
+
+        Raises:
+            UsageError: naming both numbers.
+        """
+        if count > self.values:
+            raise UsageError(
+                f"the answer would have {count:,} values, and the limit is {self.values:,}",
+                remedy="Ask for fewer days, variables or places at once, or use era5 export.",
+            )
+
+
+# --- Numbers of the server for Prometheus: requests, their duration and bytes, connections in use; over all
+#     processes ---
+
+
+# Of the environment: where processes of one server write their numbers. It is read when the library is imported.
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+# Of requests that no route answers: their paths are anybody's words.
+_NO_ROUTE = "none"
+
+metrics_routes = APIRouter(tags=["server"])
+
+
+class ServingMetrics:
+    """The numbers of one process, kept where the others find them."""
+
+    def __init__(self, connections: int) -> None:
+        self._own = CollectorRegistry()
+        self._requests = Counter(
+            "era5_http_requests", "Requests that were answered", ("route", "status"), registry=self._own
+        )
+        self._seconds = Histogram(
+            "era5_http_request_duration_seconds",
+            "Time from a request to the end of its answer",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._own,
+        )
+        self._bytes = Counter(
+            "era5_http_response_bytes",
+            "Bytes of answers, as they were sent, without headers",
+            ("route",),
+            registry=self._own,
+        )
+        self._under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
+        self._in_use = _live_gauge(
+            "era5_http_connections_in_use", "Connections that a request is reading by", self._own
+        )
+        _live_gauge("era5_http_connections_limit", "Connections that the pools may have", self._own).set(connections)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request as under way in this context."""
+        self._under_way.inc()
+        try:
+            yield
+        finally:
+            self._under_way.dec()
+
+    @contextmanager
+    def connection_in_use(self) -> Iterator[None]:
+        """Count a connection as in use in this context."""
+        self._in_use.inc()
+        try:
+            yield
+        finally:
+            self._in_use.dec()
+
+    def answered(self, route: str | None, status: int, seconds: float, sent_bytes: int) -> None:
+        """Count an answer; `route` is the path of the route, with its parameters' names."""
+        name = route or _NO_ROUTE
+        self._requests.labels(name, str(status)).inc()
+        self._seconds.labels(name).observe(seconds)
+        self._bytes.labels(name).inc(sent_bytes)
+
+    def registry(self) -> CollectorRegistry:
+        """The numbers of all processes."""
+        folder = os.environ.get(METRICS_FOLDER)
+        if folder is None:
+            return self._own
+        for path in Path(folder).glob("gauge_live*_*.db"):
+            pid = int(path.stem.rpartition("_")[2])
+            if not Path("/proc", str(pid)).exists():
+                mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
+        everything = CollectorRegistry()
+        MultiProcessCollector(everything, folder)  # type: ignore[no-untyped-call]
+        return everything
+
+
+def _live_gauge(name: str, text: str, registry: CollectorRegistry) -> Gauge:
+    return Gauge(name, text, registry=registry, multiprocess_mode="livesum")
+
+
+@metrics_routes.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text"}},
+)
+def metrics(request: Request) -> Response:
+    """Count requests, seconds, bytes and connections, for Prometheus.
+
+    They are of all processes of this server, since it started. Numbers of the table itself come from `era5 metrics`.
+    """
+    found: ServingMetrics = request.app.state.metrics
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(found.registry()), headers={"Content-Type": media_type, "Cache-Control": "no-store"})
+
+
+# --- Connections of the server to the database: a few that only read, kept open, and opened again after a restart ---
+
+
+# While the last attempt to connect failed, requests do not wait longer than this for the next.
+_AWAY_SECONDS = 0.5
+# An attempt that fails is repeated for so long; a later request begins another.
+_RECONNECT_SECONDS = 10.0
+
+
+def _check(connection: Connection) -> None:
+    """Raise if the connection was lost, or the database was upgraded since it was opened: the pool then opens another.
+
+    In place of the pool's own check, which asks for nothing: this too is one round trip.
+    """
+    try:
+        require_usable(connection, schema_version(connection))
+    except SchemaVersionError:
+        connection.close()  # one that is open would be given out again
+        raise
+
+
+class ReadingPool:
+    """A pool of connections that read only: in autocommit mode, in UTC, with a limit for each statement."""
+
+    def __init__(self, warehouse: Warehouse, limits: ServingLimits) -> None:
+        self._warehouse = warehouse
+        self._limits = limits
+        self._failure: Exception | None = None
+        self._session = {
+            "default_transaction_read_only": "on",
+            "statement_timeout": f"{math.ceil(limits.statement_seconds * 1000)}",
+            "idle_in_transaction_session_timeout": f"{math.ceil(limits.statement_seconds * 1000)}",
+        }
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            # The pool asks its class only to connect; the warehouse does that as for every command.
+            connection_class=cast("type[Connection]", self),
+            min_size=1,
+            max_size=limits.connections + 1,  # `/healthz` is answered when all others are in use, too
+            open=False,
+            check=_check,
+            timeout=limits.wait_seconds,
+            reconnect_timeout=_RECONNECT_SECONDS,
+            name="era5 serve",
+        )
+
+    def connect(self, _conninfo: str = "", **_: object) -> Connection:
+        """Open a connection; the pool calls it."""
+        try:
+            connection = self._warehouse.connect(self._session)
+            try:
+                prepare_for_reading(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except Exception as error:
+            self._failure = error
+            raise
+        self._failure = None
+        return connection
+
+    def __enter__(self) -> Self:
+        self._pool.open()  # without a database the server starts too, and answers 503
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The number of open connections, and of those in use."""
+        stats = self._pool.get_stats()
+        size = stats.get("pool_size", 0)
+        return size, size - stats.get("pool_available", 0)
+
+    @contextmanager
+    def connected(self, doing: str) -> Iterator[Connection]:
+        """A connection for this context; errors of the server begin with `doing`.
+
+        Raises:
+            DatabaseAwayError: if the server cannot be reached, or the connection was lost.
+            OtherSchemaError: if the database was upgraded to a version that this program does not know.
+            BusyError: if no connection became free in time.
+            SlowStatementError: if a statement took longer than the limit.
+            Era5Error: as `server_errors` says.
+        """
+        connection = self._take()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise self._translated(error, doing) from error
+        except Era5Error as error:
+            if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+                raise self._translated(error.__cause__, doing) from error
+            raise
+        finally:
+            self._pool.putconn(connection)
+
+    def _take(self) -> Connection:
+        wait = _AWAY_SECONDS if self._failure else self._limits.wait_seconds
+        try:
+            return self._pool.getconn(wait)
+        except PoolTimeout as error:
+            if isinstance(self._failure, SchemaVersionError):
+                raise OtherSchemaError from self._failure
+            if self._failure is not None:
+                raise DatabaseAwayError from self._failure
+            raise BusyError(wait) from error
+
+    def _translated(self, error: psycopg.Error, doing: str) -> Exception:
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return SlowStatementError(self._limits.statement_seconds)
+        return translate_error(error, doing)
+
+
+# --- The warehouse as a route reads it: connections for one request, which end when its client leaves ---
+#
+# A route that reads takes a parameter of type `Reader`:
+#
+#     @router.get("/v1/somewhere")
+#     def somewhere(request: Request, reader: Reader) -> Response:
+#         with reader.connected("reading the hours") as connection:
+#             ...
+#
+# Such routes are functions, not coroutines: they run in threads, of which there are as many as connections.
+
+
+# The key of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
+WORK = "era5.work"
+_CANCEL_SECONDS = 5.0
+
+
+class RequestWork:
+    """The connections that a request holds, to be cancelled when its client leaves."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[psycopg.Connection[Any]] = []
+        self.has_left = False
+
+    @contextmanager
+    def holding(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Let `leave` cancel what this connection does in this context.
+
+        Raises:
+            ClientLeftError: if the client has left, before or meanwhile.
+        """
+        with self._lock:
+            if self.has_left:
+                raise ClientLeftError
+            self._held.append(connection)
+        try:
+            yield
+        except (psycopg.Error, Era5Error, RefusalError) as error:
+            if self._is_left():
+                raise ClientLeftError from error
+            raise
+        finally:
+            with self._lock:
+                self._held.remove(connection)
+            if self._is_left():
+                # A cancellation that arrives late would end the next request's statement.
+                connection.close()
+
+    def _is_left(self) -> bool:
+        return self.has_left  # set by another thread, which a type checker does not see
+
+    def leave(self) -> None:
+        """Cancel what the request's connections do; takes until the server has heard of it."""
+        with self._lock:
+            self.has_left = True
+            for connection in self._held:
+                with suppress(psycopg.Error):
+                    connection.cancel_safe(timeout=_CANCEL_SECONDS)
+
+
+class WarehouseReader:
+    """The warehouse for one request: connections that only read, and the server's limits."""
+
+    def __init__(self, pool: ReadingPool, limits: ServingLimits, metrics: ServingMetrics, work: RequestWork) -> None:
+        self.limits = limits
+        self._metrics = metrics
+        self._pool = pool
+        self._work = work
+
+    @contextmanager
+    def connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool, for as long as something is read; give it back before the answer is written.
+
+        Raises:
+            RefusalError: if there is none now, a statement takes too long, or the client left.
+            Era5Error: for other errors of the server, which begin with `doing`.
+        """
+        with (
+            self._pool.connected(doing) as connection,
+            self._metrics.connection_in_use(),
+            self._work.holding(connection),
+        ):
+            yield connection
+
+
+async def _reader_of(request: Request) -> WarehouseReader:  # a coroutine: FastAPI would call a function in a thread
+    state = request.app.state
+    work: RequestWork = request.scope[WORK]
+    return WarehouseReader(state.pool, state.limits, state.metrics, work)
+
+
+Reader = Annotated[WarehouseReader, Depends(_reader_of)]

@@ -1,0 +1,155 @@
+"""Running the app: its socket, one process or several, their log, and their end."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import ipaddress
+import os
+import socket
+import tempfile
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from uvicorn import Config, Server
+from uvicorn.config import LOGGING_CONFIG
+from uvicorn.supervisors import Multiprocess
+
+from era5_pipeline.model.errors import Era5Error, UsageError
+from era5_pipeline.serving.requests import METRICS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fastapi import FastAPI
+
+    from era5_pipeline.serving.application import ServedApp
+
+# Answers that are under way at the end get this time.
+_GRACE_SECONDS = 10
+_BACKLOG = 512
+_TEND_SECONDS = 2.0
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on the host and port; port 0: one that is free.
+
+    Raises:
+        UsageError: if the host is none of this machine's, or the port is in use or reserved.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(
+            f"the host {host!r} is not known: {getattr(error, 'strerror', None) or error}",
+            remedy="Give a name or an address of this machine: --host 127.0.0.1, or 0.0.0.0 for all of its networks.",
+        ) from error
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        bound.close()
+        raise _cannot_listen(host, port, error) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> Era5Error:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return UsageError(
+                f"port {port} is in use on {host}", remedy="Stop what uses it, or choose another: era5 serve --port N."
+            )
+        case errno.EACCES:
+            return UsageError(
+                f"port {port} is reserved for root", remedy="Choose one from 1024 on: era5 serve --port N."
+            )
+        case _:
+            return UsageError(
+                f"cannot listen on {host}, port {port}: {error.strerror}",
+                remedy="Give an address of this machine: --host 127.0.0.1, or 0.0.0.0 for all of its networks.",
+            )
+
+
+def address_of(bound: socket.socket) -> str:
+    """The URL at which the socket is reached from this machine."""
+    host, port = bound.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(bound: socket.socket) -> bool:
+    """Whether only this machine reaches the socket."""
+    return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+
+
+def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log: bool) -> None:
+    """Serve on the socket until Ctrl-C or SIGTERM; answers that are under way end first, for a while.
+
+    Several processes are started by uvicorn, which starts one again that ends by itself.
+    """
+    config = server_config(app, workers, access_log=access_log)
+    if workers > 1:
+        # Where the processes write their metrics, so that any of them can add them up.
+        with tempfile.TemporaryDirectory(prefix="era5-serve-") as folder:
+            os.environ[METRICS_FOLDER] = folder
+            Multiprocess(config, sockets=[bound]).run()
+        return
+    try:
+        Server(config).run(sockets=[bound])
+    except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
+        return
+
+
+def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool) -> Config:
+    """Uvicorn's configuration for the app that `app` makes, in each process anew."""
+    return Config(
+        app,
+        factory=True,
+        workers=workers,
+        log_config=_log_config(),
+        access_log=access_log,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+@contextmanager
+def tended(tend: Callable[[], None], warn: Callable[[str], None]) -> Iterator[None]:
+    """Call `tend` in a thread every few seconds in this context, until it raises an `Era5Error`, which is warned of."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        while not is_over.wait(_TEND_SECONDS):
+            try:
+                tend()
+            except Era5Error as error:
+                warn(f"{error.message}\n      {error.remedy}")
+                return
+
+    thread = threading.Thread(target=repeat, name="tended", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _log_config() -> dict[str, Any]:
+    """Uvicorn's log, on standard error, without its own messages of start and end."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
+    config["formatters"]["default"]["fmt"] = "%(asctime)s %(levelname)s %(message)s"
+    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
+    config["loggers"]["uvicorn.error"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
+    # What they warn of is said by an answer, with its reason.
+    config["loggers"]["psycopg"] = {"level": "ERROR"}
+    config["loggers"]["psycopg.pool"] = {"level": "ERROR"}
+    return config

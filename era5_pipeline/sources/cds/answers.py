@@ -1,0 +1,415 @@
+"""Errors of the Climate Data Store and of HTTP: what each answer means, whether it is retried, what the user reads."""
+
+from __future__ import annotations
+
+import email
+import email.utils
+import math
+import re
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import requests
+from ecmwf.datastores.processing import LinkError, ProcessingFailedError
+
+from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
+from era5_pipeline.sources.cds.session import OtherHostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.model.months import Month
+
+# --- Errors of the HTTP libraries in words that a user can read, and the header Retry-After ---
+
+
+INVALID_URL_ERRORS = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.MissingSchema,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.InvalidHeader,
+)
+
+
+def describe_connection_error(error: BaseException) -> str:
+    """Say in a few words how a connection failed, without its URL, which may hold a signature."""
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer in time"
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
+            return cause.strerror
+    return "it was cut off"
+
+
+def describe_tls_error(error: BaseException) -> str:
+    """Say in a few words why there is no secure connection."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate cannot be verified: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError) and cause.reason:
+            return cause.reason.replace("_", " ").lower()
+    return "its certificate cannot be verified"
+
+
+def host_of(error: requests.RequestException) -> str | None:
+    """The host that the failed call was sent to, if it is known."""
+    return urlsplit(str(error.request.url)).hostname if error.request is not None else None
+
+
+def retry_after(response: requests.Response) -> float | None:
+    """Seconds of the header Retry-After, which may be a date; None if it is absent or invalid."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            then = email.utils.parsedate_to_datetime(text).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+        seconds = (then - datetime.now(tz=UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, wherever the HTTP libraries keep them."""
+    cause: object = error
+    while isinstance(cause, BaseException):
+        yield cause
+        inner = next((arg for arg in getattr(cause, "args", ()) if isinstance(arg, BaseException)), None)
+        cause = cause.__cause__ or cause.__context__ or inner or getattr(cause, "reason", None)
+
+
+# --- Errors of the Climate Data Store: what each answer means, whether it is retried, and the text that the user
+#     reads ---
+#
+# A new error text goes into one of the two tables: `_HTTP_ERRORS` for answers with an error status, `_CLIENT_ERRORS`
+# for all other exceptions of the client. In both, the first row that fits counts.
+#
+# Source: the statuses and titles of the service (cads-processing-api-service), as its client passes them on.
+
+
+_CDS = "the Climate Data Store"
+_API = "https://cds.climate.copernicus.eu/api"
+_DATASET_PAGES = "https://cds.climate.copernicus.eu/datasets"
+_LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
+_NOT_YET = "none of the data you have requested is available yet"
+# The service's phrases for requests that it will never accept; single words occur in other messages too.
+_INVALID_REQUEST = (
+    *("valid combination", "invalid request", "not a valid", "cost limit"),
+    *("request is too large", "too many fields"),
+)
+_RETRYABLE_STATUS = frozenset({408, 425, 429})
+# What operators write where they close a dataset for a while; the words are their own, so several are known.
+_MAINTENANCE = re.compile(r"temporar|maintenance|try again|later", re.IGNORECASE)
+# The archive's errors quote the request, as a list of dicts on a line of its own, besides the reason.
+_QUOTED_REQUEST = re.compile(r"Request submitted to the MARS server:\s*\[.*?\]\s*(?=\n|$)", re.DOTALL)
+_LONGEST_REASON = 400
+# The title of an answer about a request that failed: "The job has failed", "The job has been rejected".
+_FAILED_JOB = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
+# With waits that double, half a day of a service that contradicts itself.
+_MAX_CONTRADICTIONS = 12
+# A request that its owner dismissed is sent once more.
+_MAX_DISMISSALS = 2
+
+
+class RequestFailedError(MonthFailedError):
+    """The service accepted the request, and it failed there for a permanent reason."""
+
+
+class RequestRefusedError(SourceError):
+    """The service refuses what is asked for: a smaller request may be accepted."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer with an error status about a request of `dataset`.
+
+    `title`, `detail` and `traceback` are fields of its JSON, else empty.
+    """
+
+    status: int
+    http_reason: str
+    title: str
+    detail: str
+    traceback: str
+    retry_after: float | None
+    dataset: str
+
+    @classmethod
+    def of(cls, response: requests.Response, dataset: str) -> _Answer:
+        try:
+            value: Any = response.json()
+        except ValueError:
+            value = {}
+        value = value if isinstance(value, dict) else {}
+        title, detail, traceback = (str(value.get(name) or "") for name in ("title", "detail", "traceback"))
+        return cls(response.status_code, response.reason, title, detail, traceback, retry_after(response), dataset)
+
+    @property
+    def text(self) -> str:
+        """All that it says, on one line."""
+        return " ".join(f"{self.title}. {self.detail} {self.traceback}".split())
+
+    @property
+    def lower(self) -> str:
+        return self.text.lower()
+
+    @property
+    def page(self) -> str:
+        """The web page of the dataset."""
+        return f"{_DATASET_PAGES}/{self.dataset}"
+
+
+def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) -> Exception:
+    """Translate an exception of the client, about a request of the dataset for `subject`, which messages name.
+
+    Returns:
+        A `RetryableError`, or an `Era5Error` if it is permanent; an exception that is in no table as it is.
+    """
+    if isinstance(error, Era5Error | RetryableError):
+        return error
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        answer = _Answer.of(error.response, dataset)
+        return next(row.error(subject, answer) for row in _HTTP_ERRORS if row.fits(answer))
+    return next((row.error(subject, error) for row in _CLIENT_ERRORS if isinstance(error, row.types)), error)
+
+
+def is_about_failed_job(error: Exception) -> bool:
+    """Whether the exception is an answer about a request that the service accepted, and that failed there."""
+    return (
+        isinstance(error, requests.HTTPError)
+        and error.response is not None
+        and bool(_Answer.of(error.response, "").traceback)
+    )
+
+
+# --- errors with more than one text --------------------------------------------
+
+
+def _of_failed_job(subject: Month | str, answer: _Answer) -> Exception:
+    reason = _shortened(_QUOTED_REQUEST.sub(" ", answer.traceback or answer.title))
+    lower = f"{answer.title} {reason}".lower()
+    if "been rejected" in lower:
+        # Only the rules of its queue reject, in words that change: a limit on the requests of one user, or of all.
+        return RetryableError(f"the request was rejected: {reason}", kind="rejected", needs_new_request=True)
+    if any(phrase in lower for phrase in _INVALID_REQUEST):
+        return RequestFailedError(
+            f"{subject}: {_CDS} refuses the request: {reason}", remedy="Choose other --variables or --area."
+        )
+    return RetryableError(
+        f"the request failed at the service: {reason}",
+        kind="failed",
+        needs_new_request=True,
+        max_in_a_row=MAX_FAILURES,
+    )
+
+
+def _of_processing(_: Month | str, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
+    if _is_dismissal(str(error)):
+        return _dismissed()
+    return RetryableError(
+        f"the service ended the request ({error})", kind="ended", needs_new_request=True, max_in_a_row=MAX_FAILURES
+    )
+
+
+def _is_dismissal(text: str) -> bool:
+    return "dismissed" in text or "deleted" in text
+
+
+def _dismissed() -> RetryableError:
+    return RetryableError(
+        "the request was dismissed by its owner, or deleted from the page of requests",
+        kind="dismissed",
+        after_seconds=0.0,
+        needs_new_request=True,
+        max_in_a_row=_MAX_DISMISSALS,
+    )
+
+
+def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
+    latest = _LATEST.search(answer.text)
+    until = f"the latest hour there is {latest[1]}" if latest else "the service does not say when it will be"
+    return NotYetAvailableError(
+        f"{subject} is not available yet: {until}",
+        remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
+    )
+
+
+def _of_other_host(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
+    if not error.is_permanent:
+        # A page of maintenance, or of a network that wants a login.
+        reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
+        return RetryableError(reason, kind="other host", max_in_a_row=_MAX_CONTRADICTIONS)
+    return SourceError(
+        f"{subject}: {_CDS} redirects permanently to another host ({error.host}); the key was not sent there",
+        remedy="If it has moved, as its own pages say, set CDSAPI_URL (or url in ~/.cdsapirc) to its new address.",
+    )
+
+
+def _shortened(text: str) -> str:
+    """The text on one line, cut off where it gets long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
+
+
+# --- the tables ----------------------------------------------------------------
+
+
+class _HttpRow(NamedTuple):
+    fits: Callable[[_Answer], bool]
+    error: Callable[[Month | str, _Answer], Exception]
+
+
+class _ClientRow(NamedTuple):
+    types: type[Exception] | tuple[type[Exception], ...]
+    error: Callable[[Month | str, Any], Exception]
+
+
+_HTTP_ERRORS = (
+    # The service is busy or down.
+    _HttpRow(
+        lambda answer: answer.status == 429,
+        lambda _, answer: RetryableError(
+            "too many requests in a short time", kind="status", after_seconds=answer.retry_after
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status in _RETRYABLE_STATUS or answer.status >= 500,
+        lambda _, answer: RetryableError(
+            f"status {answer.status}, {answer.title or answer.http_reason}",
+            kind="status",
+            after_seconds=answer.retry_after,
+        ),
+    ),
+    # The request, once sent.
+    _HttpRow(lambda answer: answer.status == 400 and _NOT_YET in answer.lower, _not_yet),
+    _HttpRow(
+        lambda answer: answer.status == 400 and bool(answer.traceback or _FAILED_JOB.search(answer.title)),
+        _of_failed_job,
+    ),
+    # The user's account.
+    _HttpRow(
+        lambda answer: answer.status == 401,
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
+            remedy="Copy the key again from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or "
+            "~/.cdsapirc (CDSAPI_KEY wins).",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 403 and "licen" in answer.lower,
+        lambda subject, answer: SourceError(
+            f"{subject}: the licence of ERA5 is not accepted yet by the owner of this key (for {answer.dataset})",
+            remedy=f"Sign in and accept it, once: {answer.detail or f'at {answer.page}, tab Download'}",
+        ),
+    ),
+    # The dataset.
+    _HttpRow(
+        lambda answer: "cost limit" in answer.lower,
+        lambda subject, answer: RequestRefusedError(
+            f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
+            remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 403 and bool(_MAINTENANCE.search(answer.detail)),
+        lambda _, answer: RetryableError(
+            f"{_CDS} has closed the dataset for now: {_shortened(answer.detail)}", kind="maintenance"
+        ),
+    ),
+    # Status 404: the results, the job, or the address.
+    _HttpRow(
+        lambda answer: answer.status == 404 and "results expired" in answer.lower,
+        lambda *_: RetryableError(
+            "the results have expired at the service",
+            kind="expired",
+            needs_new_request=True,
+            max_in_a_row=MAX_FAILURES,
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "not ready" in answer.lower,
+        lambda *_: RetryableError(
+            "the request is finished, but its results are not ready",
+            kind="not ready",
+            max_in_a_row=_MAX_CONTRADICTIONS,
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "job" in answer.lower and _is_dismissal(answer.lower),
+        lambda *_: _dismissed(),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404 and "job" in answer.lower,
+        lambda *_: RetryableError("the service does not know the request (yet)", kind="unknown job"),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 404,
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} does not know the address or the dataset ({answer.title or 'not found'})",
+            remedy=f"Correct CDSAPI_URL, or url in ~/.cdsapirc: {_API}.",
+        ),
+    ),
+    # Everything else.
+    _HttpRow(
+        lambda answer: not answer.text.strip(" ."),
+        lambda subject, answer: SourceError(
+            f"{subject}: the answer is not from {_CDS} (status {answer.status})",
+            remedy="Check for a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL.",
+        ),
+    ),
+    _HttpRow(
+        lambda answer: answer.status == 400,
+        lambda subject, answer: RequestRefusedError(
+            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+            remedy="Choose other --variables or --area.",
+        ),
+    ),
+    _HttpRow(
+        lambda _: True,
+        lambda subject, answer: SourceError(
+            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
+            remedy="Check that the key is that of the account that sent the request. See also the page of the dataset: "
+            f"{answer.page}",
+        ),
+    ),
+)
+
+_CLIENT_ERRORS = (
+    _ClientRow(OtherHostError, _of_other_host),
+    _ClientRow(ProcessingFailedError, _of_processing),
+    _ClientRow(
+        requests.exceptions.SSLError,
+        lambda subject, error: SourceError(
+            f"{subject}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
+            remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
+        ),
+    ),
+    _ClientRow(
+        INVALID_URL_ERRORS,
+        lambda subject, _: SourceError(
+            f"{subject}: the address of {_CDS} is invalid", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
+        ),
+    ),
+    _ClientRow(
+        requests.exceptions.JSONDecodeError,
+        lambda *_: RetryableError("the answer is not the service's own (a page of maintenance?)", kind="answer"),
+    ),
+    _ClientRow(
+        requests.exceptions.RequestException,
+        lambda _, error: RetryableError(f"no connection ({describe_connection_error(error)})", kind="connection"),
+    ),
+    _ClientRow(
+        (LinkError, LookupError, AssertionError, AttributeError, TypeError, ValueError),
+        lambda *_: RetryableError(
+            "the answer lacks fields that it should have", kind="answer", max_in_a_row=MAX_FAILURES
+        ),
+    ),
+)

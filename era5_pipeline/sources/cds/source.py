@@ -1,0 +1,228 @@
+"""The source `cds`: each month as one request to the Climate Data Store; its answer is kept in a folder.
+
+A month of more variables than one request may have is divided into several. Months of a small area may be asked for
+together; the answer is cut into files of a month at once, so that nothing else knows of it.
+Here: whether there is anything to ask. Not here: the request (`service_request`), its files (`request_files`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from era5_pipeline.model.errors import BadFileError, Era5Error, MonthFailedError, NotYetAvailableError, disk_errors
+from era5_pipeline.model.times import spoken
+from era5_pipeline.netcdf.month_cut import cut_months
+from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.files import sha256_of, temporary_folder
+from era5_pipeline.sources.cds.answers import RequestRefusedError
+from era5_pipeline.sources.cds.note import Fetched, MonthsInquiry, RequestFiles, State
+from era5_pipeline.sources.cds.request import months_together, portions_of
+from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
+from era5_pipeline.sources.cds.service_request import ServiceRequest
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, are_due, locked_month, try_lock_month
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.sources.cds.note import Note
+
+
+@dataclass(frozen=True)
+class CdsSource:
+    """Months of the Climate Data Store, kept in `folder`.
+
+    The user's key is needed only when there is something to ask. `refetch`: fetch months again that are in the folder.
+    `say` reports every wait, with its reason. The store of `depot`, if there is one, has the month's note and file
+    too: a run on another machine takes up the request, and does not download again.
+    """
+
+    folder: Path
+    request: Request = field(default_factory=Request)
+    refetch: bool = False
+    retry_settings: RetrySettings = field(default_factory=RetrySettings)
+    say: Callable[[str], None] = lambda _: None
+    depot: Depot = LOCAL
+    name: str = "cds"
+
+    def fetch(self, month: Month) -> RawMonth:
+        """See `Source`: return the file in the folder, take up the request under way, or send one.
+
+        Raises:
+            SourceError: if there is no key, the service refuses, or the time limit of the retry policy has passed.
+            MonthFailedError: if the service fails repeatedly at this month.
+            NotYetAvailableError: if it has no data of the month yet.
+            LocalDiskError: if the disk has no room.
+        """
+        self._fetch_together(month)
+        return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
+
+    def _fetch(self, month: Month, files: RequestFiles) -> Fetched:
+        """Fetch one portion of the month's variables."""
+        with locked_month(month, files.lock, self.say, self._lasts):
+            note = files.read_note()
+            fetched = note.fetched
+            if fetched is not None and not fetched.short and not self.refetch and files.obtain(fetched):
+                files.share(note)
+                return fetched
+            return self._request(files, note).run()
+
+    def ask(self, month: Month) -> None:
+        """Send the month's first request so that it queues while another month is fetched; do not wait for it.
+
+        Does nothing if the month is in the folder, under way (also with others), or locked by another run. Errors are
+        left to `fetch`, which meets them again.
+        """
+        files, together = self._portions(month)[0], self.months_together(month)
+        with suppress(Era5Error, RetryableError), try_lock_month(month, files.lock) as is_locked:
+            if not is_locked or (len(together) > 1 and self._is_sent(together)):
+                return
+            note = files.read_note()
+            is_here = note.fetched is not None and not note.fetched.short and files.has(note.fetched)
+            if note.job is None and (self.refetch or not is_here):
+                self._request(files, note).send()
+
+    def months_together(self, month: Month) -> tuple[Month, ...]:
+        """See `QueuedSource`."""
+        return (month,) if self.refetch else months_together(month, self.request, datetime.now(tz=UTC))
+
+    def can_go_together(self, months: tuple[Month, ...]) -> bool:
+        """See `QueuedSource`: not if one of the months is in the folder, or was requested alone."""
+        return self._is_sent(months) or not any(self._is_begun(month) for month in months)
+
+    def ask_together(self, months: tuple[Month, ...]) -> None:
+        """Send one request for `months_together`; like `ask`."""
+        files = self._files_of(months, self.request)
+        with suppress(Era5Error, RetryableError), try_lock_month(files.inquiry.subject, files.lock) as is_locked:
+            note = files.read_note()
+            if is_locked and note.state is State.NOTHING_ASKED and self.can_go_together(months):
+                self._request(files, note).send()
+
+    def _is_sent(self, months: tuple[Month, ...]) -> bool:
+        """Whether there is one request for these months, or its answer, which is not cut yet."""
+        return self._files_of(months, self.request).read_note().state is not State.NOTHING_ASKED
+
+    def _is_begun(self, month: Month) -> bool:
+        """Whether the month alone was requested: its request is under way, or its file there, or unusable."""
+        files = self._files_of((month,), self.request)
+        note = files.read_note()
+        if note.state is State.FETCHED and note.fetched is not None:
+            return note.fetched.short or files.has(note.fetched)
+        return note.state is not State.NOTHING_ASKED
+
+    def _fetch_together(self, month: Month) -> None:
+        """Take up the request for several months with this one, or send it if all are due, and cut its answer.
+
+        If it comes to nothing, or its answer cannot be cut, the month is left to a request of its own. A key or a
+        licence that is not accepted would not be accepted for the month alone either, and is an error.
+        """
+        months = self.months_together(month)
+        if len(months) == 1:
+            return
+        files = self._files_of(months, self.request)
+        before = files.read_note()
+        if before.state is State.NOTHING_ASKED and not (are_due(months) and self.can_go_together(months)):
+            return
+        # An answer that is there is cut in any case: a run was killed before it had removed it.
+        if before.state is not State.FETCHED and self._is_begun(month):
+            return
+        subject = str(files.inquiry.subject)
+        with locked_month(subject, files.lock, self.say, self._lasts):
+            note = files.read_note()
+            if note.state is State.NOTHING_ASKED and (note != before or not self.can_go_together(months)):
+                return  # another run has finished it, or given it up
+            try:
+                fetched = note.fetched if note.state is State.FETCHED else None
+                if fetched is None or not files.obtain(fetched):
+                    fetched = self._request(files, note).run()
+                self._cut(files.file_of(fetched), fetched, months)
+            except (MonthFailedError, NotYetAvailableError, RequestRefusedError, BadFileError) as error:
+                reason = error.message.removeprefix(f"{subject}: ")
+                self.say(f"{subject}: one request for them failed ({reason}): each month is requested alone")
+            note = files.read_note()
+            files.keep(replace(note.dropped(), fetched=None, given_up=note.job or _job_of(note)))
+            if note.fetched is not None:
+                files.discard(note.fetched)
+
+    def _cut(self, file: RawFile, fetched: Fetched, months: tuple[Month, ...]) -> None:
+        """Cut the answer into files of a month; months that another run is fetching are left to it."""
+        lacking = [month for month in months if not self._is_begun(month)]
+        with disk_errors(f"{file.path.name}: cutting it into months", self.folder), ExitStack() as stack:
+            scratch = stack.enter_context(temporary_folder(self.folder, "cut-"))
+            # All of them first: if one cannot be cut, no month has a file.
+            for month, path in list(cut_months(file.path, lacking, scratch)):
+                self._keep_cut(month, path, fetched, len(months))
+
+    def _keep_cut(self, month: Month, path: Path, fetched: Fetched, count: int) -> None:
+        files = self._files_of((month,), self.request)
+        with try_lock_month(month, files.lock) as is_locked:
+            if not is_locked or self._is_begun(month):
+                return
+            sha256, size = sha256_of(path), path.stat().st_size
+            name = files.place(path, sha256, path.suffix)
+            seconds = round(fetched.seconds / count, 3)
+            own = replace(fetched, name=name, sha256=sha256, bytes=size, checksum=None, seconds=seconds)
+            files.keep(files.read_note().received(own))
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: by the note alone, so the data file may have been removed."""
+        portions = [files.read_note().fetched for files in self._portions(month)]
+        fetched = [one for one in portions if one is not None and not one.short]
+        return self._raw_month(month, fetched) if len(fetched) == len(portions) and not self.refetch else None
+
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: an incomplete month is asked for again the next time."""
+        for files, file in zip(self._portions(raw.month), raw.files, strict=False):
+            note = files.read_note()
+            fetched = note.fetched
+            if fetched is not None and fetched.sha256 == file.sha256 and fetched.short is is_complete:
+                files.write_note(replace(note, fetched=replace(fetched, short=not is_complete)))
+
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`."""
+        self.record_completeness(raw, is_complete=False)
+
+    def _request(self, files: RequestFiles, note: Note) -> ServiceRequest:
+        return ServiceRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
+
+    def _raw_month(self, month: Month, fetched: Sequence[Fetched]) -> RawMonth:
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=tuple(RawFile(self.folder / one.name, one.sha256, one.bytes) for one in fetched),
+            variables=tuple(variable.column for variable in self.request.wanted),
+            area=self.request.area_text,
+        )
+
+    def _portions(self, month: Month) -> tuple[RequestFiles, ...]:
+        """The files of each of the month's requests: one, unless there are more variables than one may have."""
+        portions = portions_of(self.request)
+        return tuple(self._files_of((month,), portion) for portion in portions)
+
+    def _files_of(self, months: tuple[Month, ...], request: Request) -> RequestFiles:
+        return RequestFiles(self.folder, MonthsInquiry(months, request), self.depot)
+
+    @property
+    def _lasts(self) -> str:
+        """How long another run may hold a lock, as a message says it."""
+        longest = spoken(self.retry_settings.patience_hours * 3600)
+        return f"up to {longest} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
+
+
+def _job_of(note: Note) -> str | None:
+    """The last request of the note that is finished."""
+    return note.given_up if note.fetched is None else note.fetched.job
+
+
+def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
+    """Open the source as the settings describe it."""
+    retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+    folder = settings.home / "raw" / CdsSource.name
+    return CdsSource(
+        folder, request, refetch=settings.refetch, retry_settings=retries, say=say, depot=Depot.of(settings)
+    )

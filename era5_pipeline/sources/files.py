@@ -1,0 +1,340 @@
+"""The source `files`: folders and buckets of ERA5 files that the user already has, in any layout, with any names."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
+from era5_pipeline.netcdf.contents import Problem, months_of
+from era5_pipeline.netcdf.recognise import special_kind
+from era5_pipeline.runtime import progress
+from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.stores import is_s3
+from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
+from era5_pipeline.sources.source import RawFile, RawMonth, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from era5_pipeline.model.settings import Settings
+
+# Of a bucket, whose answers take longer than reading them.
+_READ_AT_ONCE = 16
+# Fewer values may be single hours that somebody chose; so many days or months, always at the same hour, may be means.
+_SPARSE_VALUES = 3
+# A point series has at least so many months, each of fewer bytes (as CSV, of 23 variables).
+_SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
+
+
+@dataclass(frozen=True)
+class FilesSource:
+    """ERA5 files below `folders`, which may also be single files. Files are read in place, not copied.
+
+    Of objects below `buckets` (addresses of S3), those of a month are copied while it is loaded. The catalogue of the
+    files is kept in `home`, and that of objects in the store of `depot` too, if there is one. The folders are listed
+    once, on first use: a source object serves one command.
+
+    `sparse_hours`: one value a day or a month, always at the same hour, is an hour, though the files do not say so.
+    """
+
+    folders: tuple[Path, ...]
+    home: Path
+    request: Request = field(default_factory=Request)
+    buckets: tuple[str, ...] = ()
+    depot: Depot = LOCAL
+    sparse_hours: bool = False
+    name: str = "files"
+
+    def __post_init__(self) -> None:
+        if not self.folders and not self.buckets:
+            raise UsageError(
+                "the source `files` needs a folder",
+                remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
+            )
+        for folder in self.folders:
+            if not folder.exists():
+                raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
+            if special := special_kind(folder):
+                raise UsageError(f"{folder} {special}", remedy="Give --files-dir the folder of your ERA5 files.")
+
+    def fetch(self, month: Month) -> RawMonth:
+        """Find the month's files; objects are copied to local disk.
+
+        A file that cannot be read may belong to any month: it is left out with a warning if other files have data of
+        the month.
+
+        Raises:
+            BadFileError: if a file of this month cannot be used.
+            NoDataError: if no file has data of the month.
+            LocalDiskError, StoreError, TransientError: if an object cannot be copied.
+        """
+        raw = self._find(month)
+        for file in raw.files:
+            if file.origin is not None:
+                fetch_object(month, file)
+        return raw
+
+    def _find(self, month: Month) -> RawMonth:
+        self._require_named()
+        entries = [entry for entry in self._entries if str(month) in entry.months]
+        unreadable = [problem for problem in self.problems() if not problem.months]
+        wanted = {variable.column for variable in self.request.wanted}
+        serving = [
+            entry
+            for entry in entries
+            if any(problem.months and problem.concerns(month, wanted) for problem in entry.problems)
+            or not wanted.isdisjoint(entry.columns.get(str(month), ()))
+        ]
+        for entry in serving:
+            self._require_usable(entry, month)
+        if not serving:
+            raise self._no_data_error(month, unreadable)
+        files = []
+        for done, entry in enumerate(serving):
+            progress.report("raw", done, len(serving), "files")
+            files.append(self._raw_file(entry, month))
+        progress.report("raw", len(serving), len(serving), "files")
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=tuple(files),
+            variables=self._variables_of(month, serving),
+            area=self.request.area_text,
+            warnings=tuple(f"passed over: {problem}" for problem in unreadable),
+            is_open=self.request.is_open,
+        )
+
+    def _variables_of(self, month: Month, entries: list[CatalogueEntry]) -> tuple[str, ...] | None:
+        """The columns that the month is to have; of an open list, and of `all`, those in its files."""
+        if self.request.columns is None or not (self.request.is_open or self.request.wanted == VARIABLES):
+            return self.request.columns
+        # With --strict-variables, a month must have whatever any of the files has.
+        held = _columns_of(entries, month) if self.request.is_open else set(self.columns())
+        return tuple(column for column in self.request.columns if column in held)
+
+    def _require_named(self) -> None:
+        """Refuse a list that names a variable which none of the files has, of any month."""
+        held = self.columns()
+        lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in held]
+        if lacking and held:
+            where = ", ".join([*map(str, self.folders), *self.buckets])
+            raise NoDataError(
+                f"no file in {where} has data of {', '.join(v.column for v in lacking)}",
+                remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
+                f"--variables {variable_names(held)} names it.",
+            )
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: the same as `fetch`, but objects are known by the catalogue, and not copied."""
+        try:
+            return self._find(month)
+        except InputError:
+            return None
+
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: no-op, because the user's files cannot be fetched again."""
+
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`: no-op, because the user's files cannot be fetched again."""
+
+    def _raw_file(self, entry: CatalogueEntry, month: Month) -> RawFile:
+        if is_s3(entry.path):
+            return RawFile(local_copy(self.home, month, entry.path), entry.sha256 or "", entry.bytes, entry.path)
+        try:
+            now = self._catalogue.entry(Path(entry.path), with_digest=True)
+        except OSError as error:
+            text = f"cannot be opened ({error.strerror or error})"
+            raise BadFileError(entry.path, text, remedy="Make it readable, or move it away.") from error
+        if now is None or now.sha256 is None or now.months != entry.months:
+            raise BadFileError(
+                entry.path, "is being changed right now", remedy="Run the month again when that is done."
+            )
+        return RawFile(Path(now.path), now.sha256, now.bytes)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Files in the folders that claim to be data and cannot be used, of any month; wanted variables alone."""
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(
+            problem
+            for entry in self._entries
+            for problem in entry.problems
+            if not problem.columns or not wanted.isdisjoint(problem.columns)
+        )
+
+    def months(self) -> tuple[Month, ...]:
+        """The months of which the folders have data, ascending."""
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(
+            sorted(
+                {
+                    Month.parse(month)
+                    for entry in self._entries
+                    for month, columns in entry.columns.items()
+                    if not wanted.isdisjoint(columns)
+                }
+            )
+        )
+
+    def are_series(self) -> bool:
+        """See `FolderSource`."""
+        months = [(entry.bytes, len(entry.months)) for entry in self._entries if entry.months]
+        return bool(months) and all(
+            count >= _SERIES_MONTHS and size < count * _SERIES_MONTH_BYTES for size, count in months
+        )
+
+    def no_months(self) -> InputError:
+        """See `FolderSource`."""
+        self._require_named()
+        where = ", ".join([*map(str, self.folders), *self.buckets])
+        if others := self._columns_besides():
+            return self._other_variables(where, others)
+        for problem in self.problems():
+            return InputError(str(problem), remedy=problem.remedy)
+        return InputError(
+            f"{where}: there is no ERA5 file in it", remedy="Give --files-dir the folder of your ERA5 files."
+        )
+
+    def _other_variables(self, where: str, others: tuple[str, ...], month: Month | None = None) -> NoDataError:
+        wanted = ", ".join(self.request.columns or ()) or "the default variables"
+        return NoDataError(
+            f"{f'{month}: ' if month else ''}no file in {where} has data of {wanted}",
+            remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)}.",
+        )
+
+    def _columns_besides(self) -> tuple[str, ...]:
+        """Columns of the catalogue that the files have and that are not wanted, in table order."""
+        wanted = {variable.column for variable in self.request.wanted}
+        return tuple(column for column in self.columns() if column not in wanted)
+
+    def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
+        """See `FolderSource`."""
+        held = set().union(*(_columns_of(self._entries, month) for month in months or (None,)))
+        return tuple(variable.column for variable in in_table_order(held))
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self.home, self.depot)
+
+    @cached_property
+    def _entries(self) -> tuple[CatalogueEntry, ...]:
+        """The entries of all files, listed once: a thousand months do not list a thousand files each."""
+        entries = tuple(self._list_entries())
+        return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
+
+    def _list_entries(self) -> Iterator[CatalogueEntry]:
+        for path in self._paths():
+            try:
+                entry = self._catalogue.entry(path)
+            except FileNotFoundError:
+                continue  # removed since the folder was listed
+            except OSError as error:
+                # Not put into the catalogue: the file may be readable the next time.
+                text = f"cannot be opened ({error.strerror or error})"
+                problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
+                entry = CatalogueEntry(str(path), 0, 0, {}, (problem,))
+            if entry is not None:
+                yield entry
+        yield from self._entries_of_objects()
+
+    def _entries_of_objects(self) -> Iterator[CatalogueEntry]:
+        objects = [found for bucket in self.buckets for found in files_in(bucket)]
+        with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+            kept = list(threads.map(self._catalogue.kept_entry, objects))
+        for done, (found, entry) in enumerate(zip(objects, kept, strict=True)):
+            if entry is None:
+                # One at a time: the library for netCDF is not made for threads.
+                progress.report("raw", done, len(objects), "files")
+            yield entry or self._catalogue.entry_by_copy(found)
+
+    def _paths(self) -> Iterator[Path]:
+        seen = set()
+        for folder in self.folders:
+            found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+            for path in found:
+                hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+                if not hidden and path not in seen and path.exists() and not path.is_dir():
+                    seen.add(path)
+                    yield path
+
+    def _require_usable(self, entry: CatalogueEntry, month: Month) -> None:
+        wanted = [variable.column for variable in self.request.wanted]
+        for problem in entry.problems:
+            # A grid off 0.25 degrees is left to the check of that name, which refuses the month with the same text.
+            if problem.kind not in ("grid", "nothing") and problem.concerns(month, wanted):
+                raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
+
+    def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
+        where = ", ".join([*map(str, self.folders), *self.buckets])
+        if unreadable:
+            first, *others = unreadable
+            more = f" (and {len(others)} more files that cannot be used)" if others else ""
+            return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
+        held, besides = self.months(), self._columns_besides()
+        wanted = ", ".join(self.request.columns) if self.request.columns else "it"
+        has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
+        if besides and not held:
+            return self._other_variables(where, besides, month)
+        return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
+
+
+def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:
+    """The entries, with a problem where their values are one a day or a month, and may be means.
+
+    Looks at all files together: means may come one in a file.
+    """
+    days: dict[tuple[str, int], set[int]] = {}
+    for entry in entries:
+        for column, hours in entry.sparse.items():
+            days.setdefault((column, hours[0] % 24), set()).update(hour // 24 for hour in hours)
+    many = {of for of, found in days.items() if len(found) >= _SPARSE_VALUES}
+    for entry in entries:
+        suspect = {column: hours for column, hours in entry.sparse.items() if (column, hours[0] % 24) in many}
+        if suspect:
+            yield replace(entry, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
+        else:
+            yield entry
+
+
+def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
+    hours = next(iter(suspect.values()))
+    text = (
+        f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
+        f"({', '.join(suspect)}): they may be means of days or months"
+    )
+    remedy = (
+        "If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset "
+        "reanalysis-era5-single-levels of the Climate Data Store, product type reanalysis."
+    )
+    months = sorted({month for own in suspect.values() for month in months_of(np.array(own))})
+    return Problem(path, "aggregate", text, remedy, tuple(months), tuple(suspect))
+
+
+def _columns_of(entries: Iterable[CatalogueEntry], month: Month | None) -> set[str]:
+    """The columns that the files have of the month, None: of any."""
+    return {
+        column
+        for entry in entries
+        for of, columns in entry.columns.items()
+        if month is None or of == str(month)
+        for column in columns
+    }
+
+
+def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
+    """Open the source as the settings describe it."""
+    return FilesSource(
+        settings.files_dirs,
+        settings.home,
+        request,
+        settings.files_buckets,
+        Depot.of(settings),
+        sparse_hours=settings.sparse_hours,
+    )

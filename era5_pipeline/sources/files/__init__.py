@@ -1,1 +1,0 @@
-"""The source `files`: ERA5 files that the user already has."""

@@ -1,0 +1,269 @@
+"""What each file of a folder or bucket holds, so that a thousand months do not open a thousand files each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from era5_pipeline.model.errors import BadFileError, LocalDiskError
+from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
+from era5_pipeline.netcdf.contents import Problem, inspect
+from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of, special_kind
+from era5_pipeline.runtime.file_store import LOCAL
+from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.netcdf.contents import Field
+    from era5_pipeline.runtime.file_store import Depot
+    from era5_pipeline.sources.source import RawFile
+
+# --- Files of the user's in a bucket of S3: their listing, and copies of them on local disk ---
+#
+# A copy is made when a month needs it, and removed when the month is loaded.
+
+
+@dataclass(frozen=True)
+class BucketFile:
+    """An object of the user's: its address, its size, and when it was last written."""
+
+    address: str
+    bytes: int
+    modified_ns: int
+
+
+def files_in(bucket: str) -> Iterator[BucketFile]:
+    """The objects below an address of S3, or the one that it names; hidden ones are left out.
+
+    Raises:
+        StoreError, TransientError: if the bucket is missing, refuses, or cannot be reached.
+    """
+    for found in open_store(bucket).objects():
+        if not any(part.startswith(".") for part in found.key.split("/")):
+            address = f"{bucket.rstrip('/')}/{found.key}".rstrip("/")
+            yield BucketFile(address, found.bytes, found.modified_ns)
+
+
+def local_copy(home: Path, month: Month, address: str) -> Path:
+    """Where the month's copy of an object is, or would be: each month has its own, and removes it when it is loaded."""
+    name = address.rpartition("/")[2]
+    return home / "raw" / "files" / str(month) / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{name}"
+
+
+def download(address: str, path: Path, expected_bytes: int) -> str:
+    """Copy an object to a path; return its SHA-256.
+
+    Raises:
+        BadFileError: if it is gone.
+        LocalDiskError: if the disk has no room.
+        StoreError, TransientError: if the bucket refuses, or cannot be reached.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(path.parent).free
+    if free < expected_bytes:
+        raise LocalDiskError(
+            f"{address}: a copy of it takes {expected_bytes:,} bytes, and {free:,} are free in {path.parent}",
+            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
+        )
+    with replacing(path) as temporary:
+        digest = open_store(address).download("", temporary)
+        if digest is None:
+            raise BadFileError(address, "is gone", remedy="Run the month again when the files are there.")
+    return digest
+
+
+def fetch_object(month: Month, file: RawFile) -> None:
+    """Have the copy of an object on local disk, as the month's raw stage found it.
+
+    Raises:
+        BadFileError: if it is gone, or was changed since.
+        LocalDiskError, StoreError, TransientError: see `download`.
+    """
+    if file.path.is_file() and file.path.stat().st_size == file.bytes and sha256_of(file.path) == file.sha256:
+        return
+    if download(file.origin or "", file.path, file.bytes) != file.sha256:
+        raise BadFileError(
+            file.shown,
+            "was changed",
+            remedy=f"Materialize era5/raw of {month} again.",
+        )
+
+
+# --- Cache of what each file of a folder holds, so that a thousand months do not open a thousand files each ---
+#
+# An entry is valid while the file's size and modification time are unchanged. Entries are JSON files under the
+# pipeline's home, and may be removed at any time.
+
+
+# Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
+# the table of variables invalidates entries too.
+_FORM = [5, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+
+
+_MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
+# Of a problem, those that may name the file.
+_TEXTS = ("file", "text", "remedy")
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """What one file holds: its columns per month, and its problems. `sha256` is None until it is needed.
+
+    `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, of
+    which the file does not say that they are of hours.
+    """
+
+    path: str
+    bytes: int
+    modified_ns: int
+    columns: dict[str, tuple[str, ...]]
+    problems: tuple[Problem, ...]
+    sha256: str | None = None
+    sparse: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def months(self) -> frozenset[str]:
+        """Months of which the file has data or a problem."""
+        return frozenset(self.columns) | {month for problem in self.problems for month in problem.months}
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to a JSON value; `from_json` is the inverse."""
+        return {"form": _FORM, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Convert from a JSON value of `to_json`."""
+        return cls(
+            path=value["path"],
+            bytes=value["bytes"],
+            modified_ns=value["modified_ns"],
+            columns={month: tuple(columns) for month, columns in value["columns"].items()},
+            problems=tuple(
+                Problem(**{**problem, **{name: tuple(problem[name]) for name in ("months", "columns")}})
+                for problem in value["problems"]
+            ),
+            sha256=value["sha256"],
+            sparse={column: tuple(hours) for column, hours in value["sparse"].items()},
+        )
+
+
+def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
+    """The entry in a cache file; None if it is damaged, or of another form."""
+    try:
+        return CatalogueEntry.from_json(value) if value["form"] == _FORM else None
+    except (TypeError, KeyError, AttributeError):
+        return None
+
+
+class Catalogue:
+    """The entries, kept below `home`; those of objects also in the store of `depot`, if there is one."""
+
+    def __init__(self, home: Path, depot: Depot = LOCAL) -> None:
+        self._home = home
+        self._depot = depot
+
+    def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
+        """The entry of a file, made if there is no valid one; None if the file does not claim to be data.
+
+        Raises:
+            OSError: if the file cannot be read at all.
+        """
+        kept = self._kept(os.fsencode(path))
+        stat = path.stat()
+        if special := special_kind(path):
+            if not claims_to_be_data(path):
+                return None
+            return CatalogueEntry(str(path), 0, 0, {}, (Problem(str(path), "unreadable", special, _MOVE_AWAY),))
+        entry = _entry_of(read_json(kept))
+        if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
+            if kind_of(path) == "other" and not claims_to_be_data(path):
+                return None
+            entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
+            write_json(kept, entry.to_json())
+        if with_digest and entry.sha256 is None:
+            entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
+            write_json(kept, entry.to_json())
+        return entry
+
+    def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
+        """The entry of an object, with its digest; None if there is no valid one."""
+        entry = _entry_of(self._depot.read_record(self._kept(found.address.encode())))
+        is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
+            *(found.address, found.bytes, found.modified_ns),
+            False,
+        )
+        return entry if is_valid else None
+
+    def entry_by_copy(self, found: BucketFile) -> CatalogueEntry:
+        """The entry of an object, made from a copy that is removed afterwards; without columns if it is no data.
+
+        Raises:
+            BadFileError: if it is gone.
+            LocalDiskError, StoreError, TransientError: see `bucket_files`.
+        """
+        with scratch_folder(self._home) as scratch:
+            # In a folder of its own, because that of the scratch is locked.
+            copy = scratch / "object" / found.address.rpartition("/")[2]
+            digest = download(found.address, copy, found.bytes)
+            entry = CatalogueEntry(found.address, found.bytes, found.modified_ns, {}, (), digest)
+            if kind_of(copy) != "other" or claims_to_be_data(copy):
+                entry = self._inspected(entry, copy)
+        named = tuple(
+            replace(problem, **{name: getattr(problem, name).replace(str(copy), found.address) for name in _TEXTS})
+            for problem in entry.problems
+        )
+        entry = replace(entry, problems=named)
+        self._depot.write_record(self._kept(found.address.encode()), entry.to_json())
+        return entry
+
+    def _kept(self, name: bytes) -> Path:
+        return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
+
+    def _inspected(self, entry: CatalogueEntry, path: Path) -> CatalogueEntry:
+        """The entry with what the file at `path` holds."""
+        if kind_of(path) == "other":
+            text, remedy = describe_other(path)
+            return replace(entry, problems=(Problem(str(path), "unreadable", text, remedy),))
+        columns: dict[str, set[str]] = {}
+        problems: list[Problem] = []
+        fields: list[Field] = []
+        with scratch_folder(self._home) as scratch:
+            try:
+                for file in netcdf_files([path], scratch):
+                    contents = inspect(file)
+                    problems += contents.problems
+                    fields += contents.fields
+                    if file.is_scratch:
+                        file.path.unlink()
+            except BadFileError as error:
+                problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
+        for held in fields:
+            for month in held.months:
+                columns.setdefault(month, set()).add(held.column)
+        return replace(
+            entry,
+            columns={month: tuple(sorted(held)) for month, held in sorted(columns.items())},
+            problems=tuple(problems),
+            sparse=_sparse(fields),
+        )
+
+
+def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:
+    """The hours of each column whose fields have at most one value a day, at one hour, and do not say what it is."""
+    found = {}
+    for column in {held.column for held in fields}:
+        own = [held for held in fields if held.column == column]
+        hours = np.unique(np.concatenate([held.hours for held in own]))
+        if not any(held.states_step_type for held in own) and np.unique(hours % 24).size == 1:
+            found[column] = tuple(hours.tolist())
+    return dict(sorted(found.items()))

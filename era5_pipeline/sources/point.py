@@ -1,0 +1,517 @@
+"""The source `point`: one request brings all hours of a point since 1940; each month is a slice of them, in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
+from era5_pipeline.model.grid import Location, location_ids, points_text
+from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.source_kinds import YOUNG_MONTHS
+from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, spoken, time_of
+from era5_pipeline.model.variables import variable_names
+from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
+from era5_pipeline.netcdf.cds_files import point_netcdf
+from era5_pipeline.netcdf.contents import inspect, open_netcdf
+from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.files import digest_of, replacing
+from era5_pipeline.sources.cds.note import RequestFiles
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.cds.service_request import ServiceRequest
+from era5_pipeline.sources.cds.validation import damaged, validate_download
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, locked_month
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.netcdf.archive import NetcdfFile
+    from era5_pipeline.netcdf.contents import Field
+    from era5_pipeline.sources.cds.note import Fetched
+
+    Floats = npt.NDArray[np.float32]
+
+# --- A point's series in memory: read from the answer of the service, and cut into months ---
+
+
+# Series in memory: the months of a load come one after another. One since 1940 takes 15 MB.
+_CACHED_SERIES = 4
+_AGAIN = "Run it again: it is then downloaded again."
+_SHOWN_RUNS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class PointSeries:
+    """Consecutive hours of a point: from `first_hour`, since 1970-01-01; `values` (n,) by column, in units of files."""
+
+    place: Location
+    first_hour: int
+    values: Mapping[str, Floats]
+
+    @property
+    def hours(self) -> int:
+        """The number of hours."""
+        return next(iter(self.values.values())).size
+
+    @property
+    def end_hour(self) -> int:
+        """The first hour after it."""
+        return self.first_hour + self.hours
+
+    def covers(self, month: Month) -> bool:
+        """Whether it has every hour of the month."""
+        hours = hours_of_month(month)
+        return self.first_hour <= hours.start and hours.stop <= self.end_hour
+
+    def month_netcdf(self, month: Month, *, preliminary: bool) -> bytes | None:
+        """The month as netCDF (see `point_netcdf`), None: it has no hour of it."""
+        hours = hours_of_month(month)
+        own = range(max(hours.start, self.first_hour), min(hours.stop, self.end_hour))
+        if not own:
+            return None
+        within = slice(own.start - self.first_hour, own.stop - self.first_hour)
+        values = {column: of_column[within] for column, of_column in self.values.items()}
+        return point_netcdf(self.place, np.array(own, dtype=np.int64), values, preliminary=preliminary)
+
+
+def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> PointSeries:
+    """Read these columns of the answer at `path`, as far as it has them; it is unpacked below `home`.
+
+    Raises:
+        BadFileError: if the file is damaged, no series, or lacks hours.
+        MonthFailedError: if it is of another point.
+        LocalDiskError: if there is no room.
+    """
+    stat = path.stat()
+    return _read(path, place, home, columns, (stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=_CACHED_SERIES)
+def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: tuple[int, int]) -> PointSeries:
+    hours: npt.NDArray[np.int64] | None = None
+    values: dict[str, Floats] = {}
+    with scratch_folder(home) as scratch:
+        for file in netcdf_files([path], scratch):
+            contents = inspect(file)
+            for problem in contents.problems:
+                if problem.kind != "nothing" and (not problem.columns or not columns.isdisjoint(problem.columns)):
+                    raise BadFileError(path, problem.text, remedy=_AGAIN)
+            for field in contents.fields:
+                if field.column not in columns:
+                    continue
+                _require_place(field, place)
+                if hours is not None and not np.array_equal(hours, field.hours):
+                    raise BadFileError(path, f"has other hours of {field.column}", remedy=_AGAIN)
+                hours = field.hours
+                values[field.column] = _values(file, field, path)
+    if hours is None or not hours.size:
+        raise BadFileError(path, "holds none of the variables that were asked for", remedy=_AGAIN)
+    _require_consecutive(hours, path)
+    return PointSeries(place, int(hours[0]), values)
+
+
+def _values(file: NetcdfFile, field: Field, path: Path) -> Floats:
+    try:
+        with open_netcdf(file) as dataset:
+            read = np.asarray(dataset[field.name].values, dtype=np.float32).reshape(-1)
+    except Exception as error:  # the libraries raise nearly anything for damaged files
+        raise BadFileError(path, f"is damaged ({field.name}: {error})", remedy=_AGAIN) from error
+    if read.size != field.hours.size:
+        raise BadFileError(path, f"holds {field.name} of more than one point", remedy=_AGAIN)
+    return read
+
+
+def _require_place(field: Field, place: Location) -> None:
+    ids = location_ids(field.latitude_index, field.longitude_index)
+    if ids.size == 1 and int(ids[0]) == place.location_id:
+        return
+    held = f"{ids.size} points" if ids.size != 1 else f"the point {Location.of_id(int(ids[0]))}"
+    raise MonthFailedError(
+        f"point {place}: the service returned {held}",
+        remedy="Nothing was loaded. Run it again later; if it stays so, tell the user support of the Climate Data "
+        "Store, with the number of the request.",
+    )
+
+
+def _require_consecutive(hours: npt.NDArray[np.int64], path: Path) -> None:
+    steps = np.diff(hours)
+    if (steps == 1).all():
+        return
+    if (steps <= 0).any():
+        raise BadFileError(path, "has hours twice, or in another order", remedy=_AGAIN)
+    missing = np.setdiff1d(np.arange(hours[0], hours[-1] + 1), hours)
+    runs = describe_hours(missing)
+    more = f" and {len(runs) - _SHOWN_RUNS} more gaps" if len(runs) > _SHOWN_RUNS else ""
+    text = f"lacks {missing.size:,} hours in between: {', '.join(runs[:_SHOWN_RUNS])}{more}"
+    raise BadFileError(path, text, remedy=_AGAIN)
+
+
+# --- The request for all hours of one point, and what its answer must be: that point, every hour, every variable ---
+#
+# The dataset offers 23 variables, snowfall is none of them. The service moves a point to the nearest one of its grid
+# on -180 to 179.75, without wrapping: 180 would become 179.75. So the grid point itself is sent, and the one that
+# comes back is compared. `date` is inclusive; an end beyond what there is is cut short, and a variable that is not
+# offered is absent from the answer, both without an error.
+
+
+DATASET = "reanalysis-era5-single-levels-timeseries"
+FIRST_DAY = date(FIRST_YEAR, 1, 1)
+# Those of the catalogue that the dataset's form offers; its others are of ocean waves.
+OFFERED = frozenset(
+    {
+        "100m_u_component_of_wind",
+        "100m_v_component_of_wind",
+        "10m_u_component_of_wind",
+        "10m_v_component_of_wind",
+        "10m_wind_gust_since_previous_post_processing",
+        "2m_dewpoint_temperature",
+        "2m_temperature",
+        "boundary_layer_height",
+        "cloud_base_height",
+        "mean_sea_level_pressure",
+        "sea_surface_temperature",
+        "skin_temperature",
+        "surface_latent_heat_flux",
+        "surface_pressure",
+        "surface_sensible_heat_flux",
+        "surface_solar_radiation_downwards",
+        "surface_thermal_radiation_downwards",
+        "total_cloud_cover",
+        "total_precipitation",
+        "total_sky_direct_solar_radiation_at_surface",
+    }
+)
+# The data lag by about five days: whichever of these is the last day that is asked for, all that there is comes.
+_LAG_DAYS = 5
+# How far a variant's location is moved at most, in degrees, by steps of `_STEP`: the grid point stays the nearest.
+_FARTHEST, _STEP = 0.05, 0.0001
+# A series that ends earlier than this is not all that there is.
+_LONGEST_LAG = timedelta(days=45)
+
+
+def offered_variables(request: Request) -> tuple[Variable, ...]:
+    """The variables to ask for: those that were named, else the default ones that the dataset has.
+
+    Raises:
+        UsageError: naming those that it does not have.
+    """
+    offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED)
+    others = [
+        variable.column
+        for variable in request.wanted
+        if variable not in offered and not (request.is_open and variable.column not in request.named)
+    ]
+    if request.variables is not None and others:
+        names = variable_names(variable.column for variable in offered)
+        rest = f"Leave {'it' if len(others) == 1 else 'them'} out{f': --variables {names}' if names else ''}"
+        raise UsageError(
+            f"the dataset of point series does not have {', '.join(others)}",
+            remedy=f"{rest}; or load it from another source: --source cds.",
+        )
+    return offered
+
+
+@dataclass(frozen=True)
+class SeriesInquiry:
+    """All hours of these variables at a grid point, from 1940 to `last_day`.
+
+    A variant has another last day, and a location a little beside the grid point. `home` has room to unpack an answer.
+    """
+
+    place: Location
+    variables: tuple[Variable, ...]
+    last_day: date
+    home: Path
+
+    @property
+    def dataset(self) -> str:
+        """See `Inquiry`."""
+        return DATASET
+
+    @property
+    def subject(self) -> Month | str:
+        """See `Inquiry`."""
+        return f"point {self.place}"
+
+    @property
+    def stem(self) -> str:
+        """See `Inquiry`: the point, and a digest of what is asked for, whatever the last day."""
+        asked = digest_of([DATASET, str(self.place), sorted(variable.cds_name for variable in self.variables)])
+        return f"series_{self.place.latitude:g}_{self.place.longitude:g}-{asked[:12]}"
+
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        """See `Inquiry`."""
+        last_day, *moved = variant or (self.last_day.isoformat(),)
+        latitude, longitude = self._location
+        # In notes of earlier versions, names of variables follow the day.
+        if moved and (numbers := moved[0].partition("/"))[1]:
+            latitude, longitude = float(numbers[0]), float(numbers[2])
+        return {
+            "variable": [variable.cds_name for variable in self.variables],
+            "location": {"latitude": latitude, "longitude": longitude},
+            "date": [f"{FIRST_DAY}/{last_day}"],
+            "data_format": "netcdf",
+        }
+
+    def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
+        """See `Inquiry`: the service's cache knows an answer by its location, with all digits, and by its last day.
+
+        Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and moves a
+        last day after the newest there is to that one; it keeps the location as sent, and selects the nearest point.
+        """
+        latitude, longitude = self._location
+        while True:
+            day = self.last_day - timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # no secret
+            variant = (day.isoformat(), f"{_moved(latitude):.4f}/{_moved(longitude):.4f}")
+            if variant != previous:
+                return variant
+
+    @property
+    def _location(self) -> tuple[float, float]:
+        """The grid point in the service's numbers: 180 would be answered with 179.75."""
+        longitude = self.place.longitude
+        return self.place.latitude, -180.0 if longitude == 180.0 else longitude
+
+    def must_be_fresh(self, now: datetime) -> bool:
+        """See `Inquiry`: always, because the newest months are preliminary."""
+        del now
+        return True
+
+    def validate(self, path: Path) -> str:
+        """See `Inquiry`: a file that reads through, and that holds what was asked for.
+
+        Raises:
+            RetryableError: if it is damaged, or hours or variables are missing.
+            MonthFailedError: if it is of another point.
+        """
+        suffix = validate_download(self.subject, path)
+        try:
+            series = self.read(path)
+        except BadFileError as error:
+            raise damaged(f"the downloaded file {error.problem}") from error
+        if lacking := [variable.column for variable in self.variables if variable.column not in series.values]:
+            raise damaged(f"the series lacks {', '.join(lacking)}")
+        self._require_all_hours(series)
+        return suffix
+
+    def read(self, path: Path) -> PointSeries:
+        """Read the series.
+
+        Raises:
+            BadFileError: if the file is damaged, or no series.
+            MonthFailedError: if it is of another point.
+            LocalDiskError: if there is no room to unpack it.
+        """
+        return read_series(path, self.place, self.home, frozenset(variable.column for variable in self.variables))
+
+    def _require_all_hours(self, series: PointSeries) -> None:
+        first = hour_of(datetime(FIRST_DAY.year, 1, 1, tzinfo=UTC))
+        end = hour_of(datetime(*self.last_day.timetuple()[:3], tzinfo=UTC)) + 24
+        if series.first_hour != first:
+            raise damaged(f"the series begins at {_shown(series.first_hour)}, and {FIRST_DAY} was asked for")
+        if series.end_hour < end - _LONGEST_LAG // timedelta(hours=1):
+            raise damaged(
+                f"the series has {series.hours:,} of {end - first:,} hours: it ends at {_shown(series.end_hour - 1)}, "
+                f"and {self.last_day} was asked for"
+            )
+
+
+def _moved(degrees: float) -> float:
+    """Degrees moved a little towards zero, so that poles and the date line are not crossed."""
+    moved = random.randint(1, round(_FARTHEST / _STEP)) * _STEP  # noqa: S311  # no secret
+    return degrees - moved if degrees > 0 else degrees + moved
+
+
+def _shown(hour: int) -> str:
+    return f"{time_of(hour):%Y-%m-%d %H:%M}"
+
+
+# --- The source `point`: one request brings all hours of a point since 1940; each month is a slice of them, in a
+#     file ---
+#
+# The answer is kept, and serves all months until one is wanted that it does not reach. A slice is the same to the byte
+# as long as its own values are, so that a newer answer does not make months load again that did not change.
+
+
+# How long after an answer the service is not asked again for hours or values that it lacks.
+_ASK_AGAIN_AFTER = timedelta(hours=12)
+
+
+@dataclass(frozen=True)
+class PointSource:
+    """Months of the points of the request, in `home`.
+
+    The user's key is needed only when there is something to ask. `refetch`: ask for each point again, once for all
+    months of this object. A point whose series could not be had is not asked for again by this object. `say` is told of
+    every wait. The store of `depot`, if there is one, has the series too.
+    """
+
+    home: Path
+    request: Request
+    refetch: bool = False
+    retry_settings: RetrySettings = field(default_factory=RetrySettings)
+    say: Callable[[str], None] = lambda _: None
+    depot: Depot = LOCAL
+    name: str = "point"
+    _asked: set[Location] = field(default_factory=set)
+    _failed: dict[Location, SourceError] = field(default_factory=dict)
+
+    def fetch(self, month: Month) -> RawMonth:
+        """See `Source`: cut the month out of the series that are kept, and ask for one that does not reach it.
+
+        Raises:
+            SourceError: if there is no key, the service refuses, or the time limit of the retry policy has passed.
+            MonthFailedError: if the service fails repeatedly, or gives another point or fewer hours.
+            NotYetAvailableError: if it has no data of the month yet.
+            LocalDiskError: if the disk has no room.
+        """
+        return self._raw_month(month, [self._fetch_slice(month, place) for place in self.request.points])
+
+    def _fetch_slice(self, month: Month, place: Location) -> RawFile:
+        files = self._files(place)
+        lasts = f"up to {spoken(self.retry_settings.patience_hours * 3600)}, by ERA5_CDS_PATIENCE_HOURS"
+        with locked_month(files.inquiry.subject, files.lock, self.say, lasts):
+            fetched, series = self._kept(files, place, month) or self._ask(files, place)
+            content = _slice(month, fetched, series)
+            if content is None:
+                raise NotYetAvailableError(
+                    f"{month} is not available yet: the latest hour of point {place} is "
+                    f"{time_of(series.end_hour - 1):%Y-%m-%d %H:%M}",
+                    remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
+                )
+            return self._written(month, files, content)
+
+    def _kept(self, files: RequestFiles, place: Location, month: Month) -> tuple[Fetched, PointSeries] | None:
+        """The series that is kept, None: it is to be asked for, because there is none or it lacks some of the month."""
+        note = files.read_note()
+        fetched = note.fetched
+        if fetched is None or (self.refetch and place not in self._asked) or not files.obtain(fetched):
+            return None
+        try:
+            series = self._inquiry(place).read(self.folder / fetched.name)
+        except BadFileError:
+            return None  # damaged since
+        asked_lately = datetime.now(tz=UTC) - datetime.fromisoformat(fetched.fetched_at) < _ASK_AGAIN_AFTER
+        lacks_some = not series.covers(month) or (fetched.short and is_young(month, fetched))
+        if lacks_some and not asked_lately:
+            return None
+        files.share(note)
+        return fetched, series
+
+    def _ask(self, files: RequestFiles, place: Location) -> tuple[Fetched, PointSeries]:
+        if (failed := self._failed.get(place)) is not None:
+            raise type(failed)(failed.message, remedy=failed.remedy)
+        again = self.refetch and place not in self._asked
+        try:
+            fetched = ServiceRequest(
+                files, files.read_note(), refetch=again, retry_settings=self.retry_settings, say=self.say
+            ).run()
+        except SourceError as error:
+            self._failed[place] = error
+            raise
+        self._asked.add(place)
+        return fetched, self._inquiry(place).read(self.folder / fetched.name)
+
+    def _written(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
+        """The slice on disk; slices of the month with other values are removed."""
+        file = self._slice_file(month, files, content)
+        if not file.path.is_file() or file.path.read_bytes() != content:
+            # A slice is cut out of the series again wherever it is lost.
+            with replacing(file.path, is_durable=False) as temporary:
+                temporary.write_bytes(content)
+        for other in self.folder.glob(f"{month}-{files.inquiry.stem}-*.nc"):
+            if other != file.path:
+                other.unlink(missing_ok=True)
+        return file
+
+    def _slice_file(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
+        sha256 = hashlib.sha256(content).hexdigest()
+        return RawFile(self.folder / f"{month}-{files.inquiry.stem}-{sha256[:12]}.nc", sha256, len(content))
+
+    def known(self, month: Month) -> RawMonth | None:
+        """See `Source`: by the series that are kept."""
+        if self.refetch:
+            return None
+        slices = []
+        for place in self.request.points:
+            files = self._files(place)
+            kept = self._kept(files, place, month)
+            content = None if kept is None else _slice(month, *kept)
+            if content is None:
+                return None
+            slices.append(self._slice_file(month, files, content))
+        return self._raw_month(month, slices)
+
+    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
+        """See `Source`: a young month that lacks something is asked for again, after half a day at the earliest."""
+        if not is_complete:
+            for place in self.request.points:
+                files = self._files(place)
+                note = files.read_note()
+                if note.fetched is not None and not note.fetched.short and is_young(raw.month, note.fetched):
+                    files.write_note(replace(note, fetched=replace(note.fetched, short=True)))
+
+    def invalidate(self, raw: RawMonth) -> None:
+        """See `Source`: the series are asked for again."""
+        del raw
+        for place in self.request.points:
+            files = self._files(place)
+            files.keep(replace(files.read_note(), fetched=None))
+
+    @property
+    def folder(self) -> Path:
+        """Where series and slices are."""
+        return self.home / "raw" / self.name
+
+    def _files(self, place: Location) -> RequestFiles:
+        return RequestFiles(self.folder, self._inquiry(place), self.depot)
+
+    def _inquiry(self, place: Location) -> SeriesInquiry:
+        return SeriesInquiry(place, self._variables, datetime.now(tz=UTC).date(), self.home)
+
+    @property
+    def _variables(self) -> tuple[Variable, ...]:
+        return offered_variables(self.request)
+
+    def _raw_month(self, month: Month, files: list[RawFile]) -> RawMonth:
+        left_out = [variable.column for variable in self.request.wanted if variable not in self._variables]
+        return RawMonth(
+            month=month,
+            source=self.name,
+            files=tuple(files),
+            variables=tuple(variable.column for variable in self._variables),
+            warnings=tuple(f"the dataset of point series does not have {column}: it is NULL" for column in left_out),
+            points=points_text(self.request.points),
+        )
+
+
+def is_young(month: Month, fetched: Fetched) -> bool:
+    """Whether the month may have been preliminary when the series was fetched."""
+    then = Month.of(datetime.fromisoformat(fetched.fetched_at))
+    return month.number >= then.number - YOUNG_MONTHS
+
+
+def _slice(month: Month, fetched: Fetched, series: PointSeries) -> bytes | None:
+    return series.month_netcdf(month, preliminary=is_young(month, fetched))
+
+
+def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> PointSource:
+    """Open the source as the settings describe it.
+
+    Raises:
+        UsageError: if the dataset does not have a variable that is named.
+    """
+    offered_variables(request)
+    retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
+    return PointSource(settings.home, request, settings.refetch, retries, say, Depot.of(settings))

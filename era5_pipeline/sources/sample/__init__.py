@@ -1,1 +1,0 @@
-"""The source `sample`: generated weather, for tests and benchmarks."""

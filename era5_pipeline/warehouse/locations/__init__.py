@@ -1,1 +1,0 @@
-"""The locations that the table holds, for SQL: the view `era5.location` and the function `era5.nearest`."""

@@ -1,1 +1,0 @@
-"""Monthly summaries in the database: their table, the view `weather_monthly`, and the rows of a load."""

@@ -1,0 +1,133 @@
+"""Summaries of months that were loaded without them, computed by the server from their hours."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.flat.monthly import KEYS, WIND, WIND_SPEED, has_wind, summary_columns
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.warehouse import ledger
+from era5_pipeline.warehouse.layouts.layout import WEATHER, index_new_pages, locations_where, month_where
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+from era5_pipeline.warehouse.load_month import prepare_session
+from era5_pipeline.warehouse.locks import month_lock
+from era5_pipeline.warehouse.monthly_rows import analyze_summaries, delete_summaries, month_before
+from era5_pipeline.warehouse.monthly_tables import LAST_HOURS, last_hour_name, make_ready, year_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import psycopg
+
+    from era5_pipeline.flat.monthly import Statistic, SummaryColumn
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
+
+# `first` is the value at 00:00 on the 1st, `sum` and `sum_hours` are of all other hours.
+_EXPRESSIONS: dict[Statistic, str] = {
+    "mean": "avg({column}::float8)",
+    "min": "min({column})",
+    "max": "max({column})",
+    "hours": "count({column})",
+    "sum": "sum({column}::float8) FILTER (WHERE time > {start})",
+    "sum_hours": "count({column}) FILTER (WHERE time > {start})",
+    "first": "{column}",
+}
+_WIND_SPEED = "avg(sqrt({0}::float8 * {0}::float8 + {1}::float8 * {1}::float8))"
+
+
+def months_without_summaries(months: Iterable[MonthContents]) -> list[Month]:
+    """The months of which a part in the table has no summaries."""
+    return [contents.month for contents in months if any(not part.has_summaries for part in contents.parts)]
+
+
+def fill_month(
+    warehouse: Warehouse,
+    month: Month,
+    *,
+    lock_timeout_seconds: int = 600,
+    on_wait: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Compute the summaries of the month's parts that have none, each in a transaction; return the number of locations.
+
+    The tables exist. Reads the hours of these parts once.
+
+    Raises:
+        MonthLockedError: if a load of the month did not finish in time.
+        Era5Error: otherwise as `server_errors` says; what was filled before stays.
+    """
+    errors = partial(server_errors, f"summarising {month}", afterwards="The hours are unchanged.")
+    with errors(), warehouse.connect() as connection:
+        prepare_session(connection, lock_timeout_seconds)
+        with month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
+            filled = 0
+            for part in ledger.read_overlapping(connection, month):
+                if not part.has_summaries:
+                    _fill_part(connection, part, lock_timeout_seconds, on_wait)
+                    filled += part.locations
+            analyze_summaries(connection, month)
+            return filled
+
+
+def _fill_part(
+    connection: psycopg.Connection[Any],
+    part: LedgerEntry,
+    lock_timeout_seconds: int,
+    on_wait: Callable[[str], None],
+) -> None:
+    there = {variable.column for variable in variables_in_table(connection)}
+    held = [column for column in part.column_names if column in there]
+    make_ready(connection, part.month, held, timeout_seconds=lock_timeout_seconds, on_wait=on_wait)
+    with connection.transaction():
+        delete_summaries(connection, part.month, part.location_ids)
+        connection.execute(_insert(part, held))
+        connection.execute(_insert_last_hours(part, held))
+        index_new_pages(connection, year_partition(part.month))
+        ledger.record_summaries(connection, part)
+
+
+def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
+    """Compose the statement that computes the summaries of the part."""
+    columns = [column for column in summary_columns(held) if column.statistic != "first"]
+    names = [*KEYS, *(column.name for column in columns)]
+    expressions = [
+        sql.SQL("location_id"),
+        sql.Literal(part.month.start.date()),
+        *(_expression(column, part.month) for column in columns),
+    ]
+    if has_wind(held):
+        names.append(WIND_SPEED)
+        expressions.append(sql.SQL(_WIND_SPEED).format(*map(sql.Identifier, WIND)))
+    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
+        year_partition(part.month),
+        sql.SQL(", ").join(map(sql.Identifier, names)),
+        sql.SQL(", ").join(expressions),
+        WEATHER,
+        month_where(part.month),
+        locations_where(part.location_ids),
+    )
+
+
+def _insert_last_hours(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
+    """Compose the statement that takes the part's first hour as the last one of the month before."""
+    columns = [column for column in summary_columns(held) if column.statistic == "first"]
+    values = [_expression(column, part.month) for column in columns]
+    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(
+        LAST_HOURS,
+        sql.SQL(", ").join(map(sql.Identifier, ("month", "location_id", *map(last_hour_name, columns)))),
+        sql.SQL(", ").join([sql.Literal(month_before(part.month)), sql.SQL("location_id"), *values]),
+        WEATHER,
+        sql.Literal(part.month.start),
+        locations_where(part.location_ids),
+        sql.SQL(", ").join(values or [sql.SQL("NULL")]),
+    )
+
+
+def _expression(column: SummaryColumn, month: Month) -> sql.Composable:
+    return sql.SQL(_EXPRESSIONS[column.statistic]).format(
+        column=sql.Identifier(column.variable.column), start=sql.Literal(month.start)
+    )

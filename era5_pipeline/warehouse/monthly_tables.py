@@ -1,0 +1,330 @@
+"""Monthly summaries in the database: their tables, the same on every layout, and the view `weather_monthly`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.flat.monthly import is_total, summary_columns
+from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import change_when_unused, variables_in_table
+from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
+from era5_pipeline.warehouse.views import give_to_owner_of_weather, let_readers_of_weather_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import psycopg
+
+    from era5_pipeline.flat.monthly import Statistic, SummaryColumn
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.variables import Variable
+
+# --- The view `weather_monthly`: made anew whenever the table of summaries gets columns ---
+#
+# Its columns stay in their order, and those of other variables follow: so PostgreSQL replaces the view in place, with
+# its privileges, and views that others made over it stay.
+
+
+NAME = "weather_monthly"
+# NULL where the month's own load did not bring the variable.
+_HOURS = "s.{sum_hours} + (n.{last} IS NOT NULL)::integer"
+_TOTAL_HOURS = "(" + _HOURS + ")::smallint AS {sum_hours}"
+_TOTAL = "CASE WHEN " + _HOURS + " > 0 THEN coalesce(s.{sum}, 0) + coalesce(n.{last}, 0) END AS {sum}"
+
+
+def create_view(connection: psycopg.Connection[Any]) -> None:
+    """Create or replace the view, beside `weather`; a relation of that name that is not ours is left alone."""
+    schema, is_foreign, is_new = _found(connection)
+    if is_foreign:
+        return
+    view, variables = sql.Identifier(schema, NAME), _variables(connection)
+    expressions = [expression for variable in variables for expression in _expressions(variable)]
+    connection.execute(
+        sql.SQL(read_sql("weather_monthly")).format(
+            view=view,
+            columns=sql.SQL(",\n       ").join(expressions),
+            comments=_comments(view, variables),
+        )
+    )
+    if is_new:
+        give_to_owner_of_weather(connection, view, "VIEW")
+        let_readers_of_weather_read(connection, view)
+
+
+def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
+    """The schema of `weather`, whether somebody else's relation has the view's name there, and whether none has it."""
+    row = connection.execute(
+        "SELECT n.nspname, v.oid IS NOT NULL AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d "
+        "ON d.objid = r.oid WHERE r.ev_class = v.oid AND d.refobjid = 'era5.monthly_summary'::regclass), v.oid IS NULL "
+        "FROM pg_class w JOIN pg_namespace n ON n.oid = w.relnamespace "
+        "LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = %s WHERE w.oid = 'weather'::regclass",
+        (NAME,),
+    ).fetchone()
+    return row if row is not None else ("public", False, True)
+
+
+def _variables(connection: psycopg.Connection[Any]) -> Sequence[Variable]:
+    """The variables of which the table has summaries, in the order in which they were added."""
+    rows = connection.execute(
+        "SELECT left(attname, -5) FROM pg_attribute WHERE attrelid = 'era5.monthly_summary'::regclass "
+        "AND attnum > 0 AND NOT attisdropped AND attname LIKE '%\\_mean' ORDER BY attnum"
+    ).fetchall()
+    return [BY_COLUMN[name] for (name,) in rows if name in BY_COLUMN]
+
+
+def _expressions(variable: Variable) -> Iterable[sql.Composable]:
+    for statistic in ("mean", "min", "max", "hours"):
+        yield sql.SQL("s.{}").format(sql.Identifier(f"{variable.column}_{statistic}"))
+    if is_total(variable):
+        names = {word: sql.Identifier(f"{variable.column}_{word}") for word in ("sum", "sum_hours", "last")}
+        yield sql.SQL(_TOTAL).format(**names)
+        yield sql.SQL(_TOTAL_HOURS).format(**names)
+
+
+def _comments(view: sql.Identifier, variables: Iterable[Variable]) -> sql.Composed:
+    comments = [
+        (f"{variable.column}_{name}", f"{variable.description}: {text}")
+        for variable in variables
+        for name, text in _texts(variable)
+    ]
+    return sql.SQL("\n").join(
+        sql.SQL("COMMENT ON COLUMN {}.{} IS {};").format(view, sql.Identifier(name), sql.Literal(comment))
+        for name, comment in comments
+    )
+
+
+def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
+    yield "mean", f"mean of the month's hours; {variable.unit}"
+    yield "min", f"least value of the month's hours; {variable.unit}"
+    yield "max", f"greatest value of the month's hours; {variable.unit}"
+    yield "hours", "number of the month's hours that have a value; month_hours if none is missing"
+    if is_total(variable):
+        yield (
+            "sum",
+            "total of the calendar month, of the hours that end from 01:00 on the 1st to 00:00 on the 1st of the next "
+            f"month; {variable.unit}",
+        )
+        yield (
+            "sum_hours",
+            "number of hours in that total; month_hours if none is missing. The last one comes with the next month",
+        )
+
+
+# --- The tables of monthly summaries, the same on every layout: their creation, the partition of a year, more
+#     columns ---
+#
+# `era5.monthly_summary` has a row for each location and month, `era5.monthly_last_hour` the last hour of its totals,
+# which comes with the next month.
+
+
+_SCHEMA, _NAME = "era5", "monthly_summary"
+SUMMARIES = sql.Identifier(_SCHEMA, _NAME)
+LAST_HOURS = sql.Identifier(_SCHEMA, "monthly_last_hour")
+_TYPES: dict[Statistic, str] = {
+    "mean": "double precision",
+    "sum": "double precision",
+    "min": "real",
+    "max": "real",
+    "hours": "smallint",
+    "sum_hours": "smallint",
+}
+_YEAR_COMMENT = "A year of era5.monthly_summary"
+# Wide types first: columns of eight bytes after some of two would be padded.
+_STORED = tuple(_TYPES)
+_COMMENTS: dict[Statistic, str] = {
+    "mean": "mean of the month's hours",
+    "min": "least value of the month's hours",
+    "max": "greatest value of the month's hours",
+    "hours": "number of the month's hours that have a value",
+    "sum": "sum of the hours from 01:00 on the 1st to 23:00 on the last day",
+    "sum_hours": "number of hours in that sum",
+    "first": "value at 00:00 of the next month",
+}
+
+
+def create_summaries(connection: psycopg.Connection[Any]) -> None:
+    """Create the tables and the view unless they exist, and comment them, within a transaction.
+
+    Whoever owns `weather` owns them, and whoever may read `weather` may read the view.
+    """
+    variables = variables_in_table(connection)
+    columns, last_hours = _stored(variables), _last_hours(variables)
+    connection.execute(
+        sql.SQL(read_sql("monthly_summary")).format(
+            columns=sql.SQL(",\n    ").join(map(_definition, columns)),
+            last_hours=sql.SQL(",\n    ").join(map(_last_hour_definition, last_hours)),
+        )
+    )
+    for table in (SUMMARIES, LAST_HOURS):
+        give_to_owner_of_weather(connection, table, "TABLE")
+    _comment(connection, columns, last_hours)
+    _comment_years(connection)
+    create_view(connection)
+
+
+def has_summaries_table(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the table exists: without it, loads write no summaries."""
+    return _exists(connection, _NAME)
+
+
+def year_partition(month: Month) -> sql.Identifier:
+    """The partition that holds the month's summaries, such as `era5.monthly_summary_2023`."""
+    return sql.Identifier(_SCHEMA, _year_name(month))
+
+
+def has_year(connection: psycopg.Connection[Any], month: Month) -> bool:
+    """Whether there is a partition for the month's year."""
+    return _exists(connection, _year_name(month))
+
+
+def is_ready(connection: psycopg.Connection[Any], month: Month, columns: Iterable[str]) -> bool:
+    """Whether there is a partition for the month's year, with the columns for these variables."""
+    return not _lacking(connection, _year_name(month), columns)
+
+
+def make_ready(
+    connection: psycopg.Connection[Any],
+    month: Month,
+    columns: Iterable[str],
+    *,
+    timeout_seconds: float,
+    on_wait: Callable[[str], None],
+) -> None:
+    """Make the partition of the month's year, and the columns for these variables, if they are missing.
+
+    Each is a short transaction of its own, before the load, so that loads of other months do not wait for it. The
+    connection is in autocommit mode.
+
+    Raises:
+        MonthLockedError: if other sessions used the table for too long.
+        psycopg.Error: if the server refuses.
+    """
+    lacking = _lacking(connection, _NAME, columns)
+    if lacking:
+        names = ", ".join(variable.column for variable in lacking)
+        change_when_unused(
+            connection,
+            lambda: _add_columns(connection, lacking),
+            ready=f"columns of weather_monthly are to be added ({names})",
+            refused=f"columns of weather_monthly ({names}) cannot be added",
+            timeout_seconds=timeout_seconds,
+            on_wait=on_wait,
+        )
+    if not has_year(connection, month):
+        change_when_unused(
+            connection,
+            lambda: _make_year(connection, month),
+            ready=f"weather_monthly is to get the year {month.year}",
+            refused=f"weather_monthly cannot get the year {month.year}",
+            timeout_seconds=timeout_seconds,
+            on_wait=on_wait,
+        )
+
+
+def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[str]) -> tuple[Variable, ...]:
+    """The variables of these columns that the table, if it exists, has no columns of."""
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid = "
+        "(SELECT oid FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
+        (table, _SCHEMA),
+    ).fetchall()
+    held = {name for (name,) in rows}
+    return tuple(variable for variable in in_table_order(columns) if f"{variable.column}_mean" not in held)
+
+
+def _add_columns(connection: psycopg.Connection[Any], variables: Sequence[Variable]) -> None:
+    columns, last_hours = _stored(variables), _last_hours(variables)
+    # Another load may have added them in the meantime.
+    for table, definitions in (
+        (SUMMARIES, map(_definition, columns)),
+        (LAST_HOURS, map(_last_hour_definition, last_hours)),
+    ):
+        added = [sql.SQL("ADD COLUMN IF NOT EXISTS {}").format(definition) for definition in definitions]
+        if added:
+            connection.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(", ").join(added)))
+    _comment(connection, columns, last_hours)
+    _comment_years(connection, [column.name for column in columns])
+    create_view(connection)
+
+
+def _comment_years(connection: psycopg.Connection[Any], columns: Sequence[str] | None = None) -> None:
+    """Give the partitions the comments that the table has, on all columns or these."""
+    parameters = {"columns": columns, "comment": _YEAR_COMMENT}
+    rows = connection.execute(read_sql("monthly_year_comments"), parameters).fetchall()
+    if rows:
+        connection.execute("; ".join(statement for (statement,) in rows).encode())
+
+
+def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
+    if has_year(connection, month):  # another load made it in the meantime
+        return
+    partition = year_partition(month)
+    # Created by itself and attached: CREATE TABLE ... PARTITION OF would wait for every reader.
+    connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, SUMMARIES))
+    connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(_YEAR_COMMENT)))
+    give_to_owner_of_weather(connection, partition, "TABLE")
+    connection.execute(
+        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            SUMMARIES,
+            partition,
+            sql.Literal(f"{month.year:04d}-01-01"),
+            sql.Literal(f"{month.year + 1:04d}-01-01"),
+        )
+    )
+
+
+def _stored(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
+    """The columns of the summaries of these variables, in the order in which they are stored."""
+    columns = [column for column in _columns_of(variables) if column.statistic != "first"]
+    return sorted(columns, key=lambda column: _STORED.index(column.statistic))
+
+
+def _last_hours(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
+    """Those that are another month's last hour."""
+    return [column for column in _columns_of(variables) if column.statistic == "first"]
+
+
+def _columns_of(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
+    return summary_columns(variable.column for variable in variables)
+
+
+def last_hour_name(column: SummaryColumn) -> str:
+    """The name of a month's first value in the table of last hours, where it is that of the month before."""
+    return f"{column.variable.column}_last"
+
+
+def _definition(column: SummaryColumn) -> sql.Composed:
+    return sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(_TYPES[column.statistic]))
+
+
+def _last_hour_definition(column: SummaryColumn) -> sql.Composed:
+    return sql.SQL("{} real").format(sql.Identifier(last_hour_name(column)))
+
+
+def _comment(
+    connection: psycopg.Connection[Any], columns: Iterable[SummaryColumn], last_hours: Iterable[SummaryColumn]
+) -> None:
+    named = [(SUMMARIES, column.name, column) for column in columns]
+    named += [(LAST_HOURS, last_hour_name(column), column) for column in last_hours]
+    for table, name, column in named:
+        unit = "" if column.statistic.endswith("hours") else f"; {column.variable.unit}"
+        text = f"{column.variable.description}: {_COMMENTS[column.statistic]}{unit}"
+        connection.execute(
+            sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(table, sql.Identifier(name), sql.Literal(text))
+        )
+
+
+def _year_name(month: Month) -> str:
+    return f"{_NAME}_{month.year:04d}"
+
+
+def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
+    # Not by to_regclass, which may remember within a transaction that there was no such table.
+    return connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
+        (name, _SCHEMA),
+    ).fetchone() == (True,)

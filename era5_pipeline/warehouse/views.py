@@ -1,0 +1,475 @@
+"""Views for other programs: locations, units and descriptions, cells where PostGIS is installed; and their rights."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from psycopg import errors as pg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from era5_pipeline.flat.monthly import WIND
+from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
+from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import psycopg
+
+    from era5_pipeline.model.variables import StepType, Variable
+
+# --- Ownership and rights of a relation that the pipeline adds beside `weather`, those of `weather` ---
+#
+# A relation is created by whoever runs the load that finds it missing, and is to be used by all.
+
+
+Kind = Literal["TABLE", "VIEW"]
+
+
+def give_to_owner_of_weather(connection: psycopg.Connection[Any], relation: sql.Composable, kind: Kind) -> None:
+    """Give a relation to the role that owns `weather`, if this user is only a member of it."""
+    row = connection.execute(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
+        "AND relowner <> (SELECT relowner FROM pg_class WHERE oid = to_regclass(%s))",
+        (relation.as_string(connection),),
+    ).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), relation, sql.Identifier(row[0])))
+
+
+def give_function_to_owner_of_weather(connection: psycopg.Connection[Any], function: sql.Composable) -> None:
+    """As `give_to_owner_of_weather`, for a function, written with the types of its arguments."""
+    row = connection.execute(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
+        "AND relowner <> (SELECT proowner FROM pg_proc WHERE oid = to_regprocedure(%s))",
+        (function.as_string(connection),),
+    ).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(function, sql.Identifier(row[0])))
+
+
+def let_readers_of_weather_read(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
+    """Grant SELECT on the relations to every role that has it on `weather`."""
+    rows = connection.execute(
+        "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
+        "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
+        "AND grantee <> relowner"
+    ).fetchall()
+    for (grantee,) in rows:
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(", ").join(relations), sql.SQL(grantee)))
+
+
+def schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+    """The schema that the table `weather` is in."""
+    row = connection.execute(
+        "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
+    ).fetchone()
+    return str(row[0]) if row is not None else "public"
+
+
+# --- The view `weather_daily`, and the function of that name, which gives its rows for a period ---
+#
+# A condition on the location reaches the scan of the hours through the view. A condition on the day does not, because
+# a day is computed from its hours: the view reads all months of a place, the function those of the period alone.
+
+
+DAILY_VIEW = "weather_daily"
+# Of values of the hour that ends at the time, by step type: the aggregate of the day's hours from 01:00 to 23:00, and
+# how the last hour, which ends at 00:00 of the next day, joins it. `n` is the number of hours.
+_PARTS: Mapping[StepType, str] = {
+    "accum": "sum({v}::float8)",
+    "avg": "sum({v}::float8)",
+    "max": "max({v})",
+    "min": "min({v})",
+}
+_WHOLE: Mapping[StepType, str] = {
+    "accum": "CASE WHEN {n} > 0 THEN coalesce({part}, 0) + coalesce({last}, 0) END",
+    "avg": "CASE WHEN {n} > 0 THEN (coalesce({part}, 0) + coalesce({last}, 0)) / ({n}) END",
+    "max": "greatest({part}, {last})",
+    "min": "least({part}, {last})",
+}
+_NAMES: Mapping[StepType, str] = {"accum": "sum", "avg": "mean", "max": "max", "min": "min"}
+_INSTANT = {"mean": "avg({v})", "min": "min({v})", "max": "max({v})", "hours": "count({v})::smallint"}
+_AT_MIDNIGHT = "(time AT TIME ZONE 'UTC')::time = '00:00'"
+_HOURLY = (
+    "\n        WHERE time >= first_day::timestamp AT TIME ZONE 'UTC'"
+    "\n          AND time <= (last_day + 1)::timestamp AT TIME ZONE 'UTC'"
+)
+DAILY_COMMENT = (
+    "ERA5 by day (UTC): one row for each location and day, computed from the hours when it is read. The value of "
+    "00:00 for the hour before it, such as precipitation, counts to the day that ended then. Give a location; "
+    "for a period: weather_daily('2023-07-01', '2023-07-31')"
+)
+_PERIOD_COMMENT = (
+    "The rows of the view weather_daily from the first day to the last: reads the hours of this period alone"
+)
+_COMMENTS = {
+    "location_id": "Number of the grid point, as in weather: era5.at(latitude, longitude)",
+    "latitude": "Degrees north. To find a place, location_id is faster",
+    "longitude": "Degrees east. To find a place, location_id is faster",
+    "day": "The day, in UTC",
+    "hours": "Number of hours from 00:00 to 23:00 that have a row; 24 if none is missing",
+    "wind_speed_10m_mean": "Mean of the hourly wind speed 10 m above the surface; m/s",
+    "wind_speed_10m_max": "Greatest hourly wind speed 10 m above the surface; m/s",
+    "wind_direction_10m_prevailing": (
+        "Direction from which the mean wind comes (that of the mean components); degrees clockwise from north, "
+        "NULL if there is none"
+    ),
+}
+
+
+def create_daily_view(connection: psycopg.Connection[Any]) -> None:
+    """Create or replace the view and the function, with comments, within a transaction.
+
+    Columns stay in their order, and those of other variables follow, as in `weather`: so the view is replaced in place.
+    """
+    schema, variables = schema_of_weather(connection), _in_order_of_table(connection)
+    view, weather = sql.Identifier(schema, DAILY_VIEW), sql.Identifier(schema, "weather")
+    connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(view, _select(weather, variables)))
+    function = sql.SQL("{}(date, date)").format(view)
+    connection.execute(
+        sql.SQL(
+            "CREATE OR REPLACE FUNCTION {view}(first_day date, last_day date) RETURNS SETOF {view} "
+            "LANGUAGE sql STABLE PARALLEL SAFE AS {body}"
+        ).format(view=view, body=sql.Literal(_select(weather, variables, is_period=True).as_string(connection)))
+    )
+    comments = [
+        (sql.SQL("VIEW {}").format(view), DAILY_COMMENT),
+        (sql.SQL("FUNCTION {}").format(function), _PERIOD_COMMENT),
+    ]
+    comments += [
+        (sql.SQL("COLUMN {}.{}").format(view, sql.Identifier(name)), text)
+        for name, text in (_COMMENTS | dict(_column_comments(variables))).items()
+    ]
+    statements = (sql.SQL("COMMENT ON {} IS {};").format(of, sql.Literal(text)) for of, text in comments)
+    connection.execute(sql.SQL("\n").join(statements))
+    give_to_owner_of_weather(connection, view, "VIEW")
+    give_function_to_owner_of_weather(connection, function)
+    let_readers_of_weather_read(connection, view)
+
+
+def daily_columns(variables: Iterable[Variable]) -> frozenset[str]:
+    """The columns of the view for these variables."""
+    return frozenset(_COMMENTS) | {name for name, _ in _column_comments(variables)}
+
+
+def _in_order_of_table(connection: psycopg.Connection[Any]) -> Sequence[Variable]:
+    """The variables of the table in the order in which their columns were added."""
+    rows = connection.execute(
+        "SELECT attname, attnum FROM pg_attribute WHERE attrelid = 'weather'::regclass AND NOT attisdropped"
+    ).fetchall()
+    positions = dict(rows)
+    return sorted(variables_in_table(connection), key=lambda variable: positions[variable.column])
+
+
+def _select(weather: sql.Identifier, variables: Sequence[Variable], *, is_period: bool = False) -> sql.Composed:
+    of_hours = [variable for variable in variables if variable.step_type != "instant"]
+    lines = sql.SQL(",\n               ")
+    return sql.SQL(read_sql("weather_daily")).format(
+        weather=weather,
+        speed=sql.SQL("sqrt({0}::float8 * {0} + {1}::float8 * {1})").format(*map(sql.Identifier, WIND)),
+        columns=lines.join(column for variable in variables for column in _columns(variable)),
+        with_last_hours=lines.join(
+            [
+                *(
+                    sql.Identifier(f"{v.column}_{name}")
+                    for v in variables
+                    if v.step_type == "instant"
+                    for name in _INSTANT
+                ),
+                *(part for variable in of_hours for part in _with_last_hour(variable)),
+            ]
+        ),
+        aggregates=lines.join(part for variable in variables for part in _aggregates(variable)),
+        hourly=sql.SQL(_HOURLY if is_period else ""),
+        days=sql.SQL("\nWHERE day <= last_day" if is_period else ""),
+    )
+
+
+def _aggregates(variable: Variable) -> Iterable[sql.Composable]:
+    column = sql.Identifier(variable.column)
+    if variable.step_type == "instant":
+        for name, aggregate in _INSTANT.items():
+            yield sql.SQL(aggregate + " AS {name}").format(v=column, name=sql.Identifier(f"{variable.column}_{name}"))
+        return
+    names = _names(variable)
+    later = f" FILTER (WHERE NOT {_AT_MIDNIGHT}) AS "
+    yield sql.SQL(_PARTS[variable.step_type] + later + "{part}").format(v=column, **names)
+    yield sql.SQL("count({v})" + later + "{count}").format(v=column, **names)
+    yield sql.SQL(f"max({{v}}) FILTER (WHERE {_AT_MIDNIGHT}) AS {{first}}").format(v=column, **names)
+
+
+def _with_last_hour(variable: Variable) -> Iterable[sql.Composable]:
+    names = _names(variable)
+    yield names["part"]
+    yield names["count"]
+    yield sql.SQL("CASE WHEN lead(day) OVER by_day = day + 1 THEN lead({first}) OVER by_day END AS {last}").format(
+        **names
+    )
+
+
+def _columns(variable: Variable) -> Iterable[sql.Composable]:
+    if variable.step_type == "instant":
+        yield from (sql.Identifier(f"{variable.column}_{name}") for name in _INSTANT)
+        return
+    names = _names(variable)
+    hours = sql.SQL("{count} + ({last} IS NOT NULL)::integer").format(**names)
+    statistic, hours_name = (sql.Identifier(f"{variable.column}_{name}") for name in _statistics(variable))
+    yield sql.SQL(_WHOLE[variable.step_type] + " AS {name}").format(n=hours, name=statistic, **names)
+    yield sql.SQL("({})::smallint AS {}").format(hours, hours_name)
+
+
+def _statistics(variable: Variable) -> tuple[str, str]:
+    """Of a variable whose values are of an hour: the names of its statistic, and of the number of hours."""
+    name = _NAMES[variable.step_type]
+    return name, "sum_hours" if name == "sum" else "hours"
+
+
+def _names(variable: Variable) -> Mapping[str, sql.Identifier]:
+    return {word: sql.Identifier(f"{variable.column}_{word}") for word in ("part", "count", "first", "last")}
+
+
+def _column_comments(variables: Iterable[Variable]) -> Iterable[tuple[str, str]]:
+    for variable in variables:
+        for name, text in _texts(variable):
+            yield f"{variable.column}_{name}", f"{variable.description}: {text}"
+
+
+def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
+    unit = variable.unit
+    if variable.step_type == "instant":
+        yield "mean", f"mean of the day's hours, from 00:00 to 23:00; {unit}"
+        yield "min", f"least value of the day's hours; {unit}"
+        yield "max", f"greatest value of the day's hours; {unit}"
+        yield "hours", "number of the day's hours that have a value; 24 if none is missing"
+        return
+    words = {"sum": "total", "mean": "mean", "max": "greatest value", "min": "least value"}
+    statistic, hours = _statistics(variable)
+    yield statistic, f"{words[statistic]} of the day, of the hours that end from 01:00 to 00:00 of the next day; {unit}"
+    yield hours, "number of hours in it; 24 if none is missing. The last one comes with the next day"
+
+
+# --- The view `weather_monthly_map`, where PostGIS is installed: `weather_monthly` with each cell as a polygon ---
+#
+# For programs that draw maps: a month of it is a layer, with `location_id` as its key.
+
+
+MAP_VIEW = "weather_monthly_map"
+_KEYS = ("location_id", "month")
+# Half a step of the grid. Cells of the poles end there.
+_VIEW = """CREATE OR REPLACE VIEW {view} AS
+SELECT {keys},
+       {postgis}.ST_MakeEnvelope(
+           longitude - 0.125, greatest(latitude - 0.125, -90), longitude + 0.125, least(latitude + 0.125, 90), 4326
+       )::{postgis}.geometry(Polygon, 4326) AS cell,
+       {columns}
+FROM {monthly}"""
+MAP_COMMENT = (
+    "ERA5 by month, as weather_monthly, with the cell of each location, for maps: a layer is one month of it, and "
+    "its key is location_id"
+)
+_CELL = "The cell of 0.25 degrees around the point (EPSG:4326), a geometry of PostGIS"
+
+
+def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
+    """Create or replace the view, with comments, within a transaction; `postgis` is the schema of that extension."""
+    schema, columns = schema_of_weather(connection), monthly_columns(connection)
+    view, monthly = sql.Identifier(schema, MAP_VIEW), sql.Identifier(schema, "weather_monthly")
+    if not set(_KEYS) <= set(columns):
+        return
+    comma = sql.SQL(", ")
+    connection.execute(
+        sql.SQL(_VIEW).format(
+            view=view,
+            monthly=monthly,
+            postgis=sql.Identifier(postgis),
+            keys=comma.join(map(sql.Identifier, _KEYS)),
+            columns=comma.join(sql.Identifier(name) for name in columns if name not in _KEYS),
+        )
+    )
+    connection.execute(
+        sql.SQL("COMMENT ON VIEW {0} IS {1}; COMMENT ON COLUMN {0}.cell IS {2}").format(
+            view, sql.Literal(MAP_COMMENT), sql.Literal(_CELL)
+        )
+    )
+    for (statement,) in connection.execute(
+        "SELECT format('COMMENT ON COLUMN %%s.%%I IS %%L', %s::text, attname, col_description(attrelid, attnum)) "
+        "FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        (view.as_string(connection), monthly.as_string(connection)),
+    ).fetchall():
+        connection.execute(statement.encode())
+    give_to_owner_of_weather(connection, view, "VIEW")
+    let_readers_of_weather_read(connection, view)
+
+
+def monthly_columns(connection: psycopg.Connection[Any]) -> Sequence[str]:
+    """The columns of `weather_monthly` in their order; none if there is no such view."""
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid WHERE relname = 'weather_monthly' "
+        "AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
+        "AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+# --- Units and descriptions as rows: the table `era5.catalogue`, the views `era5.variable` and `era5.table_column` ---
+#
+# Comments are for people at psql. A program that joins units, or that sees the database through another one, reads
+# these.
+
+
+RELATIONS = ("catalogue", "variable", "table_column", "missing_hours", "preliminary_hours")
+_FIELDS = (
+    *("column_name", "unit", "cf_unit", "short_name", "param_id", "cds_name", "long_name", "standard_name"),
+    *("cell_method", "extent", "description"),
+)
+_OURS = "SELECT {fields} FROM jsonb_populate_recordset(NULL::era5.catalogue, %s)"
+
+
+def catalogue_rows() -> Sequence[Mapping[str, Any]]:
+    """The rows of `era5.catalogue`, one for each variable that can be loaded."""
+    return [_row(variable) for variable in VARIABLES]
+
+
+def create_variable_views(connection: psycopg.Connection[Any]) -> None:
+    """Create or replace the table and the views, with comments, and fill the table; within a transaction."""
+    weather = sql.Identifier(schema_of_weather(connection), "weather").as_string(connection)
+    connection.execute(sql.SQL(read_sql("variable_views")).format(weather=sql.Literal(weather)))
+    connection.execute(read_sql("hour_views"))
+    let_readers_of_weather_read(connection, *(sql.Identifier("era5", name) for name in RELATIONS))
+
+
+def fill_catalogue(connection: psycopg.Connection[Any]) -> None:
+    """Write the variables that this version knows, where the table has them otherwise or not at all."""
+    fields = sql.SQL(", ").join(map(sql.Identifier, _FIELDS))
+    ours = sql.SQL(_OURS).format(fields=fields)
+    changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in _FIELDS[1:])
+    rows = Jsonb(catalogue_rows())
+    differs = sql.SQL("SELECT EXISTS ({} EXCEPT SELECT {} FROM era5.catalogue)").format(ours, fields)
+    if connection.execute(differs, (rows,)).fetchone() == (True,):
+        connection.execute(
+            sql.SQL("INSERT INTO era5.catalogue ({}) {} ON CONFLICT (column_name) DO UPDATE SET {}").format(
+                fields, ours, changes
+            ),
+            (rows,),
+        )
+
+
+def _row(variable: Variable) -> Mapping[str, Any]:
+    values = (
+        *(variable.column, variable.unit, cf_unit(variable), variable.short_name, variable.param_id),
+        *(variable.cds_name, variable.long_name, STANDARD_NAMES.get(variable.column)),
+        *(cell_method(variable), variable.extent, variable.description),
+    )
+    return dict(zip(_FIELDS, values, strict=True))
+
+
+# --- The views for other programs, created or brought up to date where they lack something; usually that is three
+#     queries ---
+
+
+# A load does not wait longer for a lock, nor fail because of a view: the next load tries again. What a view is made of
+# may be missing where the user may not create it.
+_LOCK_MS = 1000
+_MAY_FAIL = (
+    *(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable),
+    pg.InvalidFunctionDefinition,  # a function weather_daily that is somebody else's
+    pg.InvalidTableDefinition,  # somebody renamed a column of the table: the view stays as it is until it is dropped
+)
+
+
+def ensure_views(connection: psycopg.Connection[Any]) -> None:
+    """Create or replace the views that are missing, or lack a column or a comment, as far as this user may.
+
+    A relation of such a name that is somebody else's is left alone. The connection is in autocommit mode.
+    """
+    names = {"in_era5": list(RELATIONS), "beside_weather": [DAILY_VIEW, MAP_VIEW]}
+    row = connection.execute(read_sql("described_columns"), names).fetchone()
+    comments, columns, postgis = row if row is not None else ({}, {}, None)
+
+    def is_to_be_made(name: str, comment: str, wanted: Iterable[str]) -> bool:
+        return name not in comments or (comments[name] == comment and not set(wanted) <= set(columns[name]))
+
+    if not all(comments.get(name) and columns[name] for name in RELATIONS):
+        with _attempt(connection):
+            create_variable_views(connection)
+            fill_catalogue(connection)
+    else:
+        with _attempt(connection):
+            fill_catalogue(connection)
+    if is_to_be_made(DAILY_VIEW, DAILY_COMMENT, daily_columns(variables_in_table(connection))):
+        with _attempt(connection):
+            create_daily_view(connection)
+    if postgis is not None and is_to_be_made(MAP_VIEW, MAP_COMMENT, ["cell", *monthly_columns(connection)]):
+        with _attempt(connection):
+            create_map_view(connection, postgis)
+
+
+@contextmanager
+def _attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that does not wait long for locks, and may fail."""
+    with suppress(*_MAY_FAIL), connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
+        yield
+
+
+# --- The view `era5.location`, with the share of land of each cell; where PostGIS is installed, with geometries ---
+#
+# The statements are in `sql/locations.sql`.
+
+
+def ensure_locations(connection: psycopg.Connection[Any]) -> None:
+    """Create the view, its table and the function, unless they are there; usually that is one query.
+
+    Where PostGIS was installed since the view was made, it gains these columns.
+
+    Raises:
+        psycopg.Error: if this user may not, or the objects are locked.
+    """
+    row = connection.execute(read_sql("missing_locations")).fetchone()
+    is_complete, postgis = row if row is not None else (True, None)
+    if is_complete:
+        return
+    with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
+        connection.execute(_statements(postgis))
+        _fill_land(connection)
+
+
+def _statements(postgis: str | None) -> sql.Composed:
+    """The statements that create the objects; `postgis` is the schema of that extension, if it is installed."""
+    statements = sql.SQL(read_sql("locations"))
+    if postgis is None:
+        return statements.format(geography=sql.SQL(""), describe_geography=sql.SQL(""))
+    column = sql.SQL(
+        ",\n       {point}::{postgis}.geography(Point, 4326) AS geography"
+        ",\n       {point}::{postgis}.geometry(Point, 4326) AS geom"
+    )
+    schema = sql.Identifier(postgis)
+    point = sql.SQL(
+        "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326)"
+    ).format(schema)
+    return statements.format(
+        geography=column.format(postgis=schema, point=point),
+        describe_geography=sql.SQL(
+            "COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance'; "
+            "COMMENT ON COLUMN era5.location.geom IS 'The point as a geometry (EPSG:4326), for maps: QGIS reads it';"
+        ),
+    )
+
+
+def _fill_land(connection: psycopg.Connection[Any]) -> None:
+    """Write the percentages of land, a row for each latitude."""
+    # numpy and the file of a megabyte are needed once in the life of a database.
+    from era5_pipeline.model.cells import land_percent  # noqa: PLC0415
+
+    connection.execute(
+        "INSERT INTO era5.land SELECT row, substring(%b::bytea FROM row * 1440 + 1 FOR 1440) "
+        "FROM generate_series(0, 720) AS row "
+        "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent",
+        (land_percent().tobytes(),),
+    )

@@ -1,1 +1,0 @@
-"""Tests of `era5_pipeline.bench.reaching`."""

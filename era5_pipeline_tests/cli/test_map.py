@@ -1,0 +1,277 @@
+"""Tests of `cli/map`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pytest
+from PIL import Image
+
+from era5_pipeline.cli.map import asked_map
+from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.draw.colour_scales import colour_scale
+from era5_pipeline.maps.question import (
+    WHOLE_YEAR,
+    AnomalyQuestion,
+    DayQuestion,
+    HourQuestion,
+    MapQuestion,
+    PartQuestion,
+    TrendQuestion,
+    calendar_month,
+    season,
+)
+from era5_pipeline.model.errors import LocalDiskError, UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment
+from era5_pipeline_tests.era5_files import full_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+# typer uses what click 8.5 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:'click:DeprecationWarning")
+
+NOTHING: dict[str, Any] = dict.fromkeys(
+    ("time", "day", "month", "year", "trend", "season_name", "month_number", "statistic", "baseline")
+)
+
+
+def asked(column: str = "temperature_2m", **options: Any) -> MapQuestion:
+    return asked_map(BY_COLUMN[column], **{**NOTHING, "anomaly": False, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "question"),
+    [
+        ({"time": "2023-07-15T12"}, HourQuestion(datetime(2023, 7, 15, 12, tzinfo=UTC))),
+        ({"day": "2023-07-15"}, DayQuestion(date(2023, 7, 15), "mean")),
+        ({"day": "2023-07-15", "column": "total_precipitation"}, DayQuestion(date(2023, 7, 15), "sum")),
+        ({"day": "2023-07-15", "statistic": "max"}, DayQuestion(date(2023, 7, 15), "max")),
+        ({"month": "2023-07"}, PartQuestion(calendar_month(7), 2023, "mean")),
+        ({"year": "2023"}, PartQuestion(WHOLE_YEAR, 2023, "mean")),
+        ({"year": "2023", "season_name": "JJA", "statistic": "min"}, PartQuestion(season("JJA"), 2023, "min")),
+        (
+            {"month": "2023-07", "anomaly": True},
+            AnomalyQuestion(calendar_month(7), 2023, YearSpan(1991, 2020), "mean"),
+        ),
+        (
+            {"year": "2023", "season_name": "djf", "anomaly": True, "baseline": "1961-1990"},
+            AnomalyQuestion(season("DJF"), 2023, YearSpan(1961, 1990), "mean"),
+        ),
+        ({"trend": "1991-2020"}, TrendQuestion(WHOLE_YEAR, YearSpan(1991, 2020), "mean")),
+        ({"trend": "1991-2020", "month_number": 7}, TrendQuestion(calendar_month(7), YearSpan(1991, 2020), "mean")),
+        ({"trend": "1991-2020", "season_name": "SON"}, TrendQuestion(season("SON"), YearSpan(1991, 2020), "mean")),
+    ],
+)
+def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion) -> None:
+    assert asked(**options) == question
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "what to draw is not given\nGive one of --time, --day, --month, --year and --trend"),
+        ({"time": "2023-07-15T12", "day": "2023-07-15"}, "--time and --day exclude each other"),
+        ({"month": "2023-07", "trend": "1991-2020"}, "--month and --trend exclude each other"),
+        ({"time": "2023-07-15T12", "statistic": "max"}, "--statistic does not go with --time"),
+        ({"day": "2023-07-15", "anomaly": True}, "--anomaly does not go with --day\nIt goes with --month or --year"),
+        ({"trend": "1991-2020", "anomaly": True}, "--anomaly does not go with --trend"),
+        ({"month": "2023-07", "season_name": "JJA"}, "--season does not go with --month"),
+        ({"year": "2023", "month_number": 7}, "--calendar-month does not go with --year"),
+        ({"month": "2023-07", "baseline": "1991-2020"}, "--baseline goes with --anomaly only"),
+        (
+            {"trend": "1991-2020", "month_number": 7, "season_name": "JJA"},
+            "--season and --calendar-month exclude each other",
+        ),
+        ({"month": "2023-07", "anomaly": True, "baseline": "2011-2020x"}, "'2011-2020x' is not a baseline"),
+        ({"month": "2023-07", "anomaly": True, "baseline": "2015-2020"}, "has 6 years, fewer than 10"),
+        ({"month": "2023-07", "anomaly": True, "statistic": "max"}, "the statistic max has no map of an anomaly"),
+        ({"trend": "2011-2020"}, "2011-2020 are 10 years: a trend needs at least 20"),
+        ({"day": "2023-07"}, "'2023-07' names no day"),
+        ({"day": "2023-07-15T12"}, "'2023-07-15T12' names no day"),
+        ({"day": "2023-02-30"}, "'2023-02-30' is not a time"),
+        ({"day": "1939-07-15"}, "1939-07 is before ERA5 begins"),
+        ({"month": "2023"}, "'2023' is not a month"),
+        ({"month": "2023-13"}, "2023-13 is not a month"),
+        ({"year": "1939"}, "before ERA5 begins"),
+        ({"day": "2023-07-15", "statistic": "sum"}, "temperature_2m has no sum"),
+        ({"year": "2023", "season_name": "summer"}, "'summer' is not a season"),
+        ({"trend": "1991-2020", "month_number": 13}, "13 is not a calendar month"),
+        ({"time": "2023-07-15"}, "names no hour"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        asked(**options)
+    assert message in str(error.value)
+
+
+SECONDS = 120.0
+NORWAY = ("map", "--month", "2018-10", "--column", "t2m", "--area", "62/5/60/7.5")
+TELANGANA = ("map", "--month", "2023-09", "--column", "tp")
+
+
+@pytest.fixture(scope="module")
+def url(shared_warehouse: Warehouse, era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A complete month in Norway, and a week of a month in India, on each layout."""
+    for folder, month in (("norway-2018-10-packed", "2018-10"), ("telangana-2023-09", "2023-09")):
+        settings = Settings(
+            home=tmp_path_factory.mktemp(folder), files_dir=str(era5_samples / folder), allow_incomplete=True
+        )
+        run_raw(settings, Month.parse(month))
+        run_flat(settings, Month.parse(month))
+        run_load(settings, shared_warehouse, Month.parse(month))
+    return shared_warehouse.url
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> InProcess:
+    commands = InProcess(capsys, monkeypatch, tmp_path)
+    commands.set(ERA5_DATABASE_URL=url)
+    return commands
+
+
+def frames_in(path: Path) -> list[np.ndarray]:
+    found = []
+    with Image.open(path) as picture:
+        for number in range(getattr(picture, "n_frames", 1)):
+            picture.seek(number)
+            found.append(np.asarray(picture.convert("RGB")).astype(int))
+    return found
+
+
+def test_a_month_is_an_animation_of_its_hours(here: InProcess, tmp_path: Path) -> None:
+    printed = here.run(*NORWAY, "--every", "12h", "--fps", "10", "--out", "october.gif")
+    assert printed.out.startswith(
+        "wrote october.gif: temperature_2m, 62 frames every 12 hours, Mon 01 Oct 2018, 00:00 UTC to Wed 31 Oct 2018, "
+        "12:00 UTC, 99 grid points"
+    )
+    assert "information 2018; data ERA5" in printed.out
+    assert len(frames_in(tmp_path / "october.gif")) == 62
+    with Image.open(tmp_path / "october.gif") as picture:
+        assert picture.info["duration"] == 100
+        assert picture.info["loop"] == 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".unfinished")] == []
+
+
+def test_a_frame_has_the_colour_of_the_value_of_its_hour(here: InProcess, tmp_path: Path, era5_samples: Path) -> None:
+    options = ("--column", "t2m", "--vmin", "-5", "--vmax", "15", "--area", "60.75/6.5/60.75/6.5")
+    here.run("map", "--day", "2018-10-05", *options, "--out", "day.gif")
+    with netCDF4.Dataset(era5_samples / "norway-2018-10-packed" / "SURF_201810.nc") as file:
+        row = int(np.flatnonzero(np.asarray(file["latitude"][:]) == 60.75)[0])
+        column = int(np.flatnonzero(np.asarray(file["longitude"][:]) == 6.5)[0])
+        values = np.asarray(file["t2m"][96:120, row, column], dtype=np.float64) - 273.15
+    colours, norm = colour_scale(BY_COLUMN["temperature_2m"], values.astype(np.float32), (-5.0, 15.0))
+    frames = frames_in(tmp_path / "day.gif")
+    assert len(frames) == 24
+    assert np.ptp(values) > 1.0
+    for frame, value in zip(frames, values, strict=True):
+        inside = frame[65:-20, 60:-110]  # title, colour bar
+        expected = np.asarray(colours(norm(value), bytes=True))[:3].astype(int)
+        # The cell is 4 of 256 parts of the map, whose other cells have no value; steps of colours are 1/120 wide.
+        assert (np.abs(inside - expected).max(axis=2) <= 6).mean() > 0.004
+
+
+def test_missing_hours_are_said_in_their_frames_and_on_standard_error(here: InProcess, tmp_path: Path) -> None:
+    lenient = here.run(*TELANGANA, "--every", "24h", "--out", "september.gif")
+    assert lenient.err.splitlines() == ["warning: no total_precipitation anywhere at 2023-09-08T00 to 2023-09-30T00"]
+    frames = frames_in(tmp_path / "september.gif")
+    assert len(frames) == 30
+    with_data, without = frames[3], frames[20]
+    grey = [(np.abs(frame - 0).max(axis=2) < 230).sum() for frame in (with_data, without)]
+    assert grey[1] > grey[0]
+    # The line with the time is longer: "no data" is added to it.
+    ink = [(frame[40:62, 60:].sum(axis=2) < 600).any(axis=0) for frame in (with_data, without)]
+    assert np.flatnonzero(ink[1]).max() > np.flatnonzero(ink[0]).max() + 30
+    strict = here.run(*TELANGANA, "--every", "24h", "--out", "september.gif", "--strict", code=4)
+    assert strict.err == lenient.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "remedy"),
+    [
+        (("--time", "2018-10-05T09", "--out", "a.gif"), "an animation shows the hours of a day or month", "--month"),
+        (("--month", "2018-10", "--anomaly", "--out", "a.gif"), "not --anomaly", "--out map.png"),
+        (("--month", "2018-10", "--day", "2018-10-01", "--out", "a.gif"), "an animation shows", "--day"),
+        (("--month", "2018-10", "--out", "a.png", "--every", "3h"), "--every is an option of an animation", ".gif"),
+        (("--month", "2018-10", "--out", "a.png", "--fps", "3"), "--fps is an option of an animation", ".gif"),
+        (("--month", "2018-10", "--out", "a.gif", "--every", "0h"), "--every 0h: not a number of hours", "3h"),
+        (("--month", "2018-10", "--out", "a.gif", "--every", "soon"), "--every soon: not a number of hours", "3h"),
+        (("--month", "2018-10", "--out", "a.gif", "--fps", "90"), "--fps 90: frames per second are 1 to 50", "12"),
+        (("--month", "2018-10", "--out", "a.gif", "--centre-longitude", "400"), "is out of range", "-180 to 360"),
+        (("--month", "2018-10", "--out", "a.gif", "--vmin", "99"), "--vmin 99 leaves no range", "--vmax"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_and_nothing_written(
+    here: InProcess, tmp_path: Path, arguments: tuple[str, ...], what: str, remedy: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    assert_explained(here.run("map", "--column", "t2m", *arguments, code=2), what, remedy)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_mp4_without_ffmpeg_is_refused(here: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    printed = here.run(*NORWAY, "--out", "a.mp4", code=2)
+    assert_explained(printed, "MP4 is written by the program ffmpeg, which is not on the PATH", ".gif")
+
+
+def test_a_full_disk_keeps_the_file_that_was_there(here: InProcess) -> None:
+    with full_disk(262_144) as disk:
+        (disk / "a.gif").write_text("before")
+        printed = here.run(*NORWAY, "--out", str(disk / "a.gif"), code=LocalDiskError.exit_code)
+        assert_explained(printed, "writing a.gif: No space left on device", "Free space")
+        assert (disk / "a.gif").read_text() == "before"
+        assert [path.name for path in disk.iterdir()] == ["a.gif"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(url: str, tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with subprocess.Popen(
+        [ERA5, *NORWAY, "--out", str(folder / "a.gif")],
+        env=environment(tmp_path, ERA5_DATABASE_URL=url, PYTHONPATH=os.pathsep.join(sys.path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    ) as process:
+        deadline = time.monotonic() + SECONDS
+        while not any(path.stat().st_size > 100_000 for path in folder.glob(".unfinished-*/a.gif")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode != 0
+    assert "wrote" not in out
+    assert "Traceback" not in err
+    assert not (folder / "a.gif").exists()
+    if number == signal.SIGINT:
+        assert list(folder.iterdir()) == []
+
+
+def test_a_projection_can_be_asked_for(here: InProcess, tmp_path: Path) -> None:
+    here.run(*NORWAY[:1], "--time", "2018-10-05T09", *NORWAY[3:], "--out", "usual.png")
+    options = ("--projection", "robinson", "--centre-longitude", "10")
+    here.run(*NORWAY[:1], "--time", "2018-10-05T09", *NORWAY[3:], *options, "--out", "robinson.png")
+    sizes = []
+    for name in ("usual", "robinson"):
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            sizes.append(picture.size)
+    assert sizes[0] != sizes[1]

@@ -1,0 +1,267 @@
+"""Tests of `cli/options`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+import psycopg
+import pytest
+
+from era5_pipeline.cli.options import find_asked_place, require_asked_place
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.commands import CommandResult, Home, InProcess, assert_explained, ended, new_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOW = datetime.now(tz=UTC)
+PLACE = ("--source", "point", "--lat", "10.8", "--lon", "106.3")
+
+
+class Era5(Protocol):
+    """The command, with requests sent to the test server."""
+
+    def __call__(self, *arguments: str, code: int = 0, **env: str) -> CommandResult: ...
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds"), today=NOW) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as home:
+        home.run("db", "start")
+        yield home
+
+
+def environment_of(server: CdsServer) -> dict[str, str]:
+    return {
+        "CDSAPI_URL": server.url,
+        "CDSAPI_KEY": server.key,
+        "ERA5_CDS_POLL_SECONDS": "0.05",
+        "ERA5_CDS_RETRY_SECONDS": "0.05",
+    }
+
+
+@pytest.fixture
+def era5(home: Home, server: CdsServer) -> Era5:
+    server.reset(today=NOW)
+    return lambda *arguments, code=0, **env: home.run(*arguments, code=code, **environment_of(server), **env)
+
+
+def test_a_place_is_planned_loaded_and_unchanged_then(home: Home, server: CdsServer, era5: Era5) -> None:
+    months = ("--from", "2020-12", "--to", "2021-02", *PLACE)
+    planned = era5("plan", *months, "--json").json()
+    assert (planned["requests"], planned["points"], planned["area"]) == (1, "10.75/106.25", None)
+    assert planned["months_to_load"] == 3
+    # 4 bytes a value and 8 bytes of time, for 86 years.
+    assert planned["download_bytes"] == pytest.approx(28 * 24 * 365.25 * (NOW.year - 1940 + NOW.month / 12), rel=0.01)
+
+    loaded = era5("load", *months)
+    assert "loading from point (default variables, point 10.75/106.25)" in " ".join(loaded.err.split())
+    assert loaded.err.count("era5: the dataset of point series does not have snowfall: it is NULL\n") == 1
+    rows = [line.split() for line in loaded.out.splitlines()[1:]]
+    assert [row[:4] for row in rows] == [
+        ["2020-12", "loaded", "744", "744/744"],
+        ["2021-01", "loaded", "744", "744/744"],
+        ["2021-02", "loaded", "672", "672/672"],
+    ]
+    assert len(server.submissions) == 1
+    assert era5("load", *months).out.count("unchanged") == 3
+    assert len(server.submissions) == 1
+    assert era5("plan", *months, "--json").json()["months_loaded"] == 3
+    (entry,) = home.months()["2021-01"]["parts"]
+    assert (entry["source"], entry["version"], entry["place"]) == ("point", "unknown", "10.75/106.25")
+    query = "SELECT count(*) FROM weather WHERE snowfall IS NULL AND total_precipitation IS NOT NULL"
+    assert home.ask("era5", query) == 744 + 744 + 672
+
+
+def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: Era5) -> None:
+    (month,) = era5("load", "--from", "2021-03", "--place", "Jakarta", "--json").json()
+    assert (month["state"], month["rows"]) == ("loaded", 744)
+    # A little beside the grid point, which the service's cache takes for another request.
+    assert server.submissions[0]["location"] == {
+        "latitude": pytest.approx(-6.25, abs=0.05),
+        "longitude": pytest.approx(106.75, abs=0.05),
+    }
+
+
+def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: Era5) -> None:
+    (month,) = era5("load", "--from", "2021-04", "--json", ERA5_POINT="48.9/2.3 -90/0").json()
+    assert (month["state"], month["rows"]) == ("loaded", 2 * 720)
+    assert len(server.submissions) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "code", "what", "remedy"),
+    [
+        (("--source", "point"), {}, 2, "the source point needs a point", "--place NAME"),
+        (("--source", "point"), {"ERA5_POINT": "here"}, 2, "'here' is not a point", "-6.25/106.75"),
+        (("--lat", "91", "--lon", "0"), {}, 2, "latitude 91 is out of range", "-90 to 90"),
+        (("--lat", "1", "--lon", "400"), {}, 2, "longitude 400 is out of range", "-180 to 360"),
+        (("--lat", "1"), {}, 2, "--lon is missing", "--lat and --lon"),
+        ((*PLACE, "--area", "11/106/10/107"), {}, 2, "an area is given too (11/106/10/107)", "ERA5_AREA"),
+        (("--source", "cds", "--lat", "1", "--lon", "1"), {}, 2, "the source cds is not asked for a place", "--area"),
+        ((*PLACE, "--variables", "t2m,sf"), {}, 2, "does not have snowfall", "--variables t2m"),
+        ((*PLACE, "--variables", "t2m,rain"), {}, 2, "'rain' is not in the catalogue", "era5 variables"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_place_that_is_asked_for_wrongly(
+    server: CdsServer, era5: Era5, arguments: tuple[str, ...], env: dict[str, str], code: int, what: str, remedy: str
+) -> None:
+    for command in ("load", "plan"):
+        assert_explained(era5(command, "--from", "2021-05", *arguments, code=code, **env), what, remedy)
+    assert server.submissions == []
+
+
+def test_a_month_before_1940(era5: Era5) -> None:
+    assert_explained(era5("load", "--from", "1939-12", *PLACE, code=2), "before ERA5 begins", "1940-01")
+
+
+def test_a_licence_that_is_missing_ends_the_command_after_one_month(server: CdsServer, era5: Era5) -> None:
+    server.faults.licence = True
+    printed = era5("load", "--from", "2021-05", "--to", "2021-09", "--lat", "1", "--lon", "1", code=8)
+    assert_explained(printed, "the licence of ERA5 is not accepted", "reanalysis-era5-single-levels-timeseries?tab=")
+    assert "not tried: 2021-06 to 2021-09" in printed.err
+
+
+def test_another_point_leaves_nothing_half_done(home: Home, server: CdsServer, era5: Era5) -> None:
+    server.faults.other_point = True
+    printed = era5("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2", code=9)
+    assert "point 2/2: the service returned the point 2/2.25" in printed.err
+    assert "2021-05" not in {month for month, entry in home.months().items() if entry["parts"]}
+    server.faults.other_point = False
+    assert era5("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2").out.count("loaded") == 2
+
+
+def whole_months(url: str, latitude: int) -> dict[str, int]:
+    """Rows of each month at the latitude, by the table itself."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        if connection.execute("SELECT to_regclass('weather')").fetchone() == (None,):
+            return {}
+        rows = connection.execute(
+            "SELECT to_char(date_trunc('month', time AT TIME ZONE 'UTC'), 'YYYY-MM'), count(*) FROM weather "
+            "WHERE latitude = %s GROUP BY 1 ORDER BY 1",
+            (latitude,),
+        ).fetchall()
+        return dict(rows)
+
+
+@pytest.mark.parametrize(("sent", "code", "latitude"), [(signal.SIGKILL, -9, 3), (signal.SIGINT, 130, 5)])
+def test_a_load_that_is_ended_leaves_whole_months_and_is_completed(
+    home: Home, server: CdsServer, era5: Era5, sent: signal.Signals, code: int, latitude: int
+) -> None:
+    months = ("load", "--from", "2000", "--to", "2003", "--lat", str(latitude), "--lon", "3")
+    process = home.start(*months, **environment_of(server))
+    deadline = time.monotonic() + 180
+    url = home.server.url("era5")
+    while len(whole_months(url, latitude)) < 5:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(sent)
+    assert ended(process).code == code
+    held = whole_months(url, latitude)
+    assert 5 <= len(held) < 48
+    assert set(held.values()) <= {28 * 24, 29 * 24, 30 * 24, 31 * 24}
+    place = f"{latitude}/3"
+    entries = home.months().items()
+    assert {month for month, entry in entries if place in [part["place"] for part in entry["parts"]]} == set(held)
+
+    printed = era5(*months, "--json")
+    states = {month["month"]: month["state"] for month in json.loads(printed.out)}
+    assert len(states) == 48
+    assert {month for month, state in states.items() if state == "unchanged"} == set(held)
+    assert set(states.values()) == {"loaded", "unchanged"}
+    assert sum(whole_months(url, latitude).values()) == (366 + 3 * 365) * 24
+    assert server.submissions == [server.submissions[0]]
+
+
+def test_a_failed_month_of_a_range_is_loaded_again_by_failed(home: Home, server: CdsServer, era5: Era5) -> None:
+    server.faults.fail_jobs = 10
+    era5("load", "--from", "1990-01", "--to", "1990-02", "--lat", "4", "--lon", "4", code=9)
+    server.faults.fail_jobs = 0
+    printed = era5("load", "--failed", "--from", "1990-01", "--to", "1990-02")
+    assert "1990-01  loaded" in printed.out
+    assert home.months()["1990-01"]["state"] == "loaded"
+
+
+def test_a_place_by_name() -> None:
+    asked = require_asked_place("Jakarta", None, None)
+    assert asked.name == "Jakarta, Indonesia"
+    assert (asked.latitude, asked.longitude) == (-6.215, 106.845)
+    assert (asked.cell.location.latitude, asked.cell.location.longitude) == (-6.25, 106.75)
+    assert asked.time_zone == "Asia/Jakarta"
+
+
+def test_a_place_by_coordinates() -> None:
+    asked = require_asked_place(None, 0.0, 0.0)
+    assert asked.place is None
+    assert (asked.latitude, asked.longitude, asked.cell.location.location_id) == (0.0, 0.0, 519_120)
+    assert asked.time_zone == "Etc/GMT"
+
+
+def test_the_cell_may_be_the_nearest_land() -> None:
+    assert require_asked_place("Singapore", None, None, "land").cell.land_share >= 0.5
+    assert require_asked_place("Singapore", None, None, "nearest").cell.land_share < 0.5
+
+
+def test_nothing_asked_is_no_place() -> None:
+    assert find_asked_place(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--place", "Jakarta", "--cell", "sea"),
+        ("--lat", "north", "--lon", "1"),
+        ("--lat", "91", "--lon", "1"),
+        ("--place", "Jakarta", "--lat", "1", "--lon", "1"),
+        ("--place", ""),
+        ("--place", "Robert'); DROP TABLE weather; --"),
+        ("--place", "a\nb"),
+        (),
+    ],
+)
+def test_a_command_with_bad_options_ends_with_the_code_of_usage(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    printed = InProcess(capsys, monkeypatch, tmp_path).run("series", *arguments, code=2)
+    assert printed.out == ""
+    assert printed.err
+    # Nothing was created or asked of a database.
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "latitude", "longitude", "message", "remedy"),
+    [
+        (None, None, None, "no place is given", "--place NAME"),
+        (None, 1.0, None, "--lon is missing", "--lat and --lon"),
+        (None, None, 1.0, "--lat is missing", "--lat and --lon"),
+        ("Jakarta", -6.2, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
+        ("Jakarta", None, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
+        ("", None, None, "the name of the place is empty", "such as Jakarta"),
+        ("Jakrta", None, None, "'Jakrta' is not among", "Did you mean Jakarta, Indonesia?"),
+        (None, 91.0, 0.0, "latitude 91 is out of range", "-90 to 90"),
+        (None, 0.0, 999.0, "longitude 999 is out of range", "-180 to 360"),
+        (None, float("nan"), 0.0, "latitude nan is out of range", "-90 to 90"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    place: str | None, latitude: float | None, longitude: float | None, message: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_asked_place(place, latitude, longitude)
+    assert caught.value.message.startswith(message)
+    assert remedy in caught.value.remedy

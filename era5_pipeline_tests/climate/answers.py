@@ -1,0 +1,53 @@
+"""Answers of hours that tests make, without a database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from era5_pipeline.climate.anomalies import DEFAULT_BASELINE
+from era5_pipeline.climate.answer import ClimatePlace, DayRule, Provenance
+from era5_pipeline.climate.reading import make_answer
+from era5_pipeline.model.grid import nearest_location
+
+PLACE = ClimatePlace("Jakarta, Indonesia", (-6.2, 106.8), nearest_location(-6.2, 106.8), None, 1, 0.62, "Asia/Jakarta")
+CREDIT = "Contains modified Copernicus Climate Change Service information 1994 to 2023; data ERA5, C3S/ECMWF"
+
+
+def provenance_of(hours: pd.DataFrame) -> Provenance:
+    """That of hours which are all there, final, and from the source `files`."""
+    months = len({(time.year, time.month) for time in pd.DatetimeIndex(hours.index)})
+    return Provenance(months, len(hours), {}, {}, 0.0, {"final": months}, {"files": months}, (), CREDIT)
+
+
+def answer_to(hours: pd.DataFrame, place: ClimatePlace = PLACE, rule: DayRule | None = None, **more: Any) -> Any:
+    """The answer of hours against 1991-2020."""
+    baseline = more.pop("baseline", DEFAULT_BASELINE)
+    answer = make_answer(hours, place, rule or DayRule(), baseline, provenance_of(hours), **more)
+    assert answer is not None
+    return answer
+
+
+def warming_hours(first: str, last: str, per_decade: float = 0.3, seed: int = 1) -> pd.DataFrame:
+    """Hours of a place that gets warmer: seasons, days, noise from day to day and year to year, rain and wind."""
+    index = pd.date_range(first, last, freq="h", tz="UTC", name="time", unit="s")
+    random = np.random.default_rng(seed)
+    years = index.year.to_numpy()
+    of_year = {year: random.normal(scale=0.2) for year in np.unique(years)}
+    decades = (years - years[0] + index.day_of_year.to_numpy() / 366) / 10
+    temperature = (
+        *(26 + per_decade * decades, 2 * np.sin(2 * np.pi * index.day_of_year.to_numpy() / 365.25)),
+        *(4 * np.sin(2 * np.pi * (index.hour.to_numpy() - 2) / 24), np.array([of_year[year] for year in years])),
+    )
+    rain = random.exponential(1.5, len(index)) * (random.random(len(index)) < 0.15)
+    return pd.DataFrame(
+        {
+            "temperature_2m": sum(temperature) + random.normal(scale=0.5, size=len(index)),
+            "total_precipitation": rain,
+            "zonal_wind_10m": random.normal(1, 2, len(index)),
+            "meridional_wind_10m": random.normal(-2, 2, len(index)),
+        },
+        index=index,
+    ).astype(np.float32)

@@ -1,0 +1,367 @@
+"""Tests of `climate/years`."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, baseline_of
+from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.climate.days import daily_values, hours_by_day
+from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_indices, yearly_values
+from era5_pipeline_tests.climate.tamar import tamar_hours
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.climate.answer import Record
+
+
+def days(first: str, **columns: list[float]) -> Any:
+    count = len(next(iter(columns.values())))
+    return pd.DataFrame(columns, index=pd.date_range(first, periods=count, name="date", unit="s"))
+
+
+def test_limits_are_exceeded_not_reached_except_that_of_a_wet_day() -> None:
+    table = yearly_indices(
+        days(
+            "2020-06-01",
+            max_temperature=[25.0, 25.01, 30.0, 30.01, 35.01, np.nan],
+            min_temperature=[20.0, 20.01, 0.0, -0.01, 5.0, np.nan],
+            precipitation=[0.999, 1.0, 1.001, 0.0, 0.5, np.nan],
+        )
+    )
+    assert table.loc[2020].to_dict() == {
+        "summer_days": 4,
+        "hot_days": 2,
+        "very_hot_days": 1,
+        "tropical_nights": 1,
+        "frost_days": 1,
+        "wet_days": 2,
+        "heaviest_day": 1.001,
+        "longest_dry_spell": 2,
+        "longest_wet_spell": 2,
+    }
+
+
+def test_spells_end_with_the_year_and_at_a_missing_day() -> None:
+    dry = [0.0] * 10
+    table = yearly_indices(days("2020-12-25", precipitation=[*dry[:7], *dry[:4], np.nan, *dry[:3], 2.0]))
+    assert table["longest_dry_spell"].tolist() == [7, 4]
+    assert table["longest_wet_spell"].tolist() == [0, 1]
+
+
+def test_a_year_without_values_has_none() -> None:
+    table = yearly_indices(
+        days("2020-12-30", max_temperature=[31.0, 31.0, np.nan], min_temperature=[21.0, 21.0, np.nan])
+    )
+    assert table["hot_days"].tolist()[0] == 2
+    assert table.loc[2021].isna().all()
+
+
+def mekong_days(point_series: Path) -> Any:
+    """Days of UTC of the years 2020 to 2024, made by pandas alone from the CSV as served."""
+    (archive,) = (point_series / "mekong-2020-2025-csv-zip").glob("*.zip")
+    with zipfile.ZipFile(archive) as opened, opened.open(opened.namelist()[0]) as file:
+        served: Any = pd.read_csv(file, parse_dates=["valid_time"], index_col="valid_time")
+    temperature = (served["t2m"] - 273.15).resample("D").agg(["min", "max"])
+    totals = served["tp"] * 1000
+    totals.index = totals.index - pd.Timedelta(hours=1)
+    table = pd.DataFrame(
+        {
+            "max_temperature": temperature["max"],
+            "min_temperature": temperature["min"],
+            "precipitation": totals.resample("D").sum(),
+        }
+    )
+    return table.loc["2020":"2024"]
+
+
+def assert_as_xclim(daily: pd.DataFrame) -> None:
+    import xarray as xr
+    from xclim import indices
+
+    def of(column: str, unit: str) -> xr.DataArray:
+        return xr.DataArray(
+            daily[column].to_numpy(), dims="time", coords={"time": daily.index.to_numpy()}, attrs={"units": unit}
+        )
+
+    highest, lowest = of("max_temperature", "degC"), of("min_temperature", "degC")
+    rain = of("precipitation", "mm/day")
+    expected = {
+        "summer_days": indices.tx_days_above(highest, thresh="25 degC", freq="YS"),
+        "hot_days": indices.tx_days_above(highest, thresh="30 degC", freq="YS"),
+        "very_hot_days": indices.tx_days_above(highest, thresh="35 degC", freq="YS"),
+        "tropical_nights": indices.tn_days_above(lowest, thresh="20 degC", freq="YS"),
+        "frost_days": indices.frost_days(lowest, freq="YS"),
+        "wet_days": indices.wetdays(rain, thresh="1 mm/day", freq="YS"),
+        "heaviest_day": indices.max_1day_precipitation_amount(rain, freq="YS"),
+        "longest_dry_spell": indices.maximum_consecutive_dry_days(
+            rain, thresh="1 mm/day", freq="YS", resample_before_rl=True
+        ),
+        "longest_wet_spell": indices.maximum_consecutive_wet_days(
+            rain, thresh="1 mm/day", freq="YS", resample_before_rl=True
+        ),
+    }
+    table = yearly_indices(daily)
+    assert set(table) == set(expected)
+    for name, values in expected.items():
+        assert table[name].tolist() == values.to_numpy().tolist(), name
+
+
+# xclim 0.62 uses what pandas 4 will remove; and it warns of attributes that CF asks for.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_indices_are_those_of_xclim_in_the_mekong_delta(point_series: Path) -> None:
+    daily = mekong_days(point_series)
+    assert len(daily) == 1827
+    assert_as_xclim(daily)
+    assert yearly_indices(daily)["hot_days"].loc[2024] > 300
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_indices_of_thirty_years_are_those_of_xclim_and_those_written_down(tmp_path: Path) -> None:
+    hours = tamar_hours(tmp_path).tz_convert(None)
+    temperature = hours["temperature_2m"].astype(np.float64).resample("D").agg(["min", "max"])
+    # As labelled, without the rule that a total at 00:00 belongs to the day before.
+    daily = pd.DataFrame(
+        {
+            "max_temperature": temperature["max"],
+            "min_temperature": temperature["min"],
+            "precipitation": hours["total_precipitation"].resample("D").sum(),
+        }
+    )
+    assert_as_xclim(daily)
+    table: Any = yearly_indices(daily)
+    names = ["summer_days", "tropical_nights", "wet_days", "longest_dry_spell", "longest_wet_spell", "frost_days"]
+    assert table.loc[2003, names].tolist() == [1, 0, 164, 15, 15, 10]
+    assert table.loc[2022, names].tolist() == [6, 0, 163, 18, 14, 6]
+    assert round(table.loc[2003, "heaviest_day"], 3) == 19.839
+    assert round(table.loc[2022, "heaviest_day"], 3) == 21.474
+    assert round(table["heaviest_day"].max(), 3) == 37.781
+    assert (table["wet_days"].max(), table["frost_days"].max(), table["longest_dry_spell"].max()) == (193, 41, 28)
+
+
+def weather(first: str, last: str, seed: int = 1) -> Any:
+    """Random hours from `first` to `last`."""
+    index = pd.date_range(first, last, freq="h", tz="UTC", name="time", unit="s")
+    random = np.random.default_rng(seed)
+    columns = {
+        "temperature_2m": random.normal(20, 8, len(index)),
+        "total_precipitation": random.exponential(0.2, len(index)),
+        "zonal_wind_10m": random.normal(2, 3, len(index)),
+        "meridional_wind_10m": random.normal(-1, 3, len(index)),
+    }
+    return pd.DataFrame(columns, index=index).astype(np.float32)
+
+
+def years_of(hours: pd.DataFrame, offset: int = 0) -> Any:
+    days = hours_by_day(hours, offset)
+    return yearly_values(days, daily_values(days))
+
+
+def test_a_year_is_the_mean_and_the_total_of_all_its_hours() -> None:
+    hours = weather("2019-12-31T00", "2022-01-01T00")
+    yearly = years_of(hours).loc[2020:2021]
+    of_instants = hours.groupby(hours.index.year)["temperature_2m"].mean().astype(np.float64)
+    in_double = hours["temperature_2m"].astype(np.float64).groupby(hours.index.year).mean()
+    assert yearly["mean_temperature"].tolist() == pytest.approx(in_double.loc[2020:2021].tolist(), rel=1e-13)
+    assert yearly["mean_temperature"].tolist() == pytest.approx(of_instants.loc[2020:2021].tolist(), rel=1e-5)
+    before = hours.index - pd.Timedelta(hours=1)
+    totals = hours["total_precipitation"].astype(np.float64).groupby(before.year).sum()
+    assert yearly["precipitation"].tolist() == pytest.approx(totals.loc[2020:2021].tolist(), rel=1e-13)
+    speed: Any = np.hypot(hours["zonal_wind_10m"].astype(float), hours["meridional_wind_10m"].astype(float))
+    assert yearly["mean_wind_speed"].tolist() == pytest.approx(
+        speed.groupby(hours.index.year).mean().loc[2020:2021].tolist()
+    )
+    assert yearly["temperature_hours"].tolist() == [8784, 8760]
+    extremes = hours["temperature_2m"].groupby(hours.index.year).agg(["min", "max"]).loc[2020:2021]
+    assert yearly[["min_temperature", "max_temperature"]].to_numpy().tolist() == extremes.to_numpy().tolist()
+
+
+def test_years_of_an_offset_are_local_years() -> None:
+    hours = weather("2019-12-25T00", "2022-01-10T00")
+    yearly = years_of(hours, 420)
+    local = hours["temperature_2m"].astype(np.float64).groupby((hours.index + pd.Timedelta(hours=7)).year).mean()
+    assert yearly.loc[2021, "mean_temperature"] == pytest.approx(local.loc[2021], rel=1e-13)
+
+
+def test_a_year_is_complete_if_at_most_24_hours_lack() -> None:
+    hours = weather("2020-01-01T00", "2022-12-31T23")
+    lacking = hours.drop(hours.index[100:124])
+    assert years_of(lacking)["temperature_complete"].tolist() == [True, True, True]
+    lacking = hours.drop(hours.index[100:125])
+    yearly = years_of(lacking)
+    assert yearly["temperature_complete"].tolist() == [False, True, True]
+    assert yearly.loc[2020, "temperature_hours"] == 8784 - 25
+
+
+def test_the_last_total_of_a_record_does_not_make_its_last_year_incomplete() -> None:
+    yearly = years_of(weather("2020-01-01T00", "2021-12-31T23"))
+    assert yearly["precipitation_hours"].tolist() == [8784, 8759]
+    assert yearly["precipitation_complete"].all()
+    assert not yearly["precipitation"].isna().any()
+
+
+def test_a_year_with_a_few_hours_at_the_end_of_a_record_is_left_out() -> None:
+    # At UTC+07:00 the last seven hours of 2021 are in 2022.
+    assert years_of(weather("2020-01-01T00", "2021-12-31T23"), 420).index.tolist() == [2020, 2021]
+    assert years_of(weather("2020-12-30T00", "2021-12-31T23")).index.tolist() == [2020, 2021]
+
+
+def test_a_year_without_hours_within_the_record_is_a_row_without_values() -> None:
+    hours = pd.concat([weather("2018-01-01T00", "2018-12-31T23"), weather("2020-01-01T00", "2020-12-31T23")])
+    yearly = years_of(hours)
+    assert yearly.index.tolist() == [2018, 2019, 2020]
+    assert yearly["temperature_complete"].tolist() == [True, False, True]
+    assert yearly.loc[2019, "temperature_hours"] == 0
+    values = yearly.loc[2019].drop([name for name in yearly if name.endswith(("_hours", "_complete"))])
+    assert values.isna().all()
+
+
+def test_months_are_means_and_totals_of_their_hours() -> None:
+    hours = weather("2020-01-01T00", "2020-03-31T23")
+    days = hours_by_day(hours)
+    monthly = monthly_values(days)
+    assert [str(day.date()) for day in monthly.index] == ["2020-01-01", "2020-02-01", "2020-03-01"]
+    in_double = hours["temperature_2m"].astype(np.float64).groupby(hours.index.month).mean()
+    assert monthly["mean_temperature"].tolist() == pytest.approx(in_double.tolist(), rel=1e-13)
+    before = hours.index[1:] - pd.Timedelta(hours=1)
+    totals = hours["total_precipitation"].iloc[1:].astype(np.float64).groupby(before.month).sum()
+    assert monthly["precipitation"].tolist() == pytest.approx(totals.tolist(), rel=1e-13)
+    assert monthly["temperature_hours"].tolist() == [744, 696, 744]
+    assert monthly["precipitation_hours"].tolist() == [744, 696, 743]
+    assert monthly["temperature_complete"].all()
+    assert not monthly_values(hours_by_day(hours.drop(hours.index[50:80])))["wind_complete"].iloc[0]
+
+
+def months(first: str, last: str) -> pd.DataFrame:
+    """Temperature is ten times the month, and 1 degC more from 2015 on; precipitation is 100 mm."""
+    index = pd.date_range(first, last, freq="MS", name="month", unit="s")
+    return pd.DataFrame(
+        {
+            "mean_temperature": index.month * 10.0 + (index.year >= 2015),
+            "precipitation": 100.0,
+            "temperature_complete": True,
+            "precipitation_complete": True,
+        },
+        index=index,
+    )
+
+
+def test_then_is_the_baseline_and_now_the_last_ten_complete_years() -> None:
+    table = months("1980-01-01", "2025-05-01")
+    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1980, 2025)), list(range(1980, 2025)))
+    assert (found.then, found.now) == (YearSpan(1991, 2020), YearSpan(2015, 2024))
+    assert found.table.index.tolist() == list(range(1, 13))
+    # Six of the thirty years of the baseline are from 2015 on.
+    assert found.table.loc[7, "temperature_then"] == pytest.approx(70 + 6 / 30)
+    assert found.table.loc[7, "temperature_now"] == pytest.approx(71)
+    assert found.table.loc[7, "temperature_change"] == pytest.approx(1 - 6 / 30)
+    assert found.table["precipitation_change"].tolist() == [0.0] * 12
+    assert not [name for name in found.table if str(name).startswith("wind")]
+
+
+def test_an_incomplete_month_is_left_out() -> None:
+    table = months("1991-01-01", "2024-12-01")
+    table.loc["2020-07-01", ["mean_temperature", "temperature_complete"]] = [500.0, False]
+    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1991, 2025)), list(range(1991, 2025)))
+    assert found.table.loc[7, "temperature_now"] == pytest.approx(71)
+
+
+def test_a_short_record_has_no_then_and_a_shorter_now() -> None:
+    table = months("2020-01-01", "2024-12-01")
+    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(2020, 2025)), list(range(2020, 2025)))
+    assert (found.then, found.now) == (None, YearSpan(2020, 2024))
+    assert found.table["temperature_then"].isna().all()
+    assert found.table["temperature_change"].isna().all()
+    assert found.table.loc[1, "temperature_now"] == 11
+
+
+def test_a_record_without_a_complete_year_has_neither() -> None:
+    found = seasonal_cycle(months("2024-01-01", "2024-05-01"), baseline_of(DEFAULT_BASELINE, []), [])
+    assert (found.then, found.now) == (None, None)
+    assert found.table["temperature_now"].isna().all()
+
+
+YEARS = 2
+
+
+@pytest.fixture
+def hours() -> pd.DataFrame:
+    """Two years of 15 degC, 0.1 mm and 2 m/s, with single hours that are more."""
+    index = pd.date_range("2020-01-01T00", "2022-01-01T00", freq="h", tz="UTC", name="time", unit="s")
+    table = pd.DataFrame(
+        {"temperature_2m": 15.0, "total_precipitation": 0.1, "zonal_wind_10m": 0.0, "meridional_wind_10m": 2.0},
+        index=index,
+    )
+    table.loc["2021-07-18T15:00Z", "temperature_2m"] = 41.5
+    table.loc["2020-12-25T20:00Z", "temperature_2m"] = -12.25
+    table.loc["2020-03-01T00:00Z", "total_precipitation"] = 50.0
+    table.loc["2020-06-06T06:00Z", "zonal_wind_10m"] = -30.0
+    return table
+
+
+def found(hours: pd.DataFrame, offset: int = 0) -> dict[str, Record]:
+    days = hours_by_day(hours, offset)
+    daily = daily_values(days)
+    records = records_of(days, daily, monthly_values(days), yearly_values(days, daily))
+    return {record.name: record for record in records}
+
+
+def test_records_have_values_and_times(hours: pd.DataFrame) -> None:
+    records = found(hours)
+    assert {name: (record.value, record.unit, record.when) for name, record in records.items()} == {
+        "hottest_hour": (41.5, "degC", "2021-07-18 15:00"),
+        "coldest_hour": (-12.25, "degC", "2020-12-25 20:00"),
+        "hottest_day": (pytest.approx(15 + 26.5 / 24), "degC", "2021-07-18"),
+        "coldest_day": (pytest.approx(15 - 27.25 / 24), "degC", "2020-12-25"),
+        "warmest_night": (15.0, "degC", "2020-01-01"),
+        "warmest_month": (pytest.approx(15 + 26.5 / 744), "degC", "2021-07"),
+        "coldest_month": (pytest.approx(15 - 27.25 / 744), "degC", "2020-12"),
+        "warmest_year": (pytest.approx(15 + 26.5 / 8760), "degC", "2021"),
+        "coldest_year": (pytest.approx(15 - 27.25 / 8784), "degC", "2020"),
+        # The hour from 23:00 to 24:00 of 29 February.
+        "wettest_hour": (50.0, "mm", "2020-03-01 00:00"),
+        "wettest_day": (pytest.approx(50 + 2.3), "mm", "2020-02-29"),
+        "wettest_month": (pytest.approx(50 + 69.5), "mm", "2020-02"),
+        "wettest_year": (pytest.approx(50 + 878.3), "mm", "2020"),
+        "driest_year": (pytest.approx(876.0), "mm", "2021"),
+        "windiest_hour": (pytest.approx(np.hypot(30, 2)), "m/s", "2020-06-06 06:00"),
+    }
+
+
+def test_times_are_in_the_offset_of_the_days(hours: pd.DataFrame) -> None:
+    records = found(hours, 420)
+    assert records["hottest_hour"].when == "2021-07-18 22:00"
+    assert records["coldest_hour"].when == "2020-12-26 03:00"
+    assert records["coldest_day"].when == "2020-12-26"
+    assert records["wettest_hour"].when == "2020-03-01 07:00"
+    assert records["wettest_day"].when == "2020-03-01"
+    halves = found(hours, 330)
+    assert halves["hottest_hour"].when == "2021-07-18 20:30"
+    assert halves["wettest_hour"].when == "2020-03-01 05:30"
+
+
+def test_a_value_that_occurs_again_is_dated_by_its_first_time(hours: pd.DataFrame) -> None:
+    hours.loc["2021-08-01T10:00Z", "temperature_2m"] = 41.5
+    hours.loc["2021-08-02T10:00Z", "temperature_2m"] = 41.5
+    record = found(hours)["hottest_hour"]
+    assert (record.when, record.others) == ("2021-07-18 15:00", 2)
+
+
+def test_an_incomplete_year_or_month_sets_no_record(hours: pd.DataFrame) -> None:
+    hours.loc["2021-07-01":"2021-07-10", "temperature_2m"] = np.nan
+    records = found(hours)
+    assert records["warmest_month"].when != "2021-07"
+    assert records["warmest_year"].when == "2020"
+    assert records["hottest_hour"].when == "2021-07-18 15:00"
+
+
+def test_elements_without_values_have_no_records(hours: pd.DataFrame) -> None:
+    assert set(found(hours[["total_precipitation"]])) == {
+        *("wettest_hour", "wettest_day", "wettest_month", "wettest_year", "driest_year")
+    }

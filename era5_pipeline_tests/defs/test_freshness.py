@@ -1,0 +1,132 @@
+"""Freshness of a real table: a backfill of old months leaves it stale, the newest month makes it fresh."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+
+from era5_pipeline.defs.assets import WEATHER
+from era5_pipeline.defs.freshness import freshness
+from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.model.errors import NoDatabaseError
+from era5_pipeline.model.months import Month
+from era5_pipeline.planning.updates import due_month
+from era5_pipeline_tests.cli.test_up import WebUI, everything_up, free_port
+from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+START = """
+mutation ($sensor: SensorSelector!) { startSensor(sensorSelector: $sensor) { __typename } }
+"""
+OBSERVATIONS = """
+{
+  assetNodes(assetKeys: [{path: ["era5", "weather"]}]) {
+    assetObservations(limit: 1) {
+      description partition
+      metadataEntries { label ... on BoolMetadataEntry { boolValue } }
+    }
+  }
+}
+"""
+RUNS = "{ runsOrError { ... on Runs { results { runId } } } }"
+
+
+@pytest.fixture
+def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    with new_pipeline(server_url, tmp_path_factory.mktemp("fresh")) as pipeline:
+        yield pipeline
+
+
+def ticked(pipeline: Pipeline) -> dg.AssetObservation:
+    """Evaluate the sensor, and record what it reports, as the daemon does; return what Dagster has then."""
+    context = dg.build_sensor_context(instance=pipeline.instance, resources={"era5": Era5Resource()})
+    tick = freshness.evaluate_tick(context)
+    (event,) = tick.asset_events
+    assert isinstance(event, dg.AssetObservation)
+    assert tick.skip_message == event.description
+    pipeline.instance.report_runless_asset_event(event)
+    (stored,) = pipeline.instance.fetch_observations(WEATHER, limit=1).records
+    assert stored.asset_observation
+    return stored.asset_observation
+
+
+def test_a_backfill_of_old_months_is_not_fresh_and_the_newest_month_is(pipeline: Pipeline) -> None:
+    due = due_month(datetime.now(tz=UTC), 6)
+    empty = ticked(pipeline)
+    assert empty.description == f"the table holds no complete month; {due} is due"
+    assert plain(empty.metadata) == {"fresh": False, "newest complete month": "none", "due": str(due)}
+
+    for month in ("1979-01", "1979-02"):
+        assert not pipeline.run(month, **SMALL).errors
+    old = ticked(pipeline)
+    assert old.description == f"{due} is due, and the newest complete month in the table is 1979-02"
+    assert plain(old.metadata) == {
+        "fresh": False,
+        "newest complete month": "1979-02",
+        "due": str(due),
+        "overdue months": due.number - Month(1979, 2).number,
+    }
+
+    # An incomplete newest month is not enough.
+    incomplete = {"sample_hours": 24, "allow_incomplete": True}
+    assert not pipeline.run(str(due), **SMALL, **incomplete).errors
+    assert not plain(ticked(pipeline).metadata)["fresh"]
+    assert not pipeline.run(str(due), **SMALL).errors
+    new = plain(ticked(pipeline).metadata)
+    assert (new["fresh"], new["newest complete month"], new["overdue months"]) == (True, str(due), 0)
+    # What is observed of the whole is of no month: the months' own state stays as it was.
+    assert pipeline.instance.get_materialized_partitions(WEATHER) == {"1979-01-01", "1979-02-01", due.key}
+
+
+def test_without_a_database_the_tick_fails(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ERA5_HOME", str(tmp_path))
+    monkeypatch.delenv("ERA5_DATABASE_URL")
+    with pytest.raises(NoDatabaseError):
+        ticked(pipeline)
+
+
+def test_it_is_off_until_it_is_switched_on() -> None:
+    assert freshness.default_status is dg.DefaultSensorStatus.STOPPED
+
+
+def test_it_is_switched_on_in_the_ui() -> None:
+    """The web UI shows its verdict on the asset's page; it needs no run, and the months' runs leave it alone."""
+    with new_home() as home, everything_up(home, free_port(), ERA5_SOURCE="sample", ERA5_AREA=SMALL["area"]) as web:
+        run = web.launch("1979-02-01", source="sample", area=SMALL["area"])
+        assert web.wait(run, "SUCCESS", "FAILURE") == "SUCCESS"
+        assert latest(web) is None
+        selector = {
+            "repositoryLocationName": "era5_pipeline",
+            "repositoryName": "__repository__",
+            "sensorName": "freshness",
+        }
+        assert web.ask(START, sensor=selector)["startSensor"]["__typename"] == "Sensor"
+        wait_for(lambda: latest(web) is not None)
+        observed = latest(web)
+        assert observed is not None
+        assert observed["partition"] is None
+        assert "the newest complete month in the table is 1979-02" in observed["description"]
+        assert {"label": "fresh", "boolValue": False} in observed["metadataEntries"]
+        assert [entry["runId"] for entry in web.ask(RUNS)["runsOrError"]["results"]] == [run]
+
+
+def latest(web: WebUI) -> dict[str, Any] | None:
+    """The last observation, as the UI shows it."""
+    (node,) = web.ask(OBSERVATIONS)["assetNodes"]
+    observations: list[dict[str, Any]] = node["assetObservations"]
+    return observations[0] if observations else None
+
+
+def wait_for(holds: Any) -> None:
+    until = time.monotonic() + 240
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(1)

@@ -1,0 +1,224 @@
+"""Tests of `draw/climate_years`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from era5_pipeline.climate.answer import Trend
+from era5_pipeline.draw.climate_axes import COLD, NARROW, WARM, WIDE, complete_years
+from era5_pipeline.draw.climate_years import (
+    COLOURS,
+    anomaly_figure,
+    climate_picture,
+    counted_days,
+    day_count_figure,
+    draw_climate,
+    stripes_figure,
+    stripes_limit,
+    trends_drawn,
+)
+from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline_tests.climate_answers import CREDIT, answer_of, made_hours, mekong_answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from era5_pipeline.climate.answer import ClimateAnswer
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_bars_are_the_anomalies_and_the_legend_has_the_slope(width: float) -> None:
+    answer = answer_of(made_hours(range(1990, 2024), without=[1995]))
+    figure = anomaly_figure(answer, width)
+    assert figure is not None
+    (axes,) = figure.axes
+    bars = {patch.get_gid(): patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_gid()}
+    anomalies = answer.yearly["temperature_anomaly"].dropna()
+    assert len(bars) == len(anomalies) == 33
+    for year, anomaly in anomalies.items():
+        bar = bars[f"year-{year}"]
+        assert bar.get_height() == pytest.approx(anomaly, abs=1e-9)
+        assert to_hex(bar.get_facecolor()) == (WARM if anomaly >= 0 else COLD)
+    trend = answer.trend_of("mean_temperature")
+    assert isinstance(trend, Trend)
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [f"1990\u20132023: +{trend.slope:.2f} °C per decade"]
+
+
+def test_a_longer_record_has_the_trend_since_1979_too() -> None:
+    trends = trends_drawn(answer_of(made_hours(range(1950, 2024))))
+    assert [(trend.years.first, trend.years.last) for trend in trends] == [(1950, 2023), (1979, 2023)]
+
+
+def test_five_years_have_bars_around_their_mean_and_no_trend() -> None:
+    answer = mekong_answer()
+    assert trends_drawn(answer) == ()
+    figure = anomaly_figure(answer, NARROW)
+    assert figure is not None
+    (axes,) = figure.axes
+    heights = [patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_gid()]
+    assert len(heights) == 5
+    assert sum(heights) == pytest.approx(0.0, abs=1e-9)
+    assert axes.get_legend() is None
+
+
+def stripes_of(answer: ClimateAnswer, width: float = WIDE) -> dict[int, str]:
+    """The colour of each year's stripe, where that is."""
+    figure = stripes_figure(answer, width)
+    assert figure is not None
+    (axes,) = figure.axes
+    stripes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    for stripe in stripes:
+        assert stripe.get_gid() == f"year-{stripe.get_x() + 0.5:.0f}"
+    return {round(stripe.get_x() + 0.5): to_hex(stripe.get_facecolor()) for stripe in stripes}
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_missing_year_is_a_gap(width: float) -> None:
+    found = stripes_of(answer_of(made_hours(range(1990, 2024), without=[1995, 1996])), width)
+    assert list(found) == [year for year in range(1990, 2024) if year not in {1995, 1996}]
+
+
+def test_cold_years_are_blue_and_warm_ones_red() -> None:
+    answer = answer_of(made_hours(range(1980, 2024), rising=0.06))
+    found = stripes_of(answer)
+    assert COLOURS.index(found[1980]) < 4
+    assert COLOURS.index(found[2023]) > 10
+    anomalies = answer.yearly["temperature_anomaly"]
+    for year, colour in found.items():
+        assert (COLOURS.index(colour) >= 8) == (anomalies[year] >= 0), year
+
+
+def test_small_differences_are_not_drawn_dark() -> None:
+    """The scale goes beyond the warmest of five years, 0.6 degC above the mean, and is at least half a degree."""
+    answer = mekong_answer()
+    means = complete_years(answer, "mean_temperature")
+    assert means is not None
+    assert stripes_limit(means) > 0.6
+    found = stripes_of(answer)
+    assert list(found) == [2020, 2021, 2022, 2023, 2024]
+    assert COLOURS[0] not in found.values()
+    even = complete_years(answer_of(made_hours(range(2000, 2005), rising=0.0)), "mean_temperature")
+    assert even is not None
+    assert stripes_limit(even) >= 0.5
+
+
+def test_there_are_no_stripes_without_a_complete_year() -> None:
+    hours = made_hours([2001])
+    assert stripes_figure(answer_of(hours[hours.index < "2001-05-01"]), WIDE) is None
+
+
+def warmer(degrees: float) -> pd.DataFrame:
+    """Three years whose hottest hour is 27 degC and whose coldest is 3 degC, made warmer."""
+    hours = made_hours([2001, 2002, 2003], rising=0.0)
+    return hours.assign(temperature_2m=hours["temperature_2m"] + np.float32(degrees))
+
+
+@pytest.mark.parametrize(
+    ("degrees", "names"),
+    [
+        (0.0, ("summer_days",)),
+        (-10.0, ("summer_days", "frost_days")),
+        (5.0, ("hot_days", "tropical_nights")),
+        (12.0, ("very_hot_days", "tropical_nights")),
+    ],
+)
+def test_the_limit_is_one_that_the_place_reaches(degrees: float, names: tuple[str, ...]) -> None:
+    assert counted_days(answer_of(warmer(degrees))) == names
+
+
+def test_bars_are_the_numbers_of_days() -> None:
+    answer = mekong_answer()
+    figure = day_count_figure(answer, NARROW)
+    assert figure is not None
+    assert len(figure.axes) == len(counted_days(answer)) == 2
+    found = {
+        patch.get_gid(): patch.get_height()
+        for axes in figure.axes
+        for patch in axes.patches
+        if isinstance(patch, Rectangle) and patch.get_gid()
+    }
+    for year in range(2020, 2025):
+        for name in counted_days(answer):
+            assert found[f"{name}-{year}"] == answer.yearly[name][year]
+    # 2025 is incomplete.
+    assert len(found) == 10
+
+
+def test_without_a_complete_year_nothing_is_counted() -> None:
+    hours = made_hours([2001])
+    answer = answer_of(hours[hours.index < "2001-05-01"])
+    assert counted_days(answer) == ()
+    assert day_count_figure(answer, NARROW) is None
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_each_format_is_written_and_is_the_same_twice(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"picture{suffix}"
+    draw_climate(mekong_answer(), path)
+    once = path.read_bytes()
+    assert once[:5] in {b"\x89PNG\r", b"%PDF-", b"<?xml"}
+    draw_climate(mekong_answer(), path)
+    assert path.read_bytes() == once
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    if suffix == ".png":
+        with Image.open(path) as picture:
+            colours = picture.convert("RGB").getcolors(1 << 20)
+        # A stripe's dark red, and a bar's.
+        assert {(203, 24, 29), (192, 57, 43)} <= {colour for _, colour in colours or []}
+
+
+def words_of(answer_title: str | None = None) -> list[str]:
+    return [text.get_text() for text in climate_picture(mekong_answer(), answer_title).texts]
+
+
+def test_it_says_the_place_the_years_the_lack_of_a_trend_and_the_credit() -> None:
+    words = words_of()
+    assert words[0] == "Yearly mean temperature, 10.75 N 106.25 E"
+    assert words[1].startswith("2020\u20132024; the cell of ERA5 at 10.75 N 106.25 E")
+    assert any(text.startswith("No trend: 5 complete years") for text in words)
+    assert words[-1] == CREDIT
+    assert words_of("Ho $Chi$ Minh")[0] == "Ho $Chi$ Minh"
+
+
+def test_it_says_the_interval_of_a_trend() -> None:
+    answer = answer_of(made_hours(range(1990, 2024)))
+    words = [text.get_text() for text in climate_picture(answer).texts]
+    trend = answer.trend_of("mean_temperature")
+    assert isinstance(trend, Trend)
+    interval = f"95 % interval +{trend.low:.3f} to +{trend.high:.3f}; grey: 95 % confidence band of the fitted mean"
+    assert f"Trend 1990\u20132023: +{trend.slope:.3f} °C per decade, {interval}" in words
+
+
+def test_a_picture_of_generated_data_says_so_in_its_title() -> None:
+    answer = answer_of(made_hours(range(1990, 2024)), sources={"sample": 408})
+    for title in (None, "Nowhere"):
+        words = [text.get_text() for text in climate_picture(answer, title).texts]
+        assert words[0] == "generated, not ERA5"
+        assert words[1].startswith(f"Generated sample data, not ERA5: {title or 'Yearly mean temperature'}")
+        assert "Generated sample data, not ERA5: these numbers say nothing about the real weather." in words
+
+
+def test_stripes_stand_above_their_bars() -> None:
+    stripes, bars = climate_picture(mekong_answer()).axes
+    assert stripes.get_xlim() == bars.get_xlim()
+    assert stripes.get_position().x0 == pytest.approx(bars.get_position().x0)
+
+
+def test_without_a_complete_year_it_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    hours = made_hours([2001])
+    with pytest.raises(NoDataError, match="no year has all of its hours") as refused:
+        draw_climate(answer_of(hours[hours.index < "2001-05-01"]), tmp_path / "picture.png")
+    assert "era5 load" in refused.value.remedy
+    with pytest.raises(UsageError, match="PNG, PDF or SVG"):
+        draw_climate(mekong_answer(), tmp_path / "picture.bmp")
+    assert not list(tmp_path.iterdir())

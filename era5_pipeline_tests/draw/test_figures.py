@@ -1,0 +1,62 @@
+"""Titles that fit, and files of every format that are the same each time."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+import time_machine
+
+from era5_pipeline.draw.figures import require_drawable
+from era5_pipeline.draw.maps import map_figure, plot_map
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, usual_field
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
+BEGINNINGS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg", "PDF"])
+def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: str, tmp_path: Path) -> None:
+    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    written = []
+    for number, day in enumerate((datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 5, 5, tzinfo=UTC))):
+        path = tmp_path / f"{number}" / f"map.{suffix}"
+        path.parent.mkdir()
+        with time_machine.travel(day, tick=False):
+            plot_map(shown, path, credit="a credit line")
+        written.append(path.read_bytes())
+    assert written[0].startswith(BEGINNINGS[suffix.lower()])
+    assert written[0] == written[1]
+    assert not re.search(rb"CreationDate|ModDate|<dc:date>|202[06]-", written[0])
+    assert len(written[0]) < 1_500_000
+
+
+def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
+    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    for name in ("map.jpg", "map", "map.png.gz"):
+        with pytest.raises(
+            UsageError, match=r"PNG, PDF or SVG files\nGive a file name that ends with \.png, \.pdf, \.svg"
+        ):
+            plot_map(shown, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("length", [60, 100, 2000])
+def test_a_long_title_is_made_to_fit(length: int) -> None:
+    figure = map_figure(usual_field(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8))
+    figure.canvas.draw()
+    assert figure.texts[0].get_window_extent().x1 <= figure.get_window_extent().width
+    assert float(figure.texts[0].get_fontsize()) >= 7.0
+    assert figure.texts[0].get_text().endswith("\u2026") == (length == 2000)
+
+
+def test_a_title_that_the_font_lacks_is_refused() -> None:
+    assert require_drawable("  Größte Böe,\n Ελλάδα ", "--title") == "Größte Böe, Ελλάδα"
+    with pytest.raises(UsageError, match=r"--title: the font of pictures lacks '\\u6c17' '\\u6e29'"):
+        require_drawable("気温気", "--title")

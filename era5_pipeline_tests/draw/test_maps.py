@@ -1,0 +1,87 @@
+"""Tests of `draw/maps`."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from era5_pipeline.draw.map_parts import map_window
+from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, centred_field, map_figure, preview_map
+from era5_pipeline.maps.fields import style_of, variable_title
+from era5_pipeline.model import grid
+from era5_pipeline_tests.draw.test_projected_map import field_of
+from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.variables import Variable
+
+GLOBE = field_of("global", "longitude")
+
+
+@given(st.floats(-180, 360))
+def test_a_centred_field_has_each_value_at_its_longitude(centre: float) -> None:
+    found = centred_field(GLOBE, centre)
+    east = np.diff(found.longitudes)
+    np.testing.assert_array_equal(east, np.float32(grid.STEP_DEGREES))
+    shown = found.values[100] * 3
+    off = (shown - found.longitudes + 180.0) % 360.0 - 180.0
+    assert np.abs(off).max() < 1e-3
+    west, east_end, _, _ = map_window(found)
+    assert east_end - west == 360.0
+    assert abs((west + east_end) / 2 - centre) <= 0.125
+
+
+def test_a_region_stays_where_it_is() -> None:
+    region = field_of("10/90/-10/120")
+    assert centred_field(region, 0.0) is region
+
+
+TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
+def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
+    figure = map_figure(usual_field(variable, "10/90/-10/120", TIME))
+    figure.canvas.draw()
+    bar = figure.axes[1]
+    labels = [label.get_text() for label in bar.get_xticklabels()]
+    assert len(labels) >= 3
+    assert all(len(label) <= 6 for label in labels)
+    assert "1e" not in "".join(labels) + bar.get_xaxis().get_offset_text().get_text()
+    unit = bar.get_xlabel()
+    assert ("hour before" in unit) == (variable.step_type != "instant")
+
+
+@pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
+def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
+    png = preview_map(usual_field(variable, "60/-20/30/40", TIME))
+    assert len(png) < 40_000
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.width == 360
+        words = picture.info[TEXT_OF_PREVIEW]
+    assert words.startswith(f"{variable_title(variable)}, Tue 04 Dec 2018, 04:00 UTC: ")
+    assert re.search(r": \S+ to \S+", words)
+    assert words.endswith(style_of(variable).unit) or "hour before" in words
+
+
+def test_a_title_stands_above_the_variables_name() -> None:
+    figure = map_figure(usual_field(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6")
+    assert [text.get_text() for text in figure.texts][:2] == [
+        "Storms, $5 and $6",
+        "K index, Tue 04 Dec 2018, 04:00 UTC",
+    ]
+    figure.canvas.draw()
+
+
+def test_limits_are_those_of_the_colour_bar() -> None:
+    shown = usual_field(KINDS["wind_gust_10m"], "10/90/-10/120", TIME)
+    image = map_figure(shown, limits=(5.0, 20.0)).axes[0].images[0]
+    assert image.get_clim() == (5.0, 20.0)

@@ -1,0 +1,276 @@
+"""Tests of `draw/projections`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyproj
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from era5_pipeline.draw.projections import (
+    MapProjection,
+    NearestCells,
+    ProjectionName,
+    choose_projection,
+    densified,
+    pixel_centres,
+)
+from era5_pipeline.model import grid
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from era5_pipeline.draw.outlines import Window
+    from era5_pipeline.draw.projections import ProjectionChoice
+
+RADIUS = 6_371_000.0
+GLOBE = (-180.0, 180.0, -90.0, 90.0)
+NAMES: tuple[ProjectionName, ...] = ("equal-earth", "robinson")
+
+
+def globe(name: ProjectionName, centre: float = 0.0) -> MapProjection:
+    return MapProjection(name, centre, (centre - 180.0, centre + 180.0, -90.0, 90.0))
+
+
+def equal_earth(longitude: float, latitude: float) -> tuple[float, float]:
+    """The formula of Savric, Patterson and Jenny (2018)."""
+    a1, a2, a3, a4 = 1.340264, -0.081106, 0.000893, 0.003796
+    t = np.arcsin(np.sqrt(3) / 2 * np.sin(np.deg2rad(latitude)))
+    x = 2 * np.sqrt(3) * np.deg2rad(longitude) * np.cos(t) / (3 * (9 * a4 * t**8 + 7 * a3 * t**6 + 3 * a2 * t**2 + a1))
+    y = a4 * t**9 + a3 * t**7 + a2 * t**3 + a1 * t
+    return RADIUS * float(x), RADIUS * float(y)
+
+
+@pytest.mark.parametrize("longitude", [-180.0, -73.5, 0.0, 106.75, 180.0])
+@pytest.mark.parametrize("latitude", [-89.9, -45.0, 0.0, 6.25, 66.5, 90.0])
+def test_equal_earth_is_the_published_formula(longitude: float, latitude: float) -> None:
+    (found,) = globe("equal-earth").forward(np.array([(longitude, latitude)]))
+    np.testing.assert_allclose(found, equal_earth(longitude, latitude), atol=1.0)
+
+
+# Robinson's table (1974): length of the parallel and distance from the equator.
+@pytest.mark.parametrize(("latitude", "length", "distance"), [(0, 1, 0), (30, 0.9600, 0.3720), (60, 0.7986, 0.7346)])
+def test_robinson_is_the_published_table(latitude: float, length: float, distance: float) -> None:
+    (found,) = globe("robinson").forward(np.array([(180.0, latitude)]))
+    expected = RADIUS * 0.8487 * np.pi * length, RADIUS * 1.3523 * distance
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1.0)
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    centre=st.floats(-180, 360),
+    east=st.floats(-179.9, 179.9),
+    latitude=st.floats(-89.5, 89.5),
+)
+def test_what_is_drawn_at_a_point_is_that_point(
+    name: ProjectionName, centre: float, east: float, latitude: float
+) -> None:
+    projection = globe(name, centre)
+    ((x, y),) = projection.forward(np.array([(centre + east, latitude)]))
+    longitude, back = projection.inverse(np.array([x]), np.array([y]))
+    np.testing.assert_allclose([longitude[0], back[0]], [centre + east, latitude], atol=1e-4)
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    centre=st.sampled_from([-150.0, 0.0, 10.0, 205.0]),
+    x=st.floats(-1.8e7, 1.8e7),
+    y=st.floats(-8.7e6, 8.7e6),
+)
+def test_a_point_of_the_plane_is_on_the_globe_exactly_if_it_is_within_the_outline(
+    name: ProjectionName, centre: float, x: float, y: float
+) -> None:
+    projection = globe(name, centre)
+    west, east, south, north = projection.bounds
+    # On the straight edges at the poles any x is within.
+    x, y = float(np.clip(x, west, east)), float(np.clip(y, 0.999 * south, 0.999 * north))
+    ((longitude,), (latitude,)) = projection.inverse(np.array([x]), np.array([y]))
+    edge = projection.outline
+    right = edge[(edge[:, 0] > 0)]
+    order = np.argsort(right[:, 1])
+    limit = float(np.interp(y, right[order, 1], right[order, 0]))
+    if abs(x) < limit - 3000.0:
+        assert centre - 180.0 <= longitude <= centre + 180.0
+        assert -90.0 <= latitude <= 90.0
+    elif abs(x) > limit + 3000.0:
+        assert np.isnan(longitude)
+        assert np.isnan(latitude)
+
+
+def test_a_line_that_leaves_on_the_right_does_not_come_back_on_the_left() -> None:
+    projection = globe("equal-earth", 150.0)
+    line = projection.forward(np.column_stack([np.linspace(320.0, 340.0, 21), np.full(21, 10.0)]))
+    assert (np.diff(line[:, 0]) > 0).all()
+
+
+def test_equal_earth_keeps_areas() -> None:
+    """A cell of one degree covers on the map what it covers on the sphere."""
+    projection = globe("equal-earth")
+    for south, west in ((-89.0, -180.0), (-40.0, 30.0), (0.0, 179.0), (59.0, -100.0), (88.0, 12.0)):
+        corners = [(west, south), (west + 1, south), (west + 1, south + 1), (west, south + 1), (west, south)]
+        ring = projection.forward(np.array(corners))
+        x, y = ring.T
+        drawn = 0.5 * float(np.abs(np.dot(x[:-1], y[1:]) - np.dot(x[1:], y[:-1])))
+        sphere = RADIUS**2 * np.deg2rad(1.0) * float(np.diff(np.sin(np.deg2rad([south, south + 1])))[0])
+        assert drawn == pytest.approx(sphere, rel=2e-3)
+
+
+def test_long_steps_get_points_in_between_and_keep_their_ends() -> None:
+    line = densified(np.array([(10.0, 0.0), (10.0, 10.0), (10.5, 10.0), (10.5, 8.5)]))
+    assert np.abs(np.diff(line, axis=0)).max() <= 1.0
+    for point in ((10.0, 0.0), (10.0, 3.0), (10.0, 10.0), (10.5, 10.0), (10.5, 8.5)):
+        assert np.abs(line - point).sum(axis=1).min() < 1e-9
+
+
+PACIFIC = (100.0, 300.0, -60.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("window", "name"),
+    [
+        (GLOBE, "equal-earth"),
+        (PACIFIC, "equal-earth"),
+        ((-180.0, 180.0, 0.0, 90.0), "equal-earth"),
+        ((-180.0, 180.0, -30.0, 30.0), None),  # a band
+        ((-90.0, 90.0, -90.0, 90.0), None),  # half the globe
+        ((-11.0, 3.0, 49.0, 61.0), None),
+    ],
+)
+def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Window, name: str | None) -> None:
+    found = choose_projection("auto", window, GLOBE)
+    assert (found and found.name) == name
+
+
+@pytest.mark.parametrize(
+    ("choice", "centre", "window", "expected"),
+    [
+        ("robinson", None, GLOBE, (-180.0, 180.0)),
+        ("robinson", 150.0, GLOBE, (-30.0, 330.0)),
+        ("equal-earth", None, PACIFIC, (100.0, 300.0)),  # its own middle: it is not cut
+        ("equal-earth", -160.0, PACIFIC, (-260.0, -60.0)),  # the same meridian, a turn away
+        ("equal-earth", 0.0, PACIFIC, (-180.0, 180.0)),  # it does not fit: all longitudes
+        ("equal-earth", None, (-11.0, 3.0, 49.0, 61.0), (-11.0, 3.0)),
+    ],
+)
+def test_longitudes_are_those_within_half_a_turn_of_the_centre(
+    choice: ProjectionChoice, centre: float | None, window: Window, expected: tuple[float, float]
+) -> None:
+    found = choose_projection(choice, window, window, centre)
+    assert found is not None
+    assert found.window[:2] == expected
+    assert found.window[2:] == window[2:]
+
+
+def test_a_small_area_is_shown_with_its_surroundings() -> None:
+    found = choose_projection("robinson", (10.0, 10.25, 50.0, 50.25), (9.0, 11.0, 49.0, 51.0))
+    assert found is not None
+    assert found.window == (9.0, 11.0, 49.0, 51.0)
+
+
+def test_plate_carree_is_no_projection() -> None:
+    assert choose_projection("plate-carree", GLOBE, GLOBE, 150.0) is None
+
+
+LATITUDES = grid.latitudes_of(np.arange(grid.N_LATITUDES))
+LONGITUDES = grid.longitudes_of(np.arange(grid.N_LONGITUDES))
+HEIGHT, WIDTH = 964, 1980
+PROJ = {"equal-earth": "eqearth", "robinson": "robin"}
+
+
+def chosen(name: ProjectionName, centre: float | None) -> MapProjection:
+    found = choose_projection(name, GLOBE, GLOBE, centre)
+    assert found is not None
+    return found
+
+
+def cells_of(projection: MapProjection) -> NearestCells:
+    west, east, south, north = projection.bounds
+    x, y = pixel_centres(west, east, WIDTH), pixel_centres(north, south, HEIGHT)
+    return NearestCells.find(projection, LATITUDES, LONGITUDES, x, y)
+
+
+def fields() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    longitude, latitude = np.meshgrid(LONGITUDES, LATITUDES)
+    return longitude, latitude
+
+
+@pytest.mark.parametrize("name", ["equal-earth", "robinson"])
+@pytest.mark.parametrize("centre", [None, 150.0, -97.3])
+def test_the_pixel_where_proj_puts_a_grid_point_has_its_value(name: ProjectionName, centre: float | None) -> None:
+    projection = chosen(name, centre)
+    cells = cells_of(projection)
+    longitude, latitude = (cells.pixels_of(field) for field in fields())
+    assert 0.75 < np.isfinite(latitude).mean() < 0.95  # the rest is outside of the outline
+    # Without the options of the program: PROJ's own central meridian, and longitudes that it wraps itself.
+    proj = pyproj.Proj(f"+proj={PROJ[name]} +R=6371000 +lon_0={centre or 0.0}")
+    west, east, south, north = projection.bounds
+    points = np.random.default_rng(1).choice(np.flatnonzero(np.abs(fields()[1].ravel()) < 89.0), 20_000)
+    asked_longitude, asked_latitude = (field.ravel()[points] for field in fields())
+    x, y = proj(asked_longitude, asked_latitude)
+    columns = ((np.asarray(x) - west) / (east - west) * WIDTH).astype(int)
+    rows = ((north - np.asarray(y)) / (north - south) * HEIGHT).astype(int)
+    inside = np.abs((asked_longitude - (centre or 0.0) + 180.0) % 360.0 - 180.0) < 179.0
+    off = np.abs((longitude[rows, columns] - asked_longitude + 180.0) % 360.0 - 180.0)[inside]
+    up = np.abs(latitude[rows, columns] - asked_latitude)[inside]
+    # A pixel is at most 0.19 degrees wide at the equator, and nearer the poles it holds several cells.
+    tropics = np.abs(asked_latitude[inside]) < 30.0
+    assert off[tropics].max() <= 0.25
+    assert up[tropics].max() <= 0.25
+    assert (off[tropics] == 0.0).mean() > 0.5
+    high = np.abs(asked_latitude[inside]) > 75.0
+    assert off.max() <= 3.0
+    assert up[~high].max() <= 0.5
+    assert up.max() <= 1.5
+
+
+@pytest.mark.parametrize("name", ["equal-earth", "robinson"])
+def test_poles_and_both_sides_of_the_antimeridian(name: ProjectionName) -> None:
+    cells = cells_of(chosen(name, None))
+    longitude, latitude = (cells.pixels_of(field) for field in fields())
+    # Where areas are true, the last two degrees before a pole are as high as a pixel.
+    assert np.nanmin(latitude[0]) >= 87.5
+    assert np.nanmax(latitude[-1]) <= -87.5
+    np.testing.assert_array_equal(latitude[0], -latitude[-1])
+    for row in (300, 482, 700):
+        there = np.flatnonzero(np.isfinite(longitude[row]))
+        left, right = longitude[row, there[0]], longitude[row, there[-1]]
+        # The column at 180 degrees is cut in half: one half on each side.
+        assert left in {180.0, -179.75}
+        assert right in {180.0, 179.75}
+        assert np.isfinite(longitude[row, there[0] : there[-1] + 1]).all()
+    middle = longitude[482, WIDTH // 2 - 1 : WIDTH // 2 + 1]
+    assert set(np.abs(middle)) <= {0.0, 0.25}
+
+
+def test_no_cell_is_lost_below_60_degrees() -> None:
+    cells = cells_of(chosen("equal-earth", None))
+    shown = np.zeros(grid.N_LATITUDES * grid.N_LONGITUDES, dtype=bool)
+    shown[cells.index[cells.index >= 0]] = True
+    rows = shown.reshape(grid.N_LATITUDES, grid.N_LONGITUDES).mean(axis=1)
+    assert (rows[np.abs(LATITUDES) <= 60.0] > 0.995).all()
+
+
+def test_cells_outside_of_a_small_grid_have_no_value() -> None:
+    projection = chosen("equal-earth", None)
+    west, east, south, north = projection.bounds
+    x, y = pixel_centres(west, east, 720), pixel_centres(north, south, 350)
+    some = slice(400, 441), slice(100, 181)
+    cells = NearestCells.find(projection, LATITUDES[some[0]], LONGITUDES[some[1]], x, y)
+    longitude, latitude = (cells.pixels_of(field[some]) for field in fields())
+    assert np.nanmin(latitude) == pytest.approx(10.0, abs=0.5)
+    assert np.nanmax(latitude) == pytest.approx(20.0, abs=0.5)
+    assert np.nanmin(longitude) == pytest.approx(-154.75, abs=0.5)
+    assert np.nanmax(longitude) == pytest.approx(-134.75, abs=0.5)
+    # 20 of 360 degrees, 10 in the low latitudes of 180.
+    assert 0.002 < np.isfinite(latitude).mean() < 0.006
+
+
+def test_plate_carree_has_the_nearest_cell_too() -> None:
+    x, y = np.array([9.9, 10.1, 10.13, 200.1]), np.array([-89.95, 45.1])
+    index = NearestCells.find(None, LATITUDES, LONGITUDES, x, y).index
+    longitude, latitude = (field.ravel()[index] for field in fields())
+    np.testing.assert_array_equal(longitude[0], [10.0, 10.0, 10.25, -160.0])
+    np.testing.assert_array_equal(latitude[:, 0], [-90.0, 45.0])

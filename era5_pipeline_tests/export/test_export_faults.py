@@ -1,0 +1,195 @@
+"""Faults in the middle of an export: a full disk, a kill, Ctrl-C, a server that restarts; nothing half remains."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from era5_pipeline.export.formats import export_format
+from era5_pipeline.export.run import export
+from era5_pipeline.model.errors import LocalDiskError, TransientError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime import progress
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.commands import ERA5, environment
+from era5_pipeline_tests.era5_files import full_disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.own_servers import OwnServer
+
+NAMES = ("out.csv", "out.csv.gz", "out.parquet", "out.nc", "out.zarr")
+SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def loaded(shared_database_url: str, flat_months: FlatMonths) -> Warehouse:
+    """446,400 rows, on the embedded server."""
+    warehouse = Warehouse(shared_database_url)
+    load_month(warehouse, flat_months(points=(20, 30)))
+    return warehouse
+
+
+def written(warehouse: Warehouse, path: Path) -> None:
+    export(warehouse, path, export_format(path, None), None, piece_bytes=500_000)
+
+
+def make_old(path: Path) -> None:
+    """Something that was exported before."""
+    if path.suffix == ".zarr":
+        path.mkdir()
+        (path / ".zgroup").write_text("{}")
+    else:
+        path.write_text("precious")
+
+
+def assert_old(path: Path) -> None:
+    assert (path / ".zgroup").read_text() == "{}" if path.suffix == ".zarr" else path.read_text() == "precious"
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_keeps_what_was_there(loaded: Warehouse, name: str) -> None:
+    with full_disk(1 << 20) as disk:
+        make_old(disk / name)
+        with pytest.raises(LocalDiskError, match="No space left") as caught:
+            written(loaded, disk / name)
+        assert "Nothing was left half-written" in caught.value.remedy
+        assert "ERA5_HOME" not in caught.value.remedy
+        assert_old(disk / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_limit_of_file_sizes_is_an_error_of_the_disk(loaded: Warehouse, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_old(path)
+    limit = 20_000 if name.endswith("zarr") else 400_000
+    done = subprocess.run(
+        [ERA5, "export", "--out", str(path)],
+        env=environment(tmp_path, ERA5_DATABASE_URL=loaded.url),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == LocalDiskError.exit_code, done.stderr
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert_old(path)
+
+
+def test_a_folder_that_may_not_be_written_is_an_error_of_the_disk(loaded: Warehouse, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        subprocess.run(["chattr", "+i", str(tmp_path)], check=True)
+    else:
+        tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(LocalDiskError):
+            written(loaded, tmp_path / "out.nc")
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["chattr", "-i", str(tmp_path)], check=True)
+        else:
+            tmp_path.chmod(0o700)
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from era5_pipeline.cli import main
+from era5_pipeline.query.export import run_export
+read = run_export.read_piece
+def slowly(*arguments):
+    time.sleep(0.2)
+    return read(*arguments)
+run_export.read_piece = slowly
+run_export.export.__kwdefaults__["piece_bytes"] = 500_000
+sys.argv = ["era5", "export", "--out", sys.argv[1]]
+main()
+"""
+
+
+@pytest.fixture
+def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """The command in the middle of an export to the file of the test's parameter, with an old file there."""
+    path = tmp_path / request.param
+    make_old(path)
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(path)],
+        env=environment(tmp_path, ERA5_DATABASE_URL=loaded.url, PYTHONPATH=os.pathsep.join(sys.path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        deadline = time.monotonic() + SECONDS
+        while not any(one.is_file() and one.stat().st_size for one in tmp_path.glob(".unfinished-*/**/*")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("exporting", NAMES, indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "TERM"])
+def test_an_interrupt_leaves_nothing(
+    exporting: subprocess.Popen[str], tmp_path: Path, number: signal.Signals, request: pytest.FixtureRequest
+) -> None:
+    exporting.send_signal(number)
+    out, err = exporting.communicate(timeout=SECONDS)
+    assert exporting.returncode == 130
+    assert (out, err) == ("", "")
+    assert_old(tmp_path / request.node.callspec.params["exporting"])
+
+
+@pytest.mark.parametrize("exporting", ["out.nc", "out.zarr"], indirect=True)
+def test_after_kill_9_the_next_export_removes_what_was_left(
+    exporting: subprocess.Popen[str], loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / request.node.callspec.params["exporting"]
+    exporting.kill()
+    exporting.wait(SECONDS)
+    assert sorted(one.name.partition("-")[0] for one in tmp_path.iterdir()) == [".unfinished", path.name]
+    written(loaded, tmp_path / "other.parquet")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["other.parquet", path.name]
+    (tmp_path / "other.parquet").unlink()
+    assert_old(path)
+
+
+def test_a_server_that_restarts_leaves_nothing_and_answers_again(
+    own_warehouse: Warehouse, own_server: OwnServer, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    flat = flat_months(points=(6, 8), names=("t2m",))
+    load_month(own_warehouse, flat)
+    path = tmp_path / "out.parquet"
+    make_old(path)
+    pieces: list[int] = []
+
+    def restart(stage: progress.Stage, done: int, total: int, unit: str) -> None:
+        pieces.append(done)
+        if len(pieces) == 2:
+            own_server.stop("immediate")
+
+    with progress.listening(restart), pytest.raises(TransientError, match="reading the table"):
+        export(own_warehouse, path, "parquet", None, piece_bytes=60_000)
+    assert_old(path)
+    own_server.start()
+    export(own_warehouse, path, "parquet", None, piece_bytes=60_000)
+    found: Any = pd.read_parquet(path)
+    assert len(found) == flat.rows

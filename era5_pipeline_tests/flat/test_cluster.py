@@ -1,0 +1,478 @@
+"""Tests of `flat/cluster`."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client
+
+from era5_pipeline import __version__
+from era5_pipeline.flat import cluster as cluster_module
+from era5_pipeline.flat import tiles
+from era5_pipeline.flat.cluster import connected, own_versions
+from era5_pipeline.flat.flatten import flatten_month, preview_file
+from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.flat.tiles import Tile
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, TransientError, UsageError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.stages import run_flat, run_raw
+from era5_pipeline_tests.commands import ROOT, InProcess
+from era5_pipeline_tests.dask_clusters import dask_cluster, kill
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LAYOUTS,
+    LEGACY,
+    Layout,
+    hours_from,
+    left_behind,
+    raw_month,
+    weather,
+    without_pictures,
+    write,
+)
+from era5_pipeline_tests.postgres.test_tls import make_authority, make_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.flat.flatten import MiddleHour
+    from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.runtime.progress import Progress
+    from era5_pipeline.sources.source import RawMonth
+    from era5_pipeline_tests.dask_clusters import DaskCluster
+
+
+def test_a_scheduler_that_is_not_there_is_a_temporary_error(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # not listening: nobody else gets the port, and connections are refused
+        address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
+        with pytest.raises(TransientError, match="no Dask scheduler answers") as raised, connected(address):
+            pass
+    assert address in raised.value.message
+    assert "Connection refused" in raised.value.message
+    assert "dask scheduler" in raised.value.remedy
+    assert "ERA5_DASK_SCHEDULER" in raised.value.remedy
+    assert capsys.readouterr().err == ""
+    assert caplog.records == []
+
+
+def test_what_answers_may_be_no_scheduler() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(TransientError, match="no Dask scheduler answers"), connected(address):
+            pass
+
+
+def test_the_logging_of_dask_is_as_before() -> None:
+    names = ("distributed", "distributed.client")
+    before = [logging.getLogger(name).level for name in names]
+    with pytest.raises(TransientError), connected("tcp://127.0.0.1:1"):
+        pass
+    assert [logging.getLogger(name).level for name in names] == before
+
+
+@pytest.mark.parametrize(("module", "own"), [("era5_pipeline", __version__), ("dask", version("dask"))])
+def test_a_worker_of_another_version_is_refused(module: str, own: str) -> None:
+    with (
+        dask_cluster(1, other_version_of=module) as cluster,
+        pytest.raises(UsageError) as raised,
+        connected(cluster.address),
+    ):
+        pass
+    assert raised.value.message.startswith("the Dask worker tcp://127.0.0.1:")
+    assert raised.value.message.endswith(f"has 1.2.3 of {module}, and this process {own}")
+    assert "one environment or one image" in raised.value.remedy
+
+
+def test_what_must_be_equal_is_known_here() -> None:
+    assert own_versions() == {name: version(name) for name in ("era5_pipeline", "dask", "distributed")}
+
+
+def test_a_cluster_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = make_authority(tmp_path, "right")
+    make_certificate(tmp_path, "right", "node", "node", "IP:127.0.0.1")
+    tls = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(authority)}
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        tls[f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT"] = str(tmp_path / "node.crt")
+        tls[f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY"] = str(tmp_path / "node.key")
+    with dask_cluster(1, protocol="tls", **tls) as cluster:
+        assert cluster.address.startswith("tls://")
+        with pytest.raises(UsageError, match="cannot be used") as raised, connected(cluster.address):
+            pass  # without certificates
+        assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in raised.value.remedy
+        for name, path in tls.items():
+            monkeypatch.setenv(name, path)
+        dask.config.refresh()
+        try:
+            with connected(cluster.address) as client:
+                assert sum(client.nthreads().values()) == 1  # type: ignore[no-untyped-call]
+        finally:
+            monkeypatch.undo()
+            dask.config.refresh()
+
+
+def test_an_address_of_another_form_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    for address in ("127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1", "tcp://:8786"):
+        here.set(ERA5_DASK_SCHEDULER=address)
+        printed = here.run("plan", "--from", "2023-07", "--to", "2023-07", code=2)
+        assert "ERA5_DASK_SCHEDULER: Input should be tcp://HOST:PORT or tls://HOST:PORT" in printed.err
+
+
+_SECONDS = 120.0
+TASK_NAMES = ("t2m", "u10")
+
+
+def zipped_month(folder: Path) -> RawMonth:
+    north, east = [20 - 0.25 * n for n in range(12)], [50 + 0.25 * n for n in range(12)]
+    of = weather(hours_from("2023-07-01T00", 100), north, east, TASK_NAMES)
+    return raw_month(write(folder, of, Layout("in one ZIP", zipped=True, suffix=".zip")), "2023-07")
+
+
+def test_a_task_is_small(tmp_path: Path) -> None:
+    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 1)))
+    (file,) = raw_month(paths, "2023-07").files
+    days = [replace(file, path=Path(f"/a/folder/with/a/long/name/raw/arco/2023-07-{day:02d}.nc")) for day in range(31)]
+    raw = replace(raw_month(paths, "2023-07"), files=tuple(days))
+    tile = Tile(np.arange(721, dtype=np.int32), np.arange(1440, dtype=np.int32))
+    assert len(pickle.dumps((raw, tile, own_versions()))) < 20_000
+
+
+def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(tmp_path: Path) -> None:
+    raw = zipped_month(tmp_path / "raw")
+    elsewhere = tmp_path / "elsewhere.zip"
+    with dask_cluster(1) as cluster:
+        inventory = take_inventory(raw, tmp_path)
+        path = raw.files[0].path
+        path.rename(elsewhere)  # this process has the inventory already, as after `raw`
+        with pytest.raises(UsageError) as raised:
+            flatten_month(
+                raw,
+                tmp_path / "flat",
+                home=tmp_path,
+                flat_format="parquet",
+                inventory=inventory,
+                dask_scheduler=cluster.address,
+            )
+    assert raised.value.message.startswith("2023-07: the Dask worker tcp://127.0.0.1:")
+    assert f"does not see the raw file {path} (No such file or directory)" in raised.value.message
+    assert "same path" in raised.value.remedy
+    assert left_behind(tmp_path) == []
+    assert not list((tmp_path / "flat").iterdir())
+
+
+def test_a_worker_of_another_version_that_joins_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
+    raw = zipped_month(tmp_path / "raw")
+    with dask_cluster(1) as cluster:
+
+        def exchange(*_: object, **__: object) -> None:
+            if len(cluster.workers) == 1:
+                cluster.kill_worker(0)
+                cluster.start_worker(other_version_of="era5_pipeline")
+
+        with pytest.raises(UsageError, match=r"has 1\.2\.3 of era5_pipeline") as raised, listening(exchange):
+            flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=cluster.address)
+    assert "one environment or one image" in raised.value.remedy
+    assert not list((tmp_path / "flat").iterdir())
+
+
+def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
+    raw = zipped_month(tmp_path / "raw")
+    preload = "from era5_pipeline.flat.cluster import tile_tasks\ntile_tasks._IDLE_SECONDS = 15.0\n"
+    with dask_cluster(1, preload=preload) as cluster:
+        folders: set[Path] = set()
+
+        def look(*_: object, **__: object) -> None:
+            folders.update(cluster.local_directory.rglob("unpacked-*"))
+
+        with listening(look):
+            flat = flatten_month(
+                raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=cluster.address
+            )
+        assert flat.rows == 12 * 12 * 100
+        assert len(folders) == 1
+        deadline = time.monotonic() + _SECONDS
+        while list(cluster.local_directory.rglob("unpacked-*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_without_a_cluster_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    raw = zipped_month(tmp_path / "raw")
+    (tmp_path / "raw.pickle").write_bytes(pickle.dumps(raw))
+    program = """
+import pickle, sys
+from pathlib import Path
+import era5_pipeline.stages
+from era5_pipeline.flat.flatten import flatten_month
+home = Path.cwd()
+flatten_month(pickle.loads((home / "raw.pickle").read_bytes()), home / "flat", home=home, flat_format="parquet")
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"distributed", "tornado", "dask"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_SECONDS,
+    )
+    assert done.stdout == "['dask']\n"
+
+
+NAMES = ("t2m", "u10", "tp")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DaskCluster]:
+    with dask_cluster(2) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tiles, so that small months have several."""
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
+
+
+def drawn(middle: MiddleHour) -> bytes:
+    return middle.location_ids.tobytes() + middle.values.tobytes()
+
+
+def flattened(
+    raw: RawMonth, home: Path, scheduler: str | None, flat_format: FlatFormat = "parquet"
+) -> tuple[dict[str, Any], bytes]:
+    """The facts of the month, which include its digest, and the values of its preview."""
+    flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
+    assert left_behind(home) == []
+    path = preview_file(home / "flat", raw.month)
+    preview = path.read_bytes() if flat.locations > 1 else b""  # of one place there is no map
+    assert flat.summaries is not None
+    facts = {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}
+    return facts | {"summaries": flat.summaries.sha256}, preview
+
+
+OF_THE_PLACE = ("path", "seconds", "raw_seconds", "peak_rss_bytes")
+
+
+def month_of_weather(folder: Path, layout: Layout = CURRENT, hours: int = 30) -> RawMonth:
+    """A month of 12 x 15 points; some values are missing."""
+    north, east = [20 - 0.25 * n for n in range(12)], [50 + 0.25 * n for n in range(15)]
+    of = weather(hours_from("2023-07-01T00", hours), north, east, NAMES, missing=0.01)
+    return raw_month(write(folder, of, layout), "2023-07")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_month_is_the_same_to_the_byte_in_every_layout_of_files(
+    cluster: DaskCluster, tmp_path: Path, layout: Layout
+) -> None:
+    raw = month_of_weather(tmp_path / "raw", layout)
+    here = flattened(raw, tmp_path / "here", None)
+    assert here[0]["rows"] == 12 * 15 * 30
+    assert flattened(raw, tmp_path / "there", cluster.address) == here
+
+
+REAL = [
+    ("gulf-2023/era5_t2m_2023.zip", "2023-07"),
+    ("norway-2018-10-packed/SURF_201810.nc", "2018-10"),
+    ("germany-tp-expver-mix/data_stream-oper_stepType-accum.nc", "2025-10"),
+    ("../timeseries/bremen-2024-2026-csv-zip", "2024-02"),
+]
+
+
+@pytest.mark.parametrize(("name", "month"), REAL, ids=[month for _, month in REAL])
+@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+def test_a_month_of_real_files_is_the_same_to_the_byte(
+    cluster: DaskCluster, era5_samples: Path, tmp_path: Path, name: str, month: str, flat_format: FlatFormat
+) -> None:
+    path = era5_samples / name
+    raw = raw_month([next(path.iterdir()) if path.is_dir() else path], month)
+    here = flattened(raw, tmp_path / "here", None, flat_format)
+    assert flattened(raw, tmp_path / "there", cluster.address, flat_format) == here
+
+
+def test_an_area_across_two_files_with_preliminary_hours_is_the_same_to_the_byte(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    hours = hours_from("2023-07-01T00", 24)
+    north = [20 - 0.25 * n for n in range(10)]
+    west = weather(hours, north, [50 + 0.25 * n for n in range(9)], NAMES, expver=("0001",) * 20 + ("0005",) * 4)
+    east = weather(hours, north, [53 + 0.25 * n for n in range(9)], NAMES, seed=2)
+    paths = write(tmp_path / "raw", west, stem="west") + write(tmp_path / "raw", east, LEGACY, stem="east")
+    raw = raw_month(paths, "2023-07", area="19.5/51/18/54")
+    here = flattened(raw, tmp_path / "here", None)
+    assert {tuple(column["expver"]) for column in here[0]["columns"]} == {("0001", "0005", "unknown")}
+    assert flattened(raw, tmp_path / "there", cluster.address) == here
+
+
+def test_the_setting_chooses_the_cluster(cluster: DaskCluster, tmp_path: Path) -> None:
+    month = Month(2023, 7)
+    flats: list[FlatMonth] = []
+    with without_pictures():
+        for place, scheduler in (("here", None), ("there", cluster.address)):
+            settings = Settings(
+                _env_file=None,
+                home=tmp_path / place,
+                source="sample",
+                area="20/50/18/52",
+                sample_hours=24,
+                allow_incomplete=True,
+                dask_scheduler=scheduler,
+            )
+            run_raw(settings, month)
+            flats.append(run_flat(settings, month).flat)
+    assert flats[0].sha256 == flats[1].sha256
+    log = (cluster.folder / "scheduler.log").read_text()
+    assert "Receive client connection" in log
+
+
+# ---- errors of the files
+
+
+def error_of(raw: RawMonth, home: Path, scheduler: str | None) -> Era5Error:
+    with pytest.raises(Era5Error) as raised:
+        flattened(raw, home, scheduler)
+    assert left_behind(home) == []
+    assert not list((home / "flat").glob("*"))
+    return raised.value
+
+
+def test_files_that_contradict_each_other_are_refused_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    hours = hours_from("2023-07-01T00", 24)
+    paths = write(tmp_path, weather(hours), stem="a") + write(tmp_path, weather(hours, seed=2), stem="b")
+    raw = raw_month(paths, "2023-07")
+    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
+    assert type(here) is type(there) is InputError
+    assert str(here) == str(there)
+    assert "a.nc" in there.message
+    assert "b.nc" in there.message
+
+
+def test_a_damaged_file_is_named_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(30, 2, 3)))
+    path = raw.files[0].path
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 2000] = bytes(2000)
+    path.write_bytes(damaged)
+    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(there, BadFileError)
+    assert isinstance(here, BadFileError)
+    assert (there.path, there.remedy) == (here.path, here.remedy) == (str(path), here.remedy)
+
+
+# ---- workers and schedulers that are lost
+
+
+def during(action: Callable[[], object]) -> Progress:
+    """A listener that acts once, when the first rows are written."""
+    begun = threading.Event()
+
+    def listener(*_: object, **__: object) -> None:
+        if not begun.is_set():
+            begun.set()
+            action()
+
+    return listener
+
+
+def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    here = flattened(raw, tmp_path / "here", None)
+    with dask_cluster(2) as cluster, listening(during(lambda: cluster.kill_worker(0))):
+        assert flattened(raw, tmp_path / "there", cluster.address) == here
+        assert cluster.workers[0].poll() is not None
+        assert cluster.workers[1].poll() is None
+
+
+def test_a_month_fails_when_all_workers_are_gone_and_succeeds_when_they_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "NO_WORKERS_SECONDS", 3.0)
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    with dask_cluster(1) as cluster:
+        with listening(during(lambda: cluster.kill_worker(0))):
+            error = error_of(raw, tmp_path / "there", cluster.address)
+        assert isinstance(error, TransientError)
+        assert error.message == f"2023-07: the Dask cluster {cluster.address} has had no worker for 3 s"
+        assert f"dask worker {cluster.address}" in error.remedy
+        cluster.start_worker()
+        assert flattened(raw, tmp_path / "there", cluster.address) == flattened(raw, tmp_path / "here", None)
+
+
+def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw")
+    here = flattened(raw, tmp_path / "here", None)
+    with dask_cluster(0) as cluster:
+        late = threading.Timer(1.0, cluster.start_worker)
+        late.start()
+        assert flattened(raw, tmp_path / "there", cluster.address) == here
+        late.join()
+
+
+def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw")
+    deadly = "import os\nfrom era5_pipeline.flat.cluster import tile_tasks\ntile_tasks.fill = lambda *_: os._exit(9)\n"
+    with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
+        error = error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(error, UsageError)
+    assert error.message.startswith("2023-07: several Dask workers died")
+    assert "--memory-limit" in error.remedy
+
+
+def test_a_month_fails_when_the_scheduler_is_killed(tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    with dask_cluster(1) as cluster, listening(during(lambda: kill(cluster.scheduler))):
+        error = error_of(raw, tmp_path / "there", cluster.address)
+        assert isinstance(error, TransientError)
+        assert error.message == f"the connection to the Dask scheduler {cluster.address} was lost"
+        assert "run the month again" in error.remedy
+
+
+# ---- memory
+
+
+def test_a_bounded_number_of_tiles_is_under_way(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(10, 2, 3)), hours=100)
+    tasks: list[int] = []
+    with Client(cluster.address, set_as_default=False) as observer:  # type: ignore[no-untyped-call]
+
+        def count(*_: object, **__: object) -> None:
+            tasks.append(observer.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+        with listening(count):
+            flattened(raw, tmp_path / "there", cluster.address)
+    assert len(tasks) > 20
+    # Two for each of two workers, and two that are received or written.
+    assert max(tasks) <= 6

@@ -1,0 +1,230 @@
+"""Tests of `flat/monthly`."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from era5_pipeline.flat import monthly
+from era5_pipeline.flat.flatten import flatten_month, read_flat_month
+from era5_pipeline.flat.monthly import (
+    WIND_SPEED,
+    SummarySink,
+    has_wind,
+    is_total,
+    mean_wind_speed,
+    summaries_schema,
+    summary_columns,
+)
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS
+from era5_pipeline.runtime.files import sha256_of
+from era5_pipeline_tests.era5_files import (
+    VARIABLES,
+    flat_rows,
+    flatten,
+    hour,
+    hours_from,
+    location_id,
+    raw_month,
+    weather,
+    write,
+)
+from era5_pipeline_tests.samples import unpacked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+_OF_THE_VIEW = ("location_id", "month", "latitude", "longitude", "month_hours", "wind_direction_10m_prevailing")
+# PostgreSQL cuts longer names.
+_LONGEST_NAME = 63
+
+
+def test_no_name_is_too_long_or_stands_for_two_columns() -> None:
+    names = [*_OF_THE_VIEW, WIND_SPEED, *(column.name for column in summary_columns(BY_COLUMN))]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) <= _LONGEST_NAME
+
+
+def test_totals_alone_have_sums() -> None:
+    totals = {column.variable.column for column in summary_columns(BY_COLUMN) if column.statistic == "sum"}
+    assert {"total_precipitation", "snowfall", "surface_solar_radiation_downwards", "evaporation"} <= totals
+    assert totals.isdisjoint({"temperature_2m", "wind_gust_10m", "maximum_temperature_2m", "snow_density"})
+    assert totals == {name for name, variable in BY_COLUMN.items() if is_total(variable)}
+
+
+def test_the_wind_needs_both_components() -> None:
+    assert has_wind(DEFAULT_COLUMNS)
+    assert not has_wind(["zonal_wind_10m", "meridional_wind_100m"])
+
+
+TOTALS = ("total_precipitation", "snowfall")
+
+
+def summaries_of(flat: FlatMonth) -> dict[int, dict[str, Any]]:
+    """The summaries in the file, by location."""
+    assert flat.summaries is not None
+    return {row["location_id"]: row for row in pq.read_table(flat.summaries.path).to_pylist()}
+
+
+def expected_of(flat: FlatMonth) -> dict[int, dict[str, Any]]:
+    """The summaries of the rows in the flat file, value by value."""
+    rows = flat_rows(flat.path)
+    start = hour(f"{flat.month}-01T00")
+    held = flat.column_names
+    found: dict[int, dict[str, Any]] = {}
+    for location in np.unique(rows.locations).tolist():
+        own = rows.locations == location
+        hours = rows.hours[own].tolist()
+        row: dict[str, Any] = {"location_id": location, "month": date(flat.month.year, flat.month.month, 1)}
+        for column in held:
+            pairs = [(h, v) for h, v in zip(hours, rows.values[column][own].tolist(), strict=True) if not math.isnan(v)]
+            values = [value for _, value in pairs]
+            row[f"{column}_mean"] = math.fsum(values) / len(values) if values else None
+            row[f"{column}_min"] = min(values, default=None)
+            row[f"{column}_max"] = max(values, default=None)
+            row[f"{column}_hours"] = len(values)
+            if column in TOTALS:
+                rest = [value for h, value in pairs if h > start]
+                row[f"{column}_sum"] = math.fsum(rest) if rest else None
+                row[f"{column}_sum_hours"] = len(rest)
+                row[f"{column}_first"] = next((value for h, value in pairs if h == start), None)
+        if {"zonal_wind_10m", "meridional_wind_10m"} <= set(held):
+            components = (rows.values[name][own].tolist() for name in ("zonal_wind_10m", "meridional_wind_10m"))
+            speeds = [math.sqrt(u * u + v * v) for u, v in zip(*components, strict=True) if not math.isnan(u + v)]
+            row["wind_speed_10m_mean"] = math.fsum(speeds) / len(speeds) if speeds else None
+        found[location] = row
+    return found
+
+
+def assert_summaries_are_those_of_the_rows(flat: FlatMonth) -> None:
+    actual, expected = summaries_of(flat), expected_of(flat)
+    assert actual.keys() == expected.keys()
+    assert len(actual) == flat.locations
+    for location, row in expected.items():
+        assert actual[location].keys() == row.keys()
+        for name, value in row.items():
+            same = value if not isinstance(value, float) else pytest.approx(value, rel=1e-12, abs=1e-12)
+            assert actual[location][name] == same, (location, name)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1, 1.0])
+def test_summaries_are_those_of_the_rows(tmp_path: Path, missing: float) -> None:
+    of = weather(hours_from("2023-07-01T00", 744), names=list(VARIABLES), missing=missing)
+    flat = flatten(write(tmp_path, of), "2023-07", tmp_path)
+    assert_summaries_are_those_of_the_rows(flat)
+    row = next(iter(summaries_of(flat).values()))
+    assert row["temperature_2m_hours"] == (744 if missing == 0 else row["temperature_2m_hours"])
+    assert (row["total_precipitation_sum"] is None) == (missing == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "hours"),
+    [
+        pytest.param("2023-06-30T20", 9, id="the first hours, and some of June"),
+        pytest.param("2023-07-01T00", 1, id="the first hour alone"),
+        pytest.param("2023-07-01T01", 100, id="without the first hour"),
+    ],
+)
+def test_summaries_of_a_part_of_the_month(tmp_path: Path, first: str, hours: int) -> None:
+    flat = flatten(write(tmp_path, weather(hours_from(first, hours), names=list(VARIABLES))), "2023-07", tmp_path)
+    assert_summaries_are_those_of_the_rows(flat)
+    for row in summaries_of(flat).values():
+        assert (row["total_precipitation_first"] is None) == (first == "2023-07-01T01")
+        assert (row["total_precipitation_sum"] is None) == (hours == 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "month"),
+    [
+        pytest.param("norway-2018-10-packed/SURF_201810.nc", "2018-10", id="packed"),
+        pytest.param("germany-tp-expver-mix/data_stream-oper_stepType-accum.nc", "2025-10", id="six-hourly"),
+    ],
+)
+def test_summaries_of_real_files(era5_samples: Path, tmp_path: Path, file: str, month: str) -> None:
+    (path,) = unpacked(era5_samples / file, tmp_path)
+    flat = flatten([path], month, tmp_path)
+    assert_summaries_are_those_of_the_rows(flat)
+    assert any(row["total_precipitation_sum"] for row in summaries_of(flat).values())
+
+
+def test_the_mean_of_a_real_month_is_that_of_its_netcdf(era5_samples: Path, tmp_path: Path) -> None:
+    (path,) = unpacked(era5_samples / "gulf-2023" / "era5_t2m_2023.zip", tmp_path)
+    row = summaries_of(flatten([path], "2023-07", tmp_path))[location_id(25.25, 51.5)]
+    with netCDF4.Dataset(path) as file:
+        times = file["valid_time"][:]
+        place = np.flatnonzero(file["latitude"][:] == 25.25)[0], np.flatnonzero(file["longitude"][:] == 51.5)[0]
+        july = (times >= hour("2023-07-01T00") * 3600) & (times < hour("2023-08-01T00") * 3600)
+        celsius = np.asarray(file["t2m"][july][:, place[0], place[1]], dtype=np.float64) - 273.15
+    assert row["temperature_2m_mean"] == pytest.approx(celsius.mean(), rel=1e-6)
+    assert row["temperature_2m_max"] == pytest.approx(celsius.max(), rel=1e-6)
+    assert row["temperature_2m_hours"] == 744
+
+
+def test_the_file_does_not_depend_on_how_the_month_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 48), names=list(VARIABLES), missing=0.05))
+    whole = flatten(paths, "2023-07", tmp_path / "whole")
+    monkeypatch.setattr("era5_pipeline.flat.filled_tiles.row_group_rows", lambda _: 100)
+    monkeypatch.setattr(monthly, "_GROUP_LOCATIONS", 5)
+    cut = flatten(paths, "2023-07", tmp_path / "cut")
+    assert cut.summaries is not None
+    with pq.ParquetFile(cut.summaries.path) as file:
+        assert file.num_row_groups == 2
+    assert summaries_of(cut) == summaries_of(whole)
+
+
+def test_the_facts_name_the_file_and_flattening_again_gives_the_same(tmp_path: Path) -> None:
+    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 24)))
+    flat = flatten(paths, "2023-07", tmp_path)
+    assert flat.summaries is not None
+    path = flat.summaries.path
+    assert path == flat.path.with_name(f"{flat.path.stem}.monthly.parquet")
+    assert (flat.summaries.bytes, flat.summaries.sha256) == (path.stat().st_size, sha256_of(path))
+    assert flatten(paths, "2023-07", tmp_path).summaries == flat.summaries
+    folder = tmp_path / "flat"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_flat_month(folder, Month(2023, 7)) is None
+    path.unlink()
+    assert read_flat_month(folder, Month(2023, 7)) is None
+
+
+def test_without_summaries_there_is_no_such_file(tmp_path: Path) -> None:
+    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 24)))
+    assert flatten(paths, "2023-07", tmp_path).summaries is not None
+    raw = raw_month(paths, "2023-07")
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", with_summaries=False)
+    assert flat.summaries is None
+    assert [path.name for path in (tmp_path / "flat").glob("*.parquet")] == [flat.path.name]
+
+
+def test_the_wind_speed_needs_both_components_of_an_hour() -> None:
+    eastward = np.array([[3.0, np.nan, 0.0], [np.nan, 1.0, 1.0], [1e-3, 1e-3, 1e-3]], dtype=np.float32)
+    northward = np.array([[4.0, 9.0, 1.0], [1.0, np.nan, np.nan], [0.0, 0.0, 0.0]], dtype=np.float32)
+    speeds = mean_wind_speed(eastward, northward, is_complete=False)
+    np.testing.assert_allclose(speeds, [3.0, np.nan, float(np.float32(1e-3))], rtol=1e-15)
+
+
+def test_a_month_with_one_component_of_the_wind_has_no_wind_speed(tmp_path: Path) -> None:
+    flat = flatten(write(tmp_path, weather(hours_from("2023-07-01T00", 24), names=("u10", "tp"))), "2023-07", tmp_path)
+    names = list(next(iter(summaries_of(flat).values())))
+    assert "zonal_wind_10m_mean" in names
+    assert "wind_speed_10m_mean" not in names
+    assert "zonal_wind_10m_sum" not in names
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with pytest.raises(KeyError), SummarySink(path, ("temperature_2m",), Month(2023, 7)) as sink:
+        sink.add(np.array([1], dtype=np.int32), {})
+    assert summaries_schema(("temperature_2m",)).names == [
+        *("location_id", "month", "temperature_2m_mean", "temperature_2m_min", "temperature_2m_max"),
+        "temperature_2m_hours",
+    ]

@@ -1,0 +1,393 @@
+"""Tests of `flat/storage`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.flat.storage import FileRemoval, StoredMonth
+from era5_pipeline.model.errors import InputError, RefusedError, StoreError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.current_contents import unchanged_months
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.flat_months import assert_holds
+from era5_pipeline_tests.monthly import assert_monthly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from era5_pipeline.stages import LoadResult
+
+    Making = Callable[..., Settings]
+
+JULY = Month(2023, 7)
+
+
+@pytest.fixture
+def warehouse(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_address: str) -> Making:
+    """Makes the settings of a machine by its name: it has a home of its own, and the store."""
+    for name in [name for name in os.environ if name.startswith("ERA5_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def make(name: str, **values: Any) -> Settings:
+        chosen = {"source": "sample", "area": "10.25/20/10/20.25", "store": store_address} | values
+        return Settings(home=tmp_path / name, **chosen)
+
+    return make
+
+
+def objects(settings: Settings) -> dict[str, int]:
+    store = Depot.of(settings).store
+    assert store is not None
+    return {found.key: found.bytes for found in store.objects()}
+
+
+def data_files(home: Path) -> list[str]:
+    """The raw and flat files on a machine, without records and pictures."""
+    suffixes = (".nc", ".zip", ".parquet", ".csv")
+    return sorted(path.name for path in home.rglob("*") if path.suffix in suffixes)
+
+
+def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse: Warehouse) -> None:
+    raw = run_raw(machine("first"), JULY)
+    assert not (machine("second").home / "raw").exists()
+    flat = run_flat(machine("second"), JULY)
+    assert not flat.reused
+    assert flat.flat.raw.fingerprint == raw.raw.fingerprint
+    loaded = run_load(machine("third"), warehouse, JULY)
+    assert loaded.loaded.changed
+    assert all(outcome.passed for outcome in loaded.outcomes)
+    assert_holds(warehouse, flat.flat)
+    assert (machine("third").home / "flat" / "2023-07.png").read_bytes().startswith(b"\x89PNG")
+    # Of the machine that loaded it, nothing but small files is left; the store has it all.
+    assert data_files(machine("third").home) == []
+    # The raw file, the rows, the summaries.
+    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("first"))) == 3
+    # A fourth finds nothing to do.
+    assert unchanged_months(machine("fourth"), warehouse, (JULY, Month(2023, 8))) == {JULY}
+    assert run_flat(machine("fourth"), JULY).reused
+    assert not run_load(machine("fourth"), warehouse, JULY).loaded.changed
+
+
+def test_a_stage_again_on_another_machine_uses_what_is_there(machine: Making) -> None:
+    first, second = machine("first"), machine("second")
+    raw = run_raw(first, JULY)
+    made = run_flat(first, JULY)
+    before = objects(first)
+    assert run_raw(second, JULY).raw.fingerprint == raw.raw.fingerprint
+    again = run_flat(second, JULY)
+    assert again.reused
+    assert again.flat.sha256 == made.flat.sha256
+    assert again.preview.read_bytes() == made.preview.read_bytes()
+    assert objects(first).keys() == before.keys()
+
+
+@pytest.mark.parametrize("summaries", [False, True], ids=["rows", "summaries"])
+@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
+def test_a_harmed_flat_file_in_the_store_is_never_loaded(
+    machine: Making, warehouse: Warehouse, harm: str, *, summaries: bool
+) -> None:
+    first = machine("first")
+    run_raw(first, JULY)
+    made = run_flat(first, JULY).flat
+    store = Depot.of(first).store
+    assert store is not None
+    (key,) = [key for key in objects(first) if key.endswith(".parquet") and (".monthly." in key) == summaries]
+    content = made.files[summaries].path.read_bytes()
+    if harm == "gone":
+        store.remove(key)
+    else:
+        store.write(key, content[:-1] if harm == "cut" else content[:1000] + bytes(100) + content[1100:])
+    with pytest.raises(InputError, match="2023-07 has no flat file, and not in the store") as caught:
+        run_load(machine("second"), warehouse, JULY)
+    assert "Materialize era5/flat" in caught.value.remedy
+    assert not run_flat(machine("second"), JULY).reused
+    assert run_load(machine("third"), warehouse, JULY).loaded.changed
+    assert_holds(warehouse, made)
+    assert_monthly(warehouse, months=1)
+
+
+@pytest.mark.parametrize("record", ["raw", "flat"])
+def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, warehouse: Warehouse, record: str) -> None:
+    """In the store, where an older program meets it first."""
+    first = machine("first")
+    run_raw(first, JULY)
+    run_flat(first, JULY)
+    store, key = Depot.of(first).store, f"{record}/2023-07.json"
+    assert store is not None
+    value = json.loads(store.read(key) or b"")
+    assert value["form"] == 1
+    newer = json.dumps(value | {"form": 2, "files": "elsewhere"}).encode()
+    store.write(key, newer)
+    second = machine("second")
+    stages: list[Callable[[], object]] = [lambda: run_flat(second, JULY), lambda: run_load(second, warehouse, JULY)]
+    if record == "raw":
+        stages = [lambda: run_raw(second, JULY), lambda: run_flat(second, JULY)]
+    for stage in stages:
+        with pytest.raises(InputError, match=rf"{record}/2023-07.json: a newer era5-pipeline .* form 2, .* up to 1\n"):
+            stage()
+    assert store.read(key) == newer
+
+
+def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
+    raw = run_raw(machine("first"), JULY).raw
+    Depot.of(machine("first")).discard(raw.files[0])
+    with pytest.raises(InputError, match=r"its raw file .*second.*\.zip is gone, and not in the store") as caught:
+        run_flat(machine("second"), JULY)
+    assert "Materialize era5/raw" in caught.value.remedy
+
+
+def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Making) -> None:
+    run_raw(machine("first"), JULY)
+    run_flat(machine("first"), JULY)
+    other = {"area": "11/20/10/21"}
+    run_raw(machine("second", **other), JULY)
+    flat = run_flat(machine("second", **other), JULY).flat
+    held = [key for key in objects(machine("first")) if key.endswith(".parquet")]
+    assert flat.summaries is not None
+    assert len(held) == 2
+    for file in flat.files:
+        assert any(file.sha256[:16] in key for key in held)
+
+
+def test_two_processes_on_one_month_do_not_harm_each_other(machine: Making, warehouse: Warehouse) -> None:
+    """Two executors take all stages of the same month at once; it is in the table once, and right."""
+    program = (
+        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
+        "from era5_pipeline.postgres.connect import Warehouse\n"
+        "from era5_pipeline.stages import run_flat, run_load, run_raw\n"
+        "settings = Settings.model_validate_json(sys.argv[1])\n"
+        "month = Month(2023, 7); run_raw(settings, month); run_flat(settings, month)\n"
+        "run_load(settings, Warehouse(sys.argv[2]), month)"
+    )
+    homes = [machine(name) for name in ("first", "second")]
+    commands = [[sys.executable, "-c", program, settings.model_dump_json(), warehouse.url] for settings in homes]
+    running = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for command in commands]
+    for process in running:
+        assert process.communicate(timeout=300)[1] == ""
+        assert process.returncode == 0
+    assert unchanged_months(machine("third"), warehouse, (JULY,)) == {JULY}
+    flat = run_flat(machine("third"), JULY)
+    assert flat.reused
+    assert_holds(warehouse, flat.flat)
+
+
+def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
+    machine: Making, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    chosen = machine("first", store=str(tmp_path / "not mounted"))
+    for stage in (lambda: run_raw(chosen, JULY), lambda: run_flat(chosen, JULY)):
+        with pytest.raises(StoreError, match="does not exist"):
+            stage()
+    with pytest.raises(StoreError, match="does not exist"):
+        run_load(chosen, warehouse, JULY)
+    assert not chosen.home.exists()
+    assert not (tmp_path / "not mounted").exists()
+
+
+def test_a_machine_that_is_killed_leaves_a_month_that_another_finishes(machine: Making, warehouse: Warehouse) -> None:
+    """Killed at several moments of raw and flat, each time on a new machine; then the next one goes through."""
+    program = (
+        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
+        "from era5_pipeline.stages import run_flat, run_raw\n"
+        "settings = Settings.model_validate_json(sys.argv[1]); print('begins', flush=True)\n"
+        "run_raw(settings, Month(2023, 7)); print('raw', flush=True); run_flat(settings, Month(2023, 7))"
+    )
+    for number, (line, seconds) in enumerate([("begins\n", 0.1), ("begins\n", 0.6), ("raw\n", 0.0), ("raw\n", 0.3)]):
+        command = [sys.executable, "-c", program, machine(f"killed-{number}").model_dump_json()]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            assert process.stdout is not None
+            while process.stdout.readline() != line:
+                assert process.poll() is None
+            time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+    run_raw(machine("last"), JULY)
+    flat = run_flat(machine("last"), JULY).flat
+    assert run_load(machine("loading"), warehouse, JULY).loaded.changed
+    assert_holds(warehouse, flat)
+    assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("last"))) == 3
+
+
+SMALL = "10.25/20/10/20.25"
+# The kinds of files of a flat month.
+FLAT = {".parquet", "summaries"}
+
+
+@pytest.fixture
+def loaded_warehouse(database_url: str) -> Warehouse:
+    return Warehouse(database_url)
+
+
+@pytest.fixture(params=["home", "store"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+    """Makes settings without a store, and with one."""
+    for name in [name for name in os.environ if name.startswith("ERA5_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "store").mkdir()
+    store = {"store": str(tmp_path / "store")} if request.param == "store" else {}
+
+    def make(**values: Any) -> Settings:
+        chosen: dict[str, Any] = {"home": tmp_path / "home", "source": "sample", "area": SMALL}
+        return Settings(**(chosen | store | values))
+
+    return make
+
+
+def load(settings: Settings, loaded_warehouse: Warehouse) -> LoadResult:
+    run_raw(settings, JULY)
+    run_flat(settings, JULY)
+    return run_load(settings, loaded_warehouse, JULY)
+
+
+def kinds(folder: Path) -> set[str]:
+    """The kinds of data files below a folder, without records and pictures."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    suffixes = {"summaries" if ".monthly." in path.name else path.suffix for path in paths}
+    return suffixes & {".zip", ".nc", ".parquet", ".csv", "summaries"}
+
+
+def durable(settings: Settings) -> Path:
+    """Where files are kept: in the store, else in the home."""
+    return settings.home if settings.store is None else settings.home.parent / "store"
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("all", {".zip", *FLAT}), ("flat", FLAT), ("none", set[str]())])
+def test_what_is_kept_of_a_loaded_month(
+    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path, keep: str, kept: set[str]
+) -> None:
+    chosen = settings(keep=keep)
+    run_raw(chosen, JULY)
+    made = run_flat(chosen, JULY).flat
+    copy = replace(made, path=tmp_path / f"copy{made.path.suffix}")
+    shutil.copyfile(made.path, copy.path)
+    result = run_load(chosen, loaded_warehouse, JULY)
+    assert kinds(durable(chosen)) == kept
+    if chosen.store is not None:
+        assert kinds(chosen.home) == set()
+    assert_holds(loaded_warehouse, copy)
+    # The ledger knows what they were.
+    with loaded_warehouse.connect() as connection:
+        (part,) = read_ledger(connection)[0].parts
+    (raw,) = result.flat.raw.files
+    assert [(one.path, one.sha256, one.bytes) for one in part.files] == [(str(raw.path), raw.sha256, raw.bytes)]
+    assert (part.flat_file.path, part.flat_file.sha256) == (str(result.flat.path), result.flat.sha256)
+    # A later run finds nothing to do, without making the files again.
+    assert unchanged_months(chosen, loaded_warehouse, (JULY,)) == {JULY}
+    assert kinds(durable(chosen)) == kept
+    # The last stage again, as Dagster does after a run was lost: the table has the rows, no file is needed.
+    again = run_load(chosen, loaded_warehouse, JULY)
+    assert not again.loaded.changed
+    assert all(outcome.passed for outcome in again.outcomes)
+
+
+@pytest.mark.parametrize("keep", ["flat", "none"])
+def test_a_forced_run_makes_the_files_again(settings: Making, loaded_warehouse: Warehouse, keep: str) -> None:
+    load(settings(keep=keep), loaded_warehouse)
+    forced = settings(keep=keep, force=True)
+    assert unchanged_months(forced, loaded_warehouse, (JULY,)) == frozenset()
+    if keep == "none":
+        with pytest.raises(InputError, match="2023-07 has no flat file"):
+            run_load(forced, loaded_warehouse, JULY)
+    assert load(forced, loaded_warehouse).loaded.changed
+
+
+def test_a_stage_alone_says_which_stage_it_needs(settings: Making, loaded_warehouse: Warehouse) -> None:
+    chosen = settings(keep="none")
+    load(chosen, loaded_warehouse)
+    with pytest.raises(InputError, match=r"its raw file .* is gone") as caught:
+        run_flat(chosen, JULY)
+    assert "Materialize era5/raw" in caught.value.remedy
+    assert "ERA5_KEEP" in caught.value.remedy
+
+
+def test_files_of_a_month_whose_load_was_refused_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
+    load(settings(keep="all"), loaded_warehouse)
+    less = settings(keep="none", sample_hours=24, allow_incomplete=True)
+    run_raw(less, JULY)
+    run_flat(less, JULY)
+    with pytest.raises(RefusedError, match="holds more"):
+        run_load(less, loaded_warehouse, JULY)
+    assert kinds(less.home) == {".zip", *FLAT}
+
+
+def test_files_of_a_month_whose_verification_failed_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
+    chosen = settings(keep="none")
+    run_raw(chosen, JULY)
+    run_flat(chosen, JULY)
+    run_load(settings(keep="all"), loaded_warehouse, JULY)
+    with loaded_warehouse.connect() as connection:
+        connection.execute("UPDATE weather SET temperature_2m = 0 WHERE time = '2023-07-10 12:00+00'")
+    before = kinds(durable(chosen))
+    result = run_load(chosen, loaded_warehouse, JULY)
+    assert not all(outcome.passed for outcome in result.outcomes)
+    assert kinds(durable(chosen)) == before == {".zip", *FLAT}
+
+
+@pytest.mark.parametrize("keep", ["flat", "none"])
+def test_files_of_the_user_are_never_removed(
+    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path, keep: str
+) -> None:
+    weather = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744), names=("t2m",))
+    # Even where the user keeps them in the pipeline's home.
+    folder = tmp_path / "home" / "raw" / "sample"
+    era5_files.write(folder, weather)
+    before = sorted(folder.iterdir())
+    chosen = settings(keep=keep, source="files", files_dir=str(folder), area=None)
+    load(chosen, loaded_warehouse)
+    assert sorted(folder.iterdir()) == before
+    assert kinds(tmp_path / "home" / "flat") == (FLAT if keep == "flat" and chosen.store is None else set())
+    assert unchanged_months(chosen, loaded_warehouse, (JULY,)) == {JULY}
+
+
+def test_files_that_another_run_reads_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
+    """Both of a home: the other run removes them when it has loaded the month itself."""
+    chosen = settings(keep="none")
+    run_raw(chosen, JULY)
+    run_flat(chosen, JULY)
+    other = FileRemoval(StoredMonth(Depot.of(chosen), JULY), "none")
+    with other.in_use():
+        assert run_load(chosen, loaded_warehouse, JULY).loaded.changed
+        assert kinds(chosen.home) == {".zip", *FLAT}
+    run_load(chosen, loaded_warehouse, JULY)
+    assert kinds(chosen.home) == kinds(durable(chosen)) == set()
+
+
+def test_a_month_is_loaded_though_its_files_cannot_be_removed(
+    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path
+) -> None:
+    chosen = settings(keep="none")
+    run_raw(chosen, JULY)
+    flat = run_flat(chosen, JULY).flat
+    flat.path.unlink()
+    if chosen.store is None:
+        pytest.skip("root may remove any file of its home")
+    # A folder where the store should have the file: it can be neither read nor removed as one.
+    (stored,) = (tmp_path / "store" / "raw" / "sample").glob("*.zip")
+    stored.unlink()
+    stored.mkdir()
+    result = run_load(chosen, loaded_warehouse, JULY)
+    assert result.loaded.changed
+    assert any("could not be removed" in note for note in result.loaded.notes)

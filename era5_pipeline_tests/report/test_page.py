@@ -1,0 +1,258 @@
+"""The page as a file: self-contained, small, escaped, and saying what it must."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline import __version__
+from era5_pipeline.report.page import report_page, write_page
+from era5_pipeline_tests.climate.tamar import tamar_hours
+from era5_pipeline_tests.climate_answers import (
+    CREDIT,
+    answer_of,
+    made_hours,
+    mekong_answer,
+    mekong_hours,
+    tamar_answer,
+    tamar_years,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_BYTES = 1_000_000
+# Elements and attributes by which a page loads something, or runs it.
+LOADING = {"script", "img", "link", "iframe", "object", "embed", "video", "audio", "source", "base", "form", "image"}
+VOID = {"meta", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """A page as a browser reads it: elements, attributes, and the text that a person sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.ids: list[str] = []
+        self._open: list[str] = []
+        self._texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        self.ids += [str(attributes["id"])] if "id" in attributes else []
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self._open and "svg" not in self._open:
+            self._texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self._texts).split())
+
+
+def test_it_loads_nothing_and_runs_nothing() -> None:
+    written = report_page(mekong_answer())
+    page = Page(written)
+    assert LOADING.isdisjoint(tag for tag, _ in page.elements)
+    for tag, attributes in page.elements:
+        assert not any(name.startswith("on") for name in attributes), tag
+        for name in ("src", "srcset", "action", "background", "poster"):
+            assert name not in attributes, tag
+        if tag != "a" and attributes.get("href"):
+            assert str(attributes["href"]).startswith("#")
+    styles = "".join(re.findall(r"<style>(.*?)</style>", written, re.DOTALL))
+    assert "url(" not in styles
+    assert "@import" not in styles
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_it_is_small_whole_and_the_same_twice(tmp_path: Path) -> None:
+    path = tmp_path / "pages" / "mekong.html"
+    write_page(mekong_answer(), path)
+    once = path.read_bytes()
+    assert len(once) < MOST_BYTES
+    write_page(mekong_answer(), path)
+    assert path.read_bytes() == once
+    assert [one.name for one in path.parent.iterdir()] == ["mekong.html"]
+    page = Page(once.decode("utf-8"))
+    assert len(page.ids) == len(set(page.ids))
+    headings = [tag for tag, _ in page.elements if re.fullmatch(r"h\d", tag)]
+    assert headings.count("h1") == 1
+    labelled = {
+        name for _, attributes in page.elements for name in str(attributes.get("aria-labelledby") or "").split()
+    }
+    assert labelled
+    assert labelled <= set(page.ids)
+    # Every picture in both sizes but the map, each with a name.
+    pictures = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert len(pictures) == 2 * 6 + 1
+    assert all(attributes["role"] == "img" and attributes["aria-labelledby"] for attributes in pictures)
+
+
+def test_five_years_are_said_to_be_no_climate() -> None:
+    text = Page(report_page(mekong_answer())).text
+    assert "Is it getting warmer at 10.75° N 106.25° E?" in text
+    assert "No answer yet." in text
+    assert "Five complete years are no climate" in text
+    assert "There is no trend" in text
+    for wanted in (
+        "not the reading of a station",
+        "about 28 km",
+        "UTC+07:00",
+        CREDIT,
+        "Neither the European Commission nor ECMWF is responsible",
+        "CC BY 4.0",
+        "doi:10.24381/cds.adbb2d47",
+        "OpenStreetMap",
+        "Natural Earth",
+        f"era5-pipeline {__version__}",
+        "location_id = 581465",
+        "65 months, 47,472 hours; loaded from files; version not stated in the files; version unknown for "
+        "100.0 % of the hours.",
+    ):
+        assert wanted in text, wanted
+    assert "GeoNames" not in text
+    assert "degC" not in text
+    assert "nan" not in text.lower().split()
+
+
+def test_records_are_those_of_the_file() -> None:
+    """Against pandas on the same file: the hottest hour, and when it was in Vietnam."""
+    text = Page(report_page(mekong_answer())).text
+    local = mekong_hours()["temperature_2m"].tz_convert("Asia/Ho_Chi_Minh")
+    hottest = f"Hottest hour {local.max():.1f} °C {local.idxmax():%Y-%m-%d %H:%M}"
+    assert hottest in text
+
+
+def test_a_long_record_is_answered_with_its_interval() -> None:
+    answer = answer_of(made_hours(range(1950, 2024)), name="Jakarta, Indonesia")
+    text = Page(report_page(answer)).text
+    assert "Is Jakarta, Indonesia getting warmer?" in text
+    assert "Yes. Jakarta, Indonesia became warmer by 0.2" in text
+    assert "since 1979" in text
+    assert "Place names: GeoNames (geonames.org), CC BY 4.0, changed: shortened." in text
+    assert "no climate" not in text
+    assert len(report_page(answer).encode()) < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert('x')</script>",
+        '"><img src=x onerror=alert(1)>',
+        "a & b",
+        "\x00\ud800\u202e",
+        "\u00d1u\u00f1oa",
+        "\u6771\u4eac",
+    ],
+)
+def test_any_name_of_a_place_is_text(name: str) -> None:
+    answer = answer_of(made_hours([2001, 2002]), name=name)
+    written = report_page(answer)
+    page = Page(written)
+    assert LOADING.isdisjoint(tag for tag, _ in page.elements)
+    written.encode("utf-8")
+    assert not any(attribute.startswith("on") for _, attributes in page.elements for attribute in attributes)
+    if name.isprintable():
+        assert f"Is {name} getting warmer?" in page.text
+
+
+def test_another_title_replaces_the_question() -> None:
+    text = report_page(mekong_answer(), "Near <Ho Chi Minh City>")
+    assert "<title>Near &lt;Ho Chi Minh City&gt;</title>" in text
+    assert "Is it getting warmer" not in text
+
+
+def test_a_few_days_without_a_whole_month_still_give_a_page() -> None:
+    hours = made_hours([2001])
+    text = Page(report_page(answer_of(hours[hours.index < "2001-01-20"]))).text
+    assert "No year is complete; a climate is the mean of at least 30 years" in text
+    assert "No year is complete, so there is nothing to draw." in text
+    assert "There are fewer than three other years" in text
+    assert "No month is complete" in text
+
+
+def test_precipitation_alone_gives_a_page_without_temperature() -> None:
+    answer = answer_of(made_hours(range(1991, 2024))[["total_precipitation"]])
+    text = Page(report_page(answer)).text
+    assert "No answer yet." in text
+    assert "Hot days" not in text
+    assert "Rain and snow (as water) of each complete year" in text
+
+
+@pytest.mark.parametrize("title", [None, "Near Ho Chi Minh City"])
+def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -> None:
+    answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 396})
+    assert answer.is_significant is None
+    written = report_page(answer, title)
+    text = Page(written).text
+    assert "Neither the European Commission" not in text
+    begin = "Generated sample data, not ERA5"
+    heading = title or "Made-up weather for 10.75° N 106.25° E"
+    assert f"<title>{begin}: {heading}</title>" in written
+    header = re.search(r"<header>(.*?)</header>", written, re.DOTALL)
+    assert header is not None
+    assert Page(header[1]).text.startswith(f"{begin}, 1991-01-01 to 2023-12-31 {begin}: {heading} {begin}.")
+    for word in ("warmer", "colder", "leaves out zero", "includes zero", "significant"):
+        # Of the stripes, which say what their colours are.
+        assert word not in text.replace("if it was colder than", "").replace("red if it was warmer", ""), word
+    captions = re.findall(r"<figcaption>([^<]*)", written)
+    assert len(captions) >= 5
+    assert all(caption.startswith(f"{begin}. ") for caption in captions if "red rectangle" not in caption)
+    names = re.findall(r'<title id="(?!cell)[\w-]+-title">([^<]*)', written)
+    assert len(names) >= 10
+    assert all(name.startswith(f"{begin}: ") for name in names)
+    # In both sizes of each picture.
+    assert len(re.findall(r">generated, not ERA5</text>", written)) == len(names)
+
+
+def test_partly_generated_data_draw_no_conclusion_either() -> None:
+    answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 12, "cds": 384})
+    text = Page(report_page(answer)).text
+    assert "Partly generated sample data, not ERA5. These numbers say nothing about the real weather." in text
+    assert "became warmer" not in text
+    assert answer.is_significant is None
+
+
+_TREND = (
+    "Yes. Plymouth, United Kingdom became warmer by 0.196 °C per decade from 1994 to 2023 (95 % interval +0.004 to "
+    "+0.388), 0.6 °C in all. The interval leaves out zero."
+)
+_OTHER_METHODS = "Theil-Sen's slope: +0.166 (+0.018 to +0.345). Kendall's tau: +0.26 (p 0.041)"
+
+
+def test_real_yearly_means_are_answered_with_their_trend() -> None:
+    """The numbers are those of statsmodels and scipy: OLS 0.196, AR(1)-adjusted 0.004 to 0.388, Theil-Sen 0.166."""
+    text = Page(report_page(tamar_answer(tamar_years()))).text
+    assert _TREND in text
+    assert _OTHER_METHODS in text
+    assert "no climate" not in text
+    for record in ("Warmest year 11.89 °C 2023", "Coldest year 9.69 °C 2010"):
+        assert record in text
+
+
+def test_thirty_real_years_are_answered_with_their_trend(tmp_path: Path) -> None:
+    """All hours at the Tamar, where ERA5_SAMPLES has them: the trend of the means, and records of the hours."""
+    hours = tamar_hours(tmp_path)
+    written = report_page(tamar_answer(hours))
+    text = Page(written).text
+    assert len(written.encode()) < MOST_BYTES
+    assert _TREND in text
+    assert _OTHER_METHODS in text
+    hottest = hours["temperature_2m"]
+    assert f"Hottest hour {hottest.max():.1f} °C {hottest.idxmax():%Y-%m-%d %H:%M}" in text
+    assert "2023, day by day" in text
+    assert "the baseline 1994 to 2020" in text

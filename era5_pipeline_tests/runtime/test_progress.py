@@ -1,0 +1,127 @@
+"""Tests of `runtime/progress`."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+from era5_pipeline.runtime.progress import ProgressLines, also_listening, listening, measured_waits, report, waiting
+
+LINE = re.compile(r"load: (\d+) %, ([\d,]+) of 1,000 rows, [\d,.e+]+ rows/s, \d+ s left")
+
+
+def work(lines: ProgressLines, steps: int = 1000) -> None:
+    for done in range(steps + 1):
+        lines("load", done, steps, "rows")
+        time.sleep(0.0005)
+
+
+def test_lines_come_at_most_so_often_and_say_share_rate_and_time_left() -> None:
+    said: list[tuple[float, str]] = []
+    started = time.monotonic()
+    work(ProgressLines(lambda line: said.append((time.monotonic(), line)), every_seconds=0.1))
+    took = time.monotonic() - started
+    assert 2 <= len(said) <= took / 0.1
+    times = [started, *(at for at, _ in said)]
+    assert all(later - earlier >= 0.099 for earlier, later in pairwise(times))
+    shares = []
+    for _, line in said:
+        match = LINE.fullmatch(line)
+        assert match, line
+        shares.append(int(match[1]))
+        assert int(match[1]) == int(match[2].replace(",", "")) // 10
+    assert shares == sorted(set(shares))
+
+
+def test_a_short_stage_has_no_line() -> None:
+    said: list[str] = []
+    work(ProgressLines(said.append), steps=50)
+    assert said == []
+
+
+def test_the_rate_is_that_since_the_line_before() -> None:
+    said: list[str] = []
+    lines = ProgressLines(said.append, every_seconds=0.2)
+    lines("raw", 0, 10_000_000, "bytes")
+    time.sleep(0.25)
+    lines("raw", 5_000_000, 10_000_000, "bytes")
+    time.sleep(0.25)
+    lines("raw", 5_000_000, 10_000_000, "bytes")
+    fast, stalled = said
+    match = re.fullmatch(r"raw files: 50 %, 5.0 of 10.0 MB, ([\d.]+) MB/s, 0 s left", fast)
+    assert match
+    assert 1 < float(match[1]) <= 20
+    assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing came since the last line"
+
+
+def test_a_stage_that_begins_again_is_measured_anew() -> None:
+    said: list[str] = []
+    lines = ProgressLines(said.append, every_seconds=0.05)
+    for total in (100, 200, 200):  # two files, the second of them twice
+        lines("raw", 0, total, "bytes")
+        time.sleep(0.06)
+        lines("raw", total // 2, total, "bytes")
+    assert [line.split(",")[0] for line in said] == ["raw files: 50 %"] * 3
+
+
+def test_the_end_of_a_stage_is_no_line() -> None:
+    said: list[str] = []
+    lines = ProgressLines(said.append, every_seconds=0.0)
+    lines("flat", 0, 2, "rows")
+    lines("flat", 2, 2, "rows")
+    assert said == []
+
+
+def test_threads_share_the_lines() -> None:
+    said: list[str] = []
+    lines = ProgressLines(said.append, every_seconds=0.02)
+    done, lock = [0], threading.Lock()
+
+    def add() -> None:
+        for _ in range(100):
+            with lock:
+                done[0] += 1
+                count = done[0]
+            lines("load", count, 1000, "rows")
+            time.sleep(0.001)
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said
+
+
+def test_bars_and_lines_hear_the_same() -> None:
+    heard: dict[str, list[int]] = {"bars": [], "lines": []}
+    with listening(lambda stage, done, total, unit: heard["bars"].append(done)):
+        with also_listening(lambda stage, done, total, unit: heard["lines"].append(done)):
+            report("load", 1, 2, "rows")
+        report("load", 2, 2, "rows")
+    assert heard == {"bars": [1, 2], "lines": [1]}
+
+
+def wait_and_fail() -> None:
+    with waiting():
+        time.sleep(0.02)
+        raise ValueError("cut off")
+
+
+def test_only_waits_are_counted() -> None:
+    with measured_waits() as waited:
+        time.sleep(0.05)
+        assert waited.seconds == 0.0
+        with waiting():
+            time.sleep(0.02)
+        with pytest.raises(ValueError, match="cut off"):
+            wait_and_fail()
+    assert waited.seconds >= 0.04
+    before = waited.seconds
+    with waiting():
+        time.sleep(0.01)
+    assert waited.seconds == before

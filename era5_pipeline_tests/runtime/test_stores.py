@@ -1,0 +1,448 @@
+"""Tests of `runtime/stores`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, UsageError
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.runtime.stores import S3Address, open_store, require_folder_or_s3
+from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, moto_command, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyarrow import fs
+
+    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline_tests.stores import S3Server
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("/a:/b", ("/a", "/b")),
+        ("s3://bucket", ("s3://bucket",)),
+        ("/a:s3://bucket/x:/b:s3://other", ("/a", "s3://bucket/x", "/b", "s3://other")),
+        ("s3://bucket/x:s3://other/y", ("s3://bucket/x", "s3://other/y")),
+        (":/a::s3://b:", ("/a", "s3://b")),
+        ("", ()),
+    ],
+)
+def test_folders_and_buckets_are_told_apart_in_a_list(text: str, parts: tuple[str, ...]) -> None:
+    settings = Settings(files_dir=text)
+    assert tuple(map(str, settings.files_dirs)) == tuple(part for part in parts if part.startswith("/"))
+    assert settings.files_buckets == tuple(part for part in parts if part.startswith("s3://"))
+
+
+def test_settings_have_folders_and_buckets_apart() -> None:
+    settings = Settings(files_dir="/a:s3://bucket/x:/b")
+    assert settings.files_dirs == (Path("/a"), Path("/b"))
+    assert settings.files_buckets == ("s3://bucket/x",)
+    assert settings.source_name == "files"
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket", "prefix"),
+    [("s3://b1", "b1", ""), ("s3://bucket/", "bucket", ""), ("s3://my.bucket-1/a/b/", "my.bucket-1", "a/b")],
+)
+def test_an_address_is_a_bucket_and_a_prefix(text: str, bucket: str, prefix: str) -> None:
+    address = S3Address.parse(text)
+    assert (address.bucket, address.prefix) == (bucket, prefix)
+    assert address.path("key") == "/".join(part for part in (bucket, prefix, "key") if part)
+
+
+@pytest.mark.parametrize("text", ["s3://", "s3:///x", "s3://a b/c", "gs://bucket/x", "https://host/x"])
+def test_other_addresses_are_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_folder_or_s3(text)
+    assert text in caught.value.message
+    assert "s3://bucket" in caught.value.remedy
+
+
+def test_a_folder_is_absolute_and_an_address_is_left_as_it_is() -> None:
+    assert Settings(store="share").store_address == str(Path("share").absolute())
+    assert Settings(store="s3://bucket/x").store_address == "s3://bucket/x"
+    assert Settings().store_address is None
+    with pytest.raises(UsageError):
+        open_store(Settings(store="gs://bucket").store_address or "")
+
+
+_MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def store(store_address: str) -> ObjectStore:
+    return open_store(store_address)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of several parts of an upload."""
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(25 * _MEGABYTE))
+    return path
+
+
+def keys(store: ObjectStore) -> list[str]:
+    return [found.key for found in store.objects()]
+
+
+def test_a_file_comes_back_as_it_was(store: ObjectStore, file: Path, tmp_path: Path) -> None:
+    store.require()
+    store.upload(file, "raw/cds/a.nc")
+    assert store.size_of("raw/cds/a.nc") == file.stat().st_size
+    digest = store.download("raw/cds/a.nc", tmp_path / "back")
+    assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert (tmp_path / "back").read_bytes() == file.read_bytes()
+
+
+def test_what_is_not_there_is_none(store: ObjectStore, tmp_path: Path) -> None:
+    store.require()
+    assert store.size_of("raw/none") is None
+    assert store.read("raw/none") is None
+    assert store.download("raw/none", tmp_path / "none") is None
+    store.remove("raw/none")
+    assert keys(store) == []
+
+
+def test_objects_are_replaced_removed_and_listed(store: ObjectStore, tmp_path: Path) -> None:
+    before = time.time()
+    for content in (b"{}", b'{"longer": 1}'):
+        store.write("raw/2023-07.json", content)
+        assert store.read("raw/2023-07.json") == content
+    store.write("b", b"")
+    (tmp_path / "empty").touch()
+    store.upload(tmp_path / "empty", "a/empty")
+    assert keys(store) == ["a/empty", "b", "raw/2023-07.json"]
+    found = {one.key: one for one in store.objects()}
+    assert (found["a/empty"].bytes, found["raw/2023-07.json"].bytes) == (0, 13)
+    assert found["b"].modified_ns / 1e9 == pytest.approx(before, abs=600)
+    for key in keys(store):
+        store.remove(key)
+    assert keys(store) == []
+
+
+def test_an_upload_that_is_killed_leaves_nothing(store: ObjectStore, store_address: str, tmp_path: Path) -> None:
+    """An earlier object under the key stays; the killed process's remains are not listed."""
+    store.write("raw/a.nc", b"earlier")
+    large = tmp_path / "large"
+    with large.open("wb") as sparse:
+        sparse.truncate(4_000 * _MEGABYTE)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from era5_pipeline.runtime.stores import open_store\n"
+        "store = open_store(sys.argv[1]); store.require(); print('begins', flush=True)\n"
+        "store.upload(Path(sys.argv[2]), 'raw/a.nc'); print('done', flush=True)"
+    )
+    command = [sys.executable, "-c", program, store_address, str(large)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+        assert process.stdout.read() == "", "the upload was over before it was killed"
+    assert store.read("raw/a.nc") == b"earlier"
+    assert keys(store) == ["raw/a.nc"]
+
+
+def test_remains_of_killed_uploads_to_a_folder_are_removed_when_they_are_old(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for name, age_days in (("old", 3), ("new", 1)):
+        left = tmp_path / f".unfinished-{name}"
+        left.touch()
+        os.utime(left, (time.time() - age_days * 86_400,) * 2)
+    store.write("a", b"1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".unfinished-new", "a"]
+
+
+def test_a_local_file_that_cannot_be_read_to_its_end_is_not_published(store: ObjectStore, tmp_path: Path) -> None:
+    """/proc/self/mem is a file that can be opened, and whose first byte cannot be read."""
+    with pytest.raises(Era5Error):
+        store.upload(Path("/proc/self/mem"), "raw/a.nc")
+    assert store.size_of("raw/a.nc") in {None, 0}
+
+
+# --- S3: connections that are cut -------------------------------------------------------------------------------------
+
+
+class CuttingProxy:
+    """Passes connections on to a server, and cuts the first `cuts` of those that carried `after_bytes`."""
+
+    def __init__(self, port: int, cuts: int, after_bytes: int) -> None:
+        self._port = port
+        self.cuts_left = cuts
+        self._after_bytes = after_bytes
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._port))
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        passed = 0
+        try:
+            while block := source.recv(1 << 16):
+                target.sendall(block)
+                passed += len(block)
+                if passed >= self._after_bytes and self.cuts_left:
+                    self.cuts_left -= 1
+                    break
+        except OSError:
+            pass
+        for end in (source, target):
+            with suppress(OSError):  # the thread of the other direction was faster
+                # A reset instead of an orderly end.
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                end.close()
+
+
+@pytest.fixture
+def cut(request: pytest.FixtureRequest, s3_server: S3Server) -> Iterator[tuple[CuttingProxy, str]]:
+    """A proxy before the S3 server that cuts so many connections, and an address behind it."""
+    proxy = CuttingProxy(s3_server.port, cuts=request.param, after_bytes=_MEGABYTE)
+    with aws_environment(f"http://127.0.0.1:{proxy.port}"):
+        yield proxy, f"s3://{s3_server.bucket()}/place"
+    proxy.close()
+
+
+@pytest.mark.parametrize("cut", [2], indirect=True)
+def test_an_upload_goes_on_after_cut_connections(cut: tuple[CuttingProxy, str], file: Path, tmp_path: Path) -> None:
+    proxy, address = cut
+    store = open_store(address)
+    store.upload(file, "raw/a.nc")
+    assert proxy.cuts_left == 0
+    assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("cut", [10_000], indirect=True)
+def test_an_upload_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
+    cut: tuple[CuttingProxy, str], file: Path
+) -> None:
+    _, address = cut
+    store = open_store(address)
+    with pytest.raises(TransientError, match=r"raw/a\.nc.*127\.0\.0\.1") as caught:
+        store.upload(file, "raw/a.nc")
+    assert "AWS_ENDPOINT_URL" in caught.value.remedy
+    assert store.size_of("raw/a.nc") is None
+
+
+def test_a_server_that_stops_in_mid_way_is_a_temporary_error(file: Path) -> None:
+    port = free_port()
+    with running(moto_command(port), port) as server, aws_environment(server.url):
+        bucket = server.bucket()
+        store = open_store(f"s3://{bucket}")
+        store.write("a", b"1")
+        server.stop()
+        calls: list[Callable[[], object]] = [store.require, lambda: store.read("a"), lambda: store.upload(file, "b")]
+        calls.append(lambda: store.remove("a"))
+        for call in calls:
+            with pytest.raises(TransientError, match=rf"s3://{bucket}.*127\.0\.0\.1:{port}"):
+                call()
+        server.start()
+        server.client().create_dir(bucket)  # it kept its objects in memory
+        store.write("a", b"2")
+        assert store.read("a") == b"2"
+
+
+def test_a_server_that_is_silent_is_given_up_after_the_patience(
+    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    with running(moto_command(port), port) as server, aws_environment(server.url):
+        bucket = server.bucket()
+        store = open_store(f"s3://{bucket}", patience_seconds=1.0)
+        store.write("a", b"1")
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(StoreUnreachableError, match="up to 1 s, by ERA5_STORE_PATIENCE_SECONDS") as caught:
+            store.read("a")
+        assert caught.value.exit_code == 7
+        assert "AWS_ENDPOINT_URL" in caught.value.remedy
+        assert f"127.0.0.1:{port}" in caught.value.message
+        # Patient, it says what it waits for, and goes on when the server does.
+        server.process.send_signal(signal.SIGCONT)
+        store = open_store(f"s3://{bucket}", patience_seconds=600.0)
+        server.stop()
+        restarting = threading.Thread(target=_restart_after, args=(server, bucket, caplog))
+        restarting.start()
+        store.upload(file, "raw/a.nc")
+        restarting.join()
+        assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
+    (first, *_) = caplog.messages
+    assert first.startswith(f"waiting for the store s3://{bucket}: writing raw/a.nc at {server.url}")
+    assert "up to 10 min, by ERA5_STORE_PATIENCE_SECONDS" in first
+
+
+def _restart_after(server: S3Server, bucket: str, caplog: pytest.LogCaptureFixture) -> None:
+    deadline = time.monotonic() + 120
+    while not caplog.messages and time.monotonic() < deadline:
+        time.sleep(0.1)
+    server.start()
+    server.client().create_dir(bucket)  # it kept its objects in memory
+
+
+@pytest.mark.parametrize("method", ["require", "size_of", "read", "write", "upload", "download", "remove", "objects"])
+def test_every_call_waits_for_a_server_that_refuses(
+    method: str, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with aws_environment(f"http://127.0.0.1:{free_port()}"):
+        store = open_store("s3://bucket/x", patience_seconds=15.0 if method == "upload" else 4.0)
+        calls: dict[str, Callable[[], object]] = {
+            "require": store.require,
+            "size_of": lambda: store.size_of("a"),
+            "read": lambda: store.read("a"),
+            "write": lambda: store.write("a", b"1"),
+            "upload": lambda: store.upload(file, "a"),
+            "download": lambda: store.download("a", tmp_path / "back"),
+            "remove": lambda: store.remove("a"),
+            "objects": lambda: list(store.objects()),
+        }
+        with pytest.raises(StoreUnreachableError, match="s3://bucket/x"):
+            calls[method]()
+    assert any(message.startswith("waiting for the store s3://bucket/x") for message in caplog.messages)
+
+
+# --- errors that a user can cause -------------------------------------------------------------------------------------
+
+
+def test_a_missing_bucket_is_named(s3_server: S3Server) -> None:
+    with aws_environment(s3_server.url):
+        store = open_store("s3://no-such-bucket/x")
+        for call in (store.require, lambda: store.write("a", b"1"), lambda: list(store.objects())):
+            with pytest.raises(StoreError, match=r"s3://no-such-bucket/x.*NO_SUCH_BUCKET") as caught:
+                call()
+            assert "Create the bucket" in caught.value.remedy
+
+
+def test_an_unknown_host_is_named() -> None:
+    with aws_environment("http://nowhere.invalid:9000"), pytest.raises(TransientError, match=r"nowhere\.invalid"):
+        open_store("s3://bucket").require()
+
+
+@pytest.mark.parametrize(("key", "secret"), [(KEY, "wrong"), ("wrong", SECRET)])
+def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, key: str, secret: str, file: Path) -> None:
+    bucket = strict_s3_server.bucket()
+    with aws_environment(strict_s3_server.url, key, secret):
+        store = open_store(f"s3://{bucket}/x")
+        for call in (store.require, lambda: store.write("a", b"1"), lambda: store.upload(file, "b")):
+            with pytest.raises(StoreError, match=rf"s3://{bucket}/x") as caught:
+                call()
+            assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
+            assert secret not in str(caught.value)
+
+
+def test_keys_may_be_in_a_profile(strict_s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = strict_s3_server.bucket()
+    credentials = tmp_path / "credentials"
+    credentials.write_text(f"[era5]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n", encoding="utf-8")
+    with aws_environment(strict_s3_server.url):
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+        monkeypatch.setenv("AWS_PROFILE", "era5")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        store = open_store(f"s3://{bucket}")
+        store.write("a", b"1")
+        assert store.read("a") == b"1"
+
+
+def test_no_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = strict_s3_server.bucket()
+    with aws_environment(strict_s3_server.url):
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        with pytest.raises(StoreError) as caught:
+            open_store(f"s3://{bucket}").require()
+    assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
+
+
+def test_a_bucket_without_rights_is_refused(strict_s3_server: S3Server, tmp_path: Path) -> None:
+    """A bucket of another account."""
+    bucket = strict_s3_server.bucket()
+    refused = pytest.raises(StoreError, match=bucket)
+    with aws_environment(strict_s3_server.url, "other-account", "x"), refused as caught:
+        open_store(f"s3://{bucket}").write("a", b"1")
+    assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
+
+
+def test_a_folder_that_is_not_mounted_is_no_empty_store(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "share"))
+    with pytest.raises(StoreError, match=r"share does not exist") as caught:
+        store.require()
+    assert "Mount it" in caught.value.remedy
+    with pytest.raises(StoreError):
+        store.write("a", b"1")
+    assert not (tmp_path / "share").exists()
+
+
+@pytest.fixture
+def full_folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("only root may mount a small file system")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_volume_is_named_and_keeps_what_it_had(full_folder: Path, file: Path) -> None:
+    store = open_store(str(full_folder))
+    store.write("raw/a.nc", b"earlier")
+    with pytest.raises(StoreError, match=r"No space left") as caught:
+        store.upload(file, "raw/a.nc")
+    assert "ERA5_STORE" in caught.value.remedy
+    assert store.read("raw/a.nc") == b"earlier"
+    assert [path.name for path in (full_folder / "raw").iterdir()] == ["a.nc"]
+
+
+def test_a_read_only_volume_is_named(full_folder: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(full_folder)], check=True)
+    with pytest.raises(StoreError, match=r"Read-only") as caught:
+        open_store(str(full_folder)).write("a", b"1")
+    assert "mount it writable" in caught.value.remedy
+
+
+def test_an_address_without_a_bucket_is_refused() -> None:
+    with pytest.raises(UsageError, match="names no bucket"):
+        open_store("s3:///prefix")
+
+
+def test_the_public_half_of_an_interrupted_stream_is_why_files_are_copied(s3_address: str, s3_server: S3Server) -> None:
+    """What pyarrow does with a stream that an exception leaves; if this fails, `S3Store` could stream after all."""
+    path = f"{s3_address.removeprefix('s3://')}/half"
+    client: fs.S3FileSystem = s3_server.client()
+
+    def write_and_fail() -> None:
+        with client.open_output_stream(path) as stream:
+            stream.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
+    assert open_store(s3_address).read("half") == b"half"

@@ -1,0 +1,216 @@
+"""Tests of `serving/answers`."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from fastapi import APIRouter, Request, Response
+
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import parse_time_range
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.answers import AnswerOrigin, encoded_answer, read_version
+from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.warehouse.drop_month import drop_month
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.served import served, wait_until
+from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+routes = APIRouter()
+
+
+@routes.get("/hours")
+def hours(request: Request, reader: Reader, latitude: float, longitude: float, start: str, end: str) -> Response:
+    """As a route of hours: 304 without reading, or an answer."""
+    where = nearest_location(latitude, longitude).location_id
+    first, after = parse_time_range(start, end)
+    with reader.connected("reading") as connection:
+        version = read_version(connection, request, LocationSet(((where, where + 1),)), first, after)
+        assert version is not None
+        return version.unchanged_answer(request) or Response("hours", headers=version.headers)
+
+
+HERE: dict[str, str | float] = {"latitude": 10.5, "longitude": 20.0}
+JULY = {**HERE, "start": "2023-07", "end": "2023-07"}
+AUGUST = {**HERE, "start": "2023-08", "end": "2023-08"}
+BOTH = {**HERE, "start": "2023-07", "end": "2023-08"}
+
+
+def tag(client: httpx.Client, asked: dict[str, str | float]) -> str:
+    answer = client.get("/hours", params=asked)
+    assert (answer.status_code, answer.text) == (200, "hours")
+    assert answer.headers["etag"].startswith('W/"')
+    assert answer.headers["cache-control"] == "no-cache"
+    return str(answer.headers["etag"])
+
+
+def test_a_month_that_is_loaded_again_changes_the_answers_that_are_read_from_it(
+    warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    for month in ("2023-07", "2023-08"):
+        load_month(warehouse, flat_months(month))
+    with served(warehouse, routes=routes) as client:
+        before = {name: tag(client, asked) for name, asked in (("July", JULY), ("August", AUGUST), ("both", BOTH))}
+        assert len(set(before.values())) == 3
+        assert {name: tag(client, asked) for name, asked in (("July", JULY), ("August", AUGUST), ("both", BOTH))} == (
+            before
+        )
+        known = {"If-None-Match": f'"another", {before["July"]}'}
+        assert client.get("/hours", params=JULY, headers=known).status_code == 304
+
+        load_month(warehouse, flat_months("2023-07", seed=2))
+        assert tag(client, JULY) != before["July"]
+        assert tag(client, BOTH) != before["both"]
+        assert tag(client, AUGUST) == before["August"]
+        assert client.get("/hours", params=JULY, headers=known).status_code == 200
+
+        # Other places of the same month: another part of it.
+        load_month(warehouse, flat_months("2023-08", north=40.5))
+        assert tag(client, AUGUST) == before["August"]
+
+        with_both = tag(client, BOTH)
+        drop_month(warehouse, Month(2023, 8))
+        assert tag(client, BOTH) != with_both
+
+
+def test_the_version_depends_on_what_is_asked(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months())
+    with served(warehouse, routes=routes) as client:
+        assert tag(client, JULY) != tag(client, {**JULY, "end": "2023-07-30"})
+        assert tag(client, JULY) != tag(client, {**JULY, "longitude": 20.01})  # the same cell
+        assert (
+            client.get("/hours", params={**JULY, "end": "2023-07-30"}, headers={"If-None-Match": "*"}).status_code
+            == 304
+        )
+
+
+def test_last_modified_is_the_load_and_asks_again_only_after_it(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    load_month(warehouse, flat_months())
+    with served(warehouse, routes=routes) as client:
+        # At first there is none: a second load within the same second must not go unseen.
+        wait_until(lambda: "last-modified" in client.get("/hours", params=JULY).headers)
+        answer = client.get("/hours", params=JULY)
+        changed = datetime.strptime(answer.headers["last-modified"], "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+        assert before.replace(microsecond=0) <= changed <= datetime.now(UTC)
+        for since, status in (
+            (changed, 304),
+            (changed + timedelta(days=1), 304),
+            (changed - timedelta(seconds=1), 200),
+        ):
+            asked = {"If-Modified-Since": format_datetime(since, usegmt=True)}
+            assert client.get("/hours", params=JULY, headers=asked).status_code == status
+        for nonsense in ("yesterday", "", "Sun, 99 Nov 2026 18:42:31 GMT", "0"):
+            asked = {"If-Modified-Since": nonsense}
+            assert client.get("/hours", params=JULY, headers=asked).status_code == 200
+        # Where both are given, only the ETag counts.
+        both = {"If-Modified-Since": format_datetime(changed, usegmt=True), "If-None-Match": '"another"'}
+        assert client.get("/hours", params=JULY, headers=both).status_code == 200
+
+
+def test_without_a_ledger_nobody_knows(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+        assert read_version(connection, request) is None
+
+
+def test_the_origin_of_an_answer_says_what_is_generated_and_what_is_not_known() -> None:
+    real = AnswerOrigin.of([("cds", "final", 2022), ("cds", "mixed", 2023), ("files", None, 2001)])
+    assert real.headers == {
+        "X-Era5-Sources": "cds, files",
+        "X-Era5-Versions": "final, mixed, unknown",
+        "X-Era5-Credit": "Contains modified Copernicus Climate Change Service information 2001 to 2023; "
+        "data ERA5, C3S/ECMWF",
+    }
+    made = AnswerOrigin.of([("sample", "unknown", 2023)])
+    assert made.headers["X-Era5-Notice"].startswith("Generated sample data, not ERA5")
+    assert made.credit == "Generated sample data, not ERA5"
+    assert AnswerOrigin.of([("sample", "unknown", 2023), ("cds", "final", 2023)]).notice is not None
+    assert AnswerOrigin.of([]).headers == {
+        "X-Era5-Sources": "unknown",
+        "X-Era5-Versions": "unknown",
+        "X-Era5-Credit": "Source unknown",
+    }
+
+
+def test_generated_hours_say_so_first_in_every_format(database_url: str, flat_months: FlatMonths) -> None:
+    warehouse = Warehouse(database_url)
+    load_month(warehouse, flat_months("2023-07"))
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE era5.ledger SET source = 'sample'")
+    asked: dict[str, str | float] = {
+        "latitude": 10.5,
+        "longitude": 20.0,
+        "start_date": "2023-07-01",
+        "end_date": "2023-07-01",
+    }
+    with served(warehouse) as client:
+        for form in ("json", "csv", "flatbuffers"):
+            answer = client.get("/v1/archive", params={**asked, "hourly": "temperature_2m", "format": form})
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["x-era5-notice"].startswith("Generated sample data, not ERA5")
+            assert answer.headers["x-era5-sources"] == "sample"
+            if form == "json":
+                assert answer.text.startswith('{"notice":"Generated sample data, not ERA5')
+            if form == "csv":
+                assert 'filename="sample-' in answer.headers["content-disposition"]
+        assert client.get("/").headers["x-era5-notice"].startswith("Generated sample data, not ERA5")
+        text = client.get("/").text
+        assert text.index("Generated sample data, not ERA5: ") < text.index("What is loaded")
+
+
+def test_an_answer_names_the_sources_of_added_variables_too(warehouse: Warehouse, tmp_path: Path) -> None:
+    make = VersionedMonths(tmp_path)
+    load_month(warehouse, make(month="2023-07", names=("t2m",)))
+    with served(warehouse, routes=routes) as client:
+        first = client.get("/hours", params=JULY)
+        load_month(warehouse, make(month="2023-07", names=("tp",), source="arco"))
+        added = client.get("/hours", params=JULY)
+    assert [answer.headers["X-Era5-Sources"] for answer in (first, added)] == ["cds", "arco, cds"]
+    assert first.headers["etag"] != added.headers["etag"]
+
+
+@routes.get("/bytes/{count}")
+def some_bytes(request: Request, count: int) -> Response:
+    return encoded_answer(request, b"0123456789" * (count // 10), "text/plain")
+
+
+@pytest.fixture(scope="module")
+def client(shared_database_url: str) -> Iterator[httpx.Client]:
+    with served(Warehouse(shared_database_url), routes=routes) as client:
+        yield client
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "deflate, gzip;q=1.0", "br;q=1.0, gzip;q=0.2", "*", "GZIP"])
+def test_a_large_answer_is_compressed_for_a_client_that_takes_gzip(client: httpx.Client, accepted: str) -> None:
+    with client.stream("GET", "/bytes/100000", headers={"Accept-Encoding": accepted}) as answer:
+        raw = b"".join(answer.iter_raw())
+    assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert len(raw) < 5_000
+    assert gzip.decompress(raw) == b"0123456789" * 10_000
+
+
+@pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip; q=0.0, *;q=1", "gzip;q=often"])
+def test_it_is_sent_as_it_is_to_one_that_does_not(client: httpx.Client, accepted: str) -> None:
+    answer = client.get("/bytes/100000", headers={"Accept-Encoding": accepted})
+    assert "content-encoding" not in answer.headers
+    assert answer.headers["content-length"] == "100000"
+
+
+def test_a_small_answer_is_never_compressed(client: httpx.Client) -> None:
+    assert "content-encoding" not in client.get("/bytes/990", headers={"Accept-Encoding": "gzip"}).headers

@@ -1,0 +1,112 @@
+"""`/v1/climate` says what `era5 climate --format json` says, and refuses what that refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import psycopg
+import pytest
+
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.layouts.layout import create_weather
+from era5_pipeline_tests.climate.answers import warming_hours
+from era5_pipeline_tests.commands import InProcess
+from era5_pipeline_tests.served import served
+from era5_pipeline_tests.weather_table import JAKARTA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+HERE = {"latitude": "-6.2", "longitude": "106.8"}
+COLUMNS = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
+
+
+@pytest.fixture(scope="module")
+def made(shared_database_url: str) -> str:
+    """A table with three years at Jakarta, of which June 2011 is missing."""
+    hours = warming_hours("2010-01-01T00", "2012-12-31T23")
+    hours = hours[~((hours.index >= "2011-06-01T00Z") & (hours.index < "2011-07-01T00Z"))]
+    place = (JAKARTA.location_id, JAKARTA.latitude, JAKARTA.longitude)
+    with psycopg.connect(shared_database_url, autocommit=True) as connection:
+        create_weather(connection, psycopg.sql.SQL("PARTITION BY RANGE (time)"))
+        connection.execute("CREATE TABLE weather_all PARTITION OF weather DEFAULT")
+        names = "time, location_id, latitude, longitude, " + ", ".join(COLUMNS)
+        with connection.cursor().copy(f"COPY weather ({names}) FROM STDIN") as copy:
+            values = hours[list(COLUMNS)].to_numpy(dtype=float).tolist()
+            for time, row in zip(pd.DatetimeIndex(hours.index).to_pydatetime().tolist(), values, strict=True):
+                copy.write_row((time, *place, *row))
+        connection.execute("CREATE INDEX ON weather (location_id)")
+    return shared_database_url
+
+
+@pytest.fixture(scope="module")
+def client(made: str) -> Iterator[httpx.Client]:
+    with served(Warehouse(made)) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("parameters", "options"),
+    [
+        (HERE, ("--lat", "-6.2", "--lon", "106.8")),
+        ({"place": "Jakarta"}, ("--place", "Jakarta")),
+        ({"place": "Jakarta", "days": "local"}, ("--place", "Jakarta", "--days", "local")),
+        (
+            {**HERE, "start": "2010", "end": "2010-12", "baseline": "2001-2012"},
+            ("--lat", "-6.2", "--lon", "106.8", "--from", "2010", "--to", "2010-12", "--baseline", "2001-2012"),
+        ),
+        ({"place": "Jakarta", "table": "daily"}, ("--place", "Jakarta", "--table", "daily")),
+    ],
+)
+def test_the_answer_is_that_of_the_command(
+    client: httpx.Client,
+    made: str,
+    parameters: dict[str, str],
+    options: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    commands = InProcess(capsys, monkeypatch, tmp_path)
+    commands.set(ERA5_DATABASE_URL=made)
+    printed: Any = json.loads(commands.run("climate", *options, "--format", "json").out)
+    answer = client.get("/v1/climate", params=parameters)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json; charset=utf-8")
+    assert answer.json() == printed
+    assert ("daily" in printed) == ("table" in parameters)
+
+
+def test_a_month_that_is_missing_is_in_the_answer(client: httpx.Client) -> None:
+    found = client.get("/v1/climate", params=HERE).json()
+    assert found["missing_months"]["temperature"] == ["2011-06"]
+    assert found["place"]["location_id"] == JAKARTA.location_id
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "No place is given"),
+        ({"latitude": "-6.2"}, "Longitude is missing"),
+        ({**HERE, "place": "Jakarta"}, "exclude each other"),
+        ({"place": "Jakrta"}, "Jakarta"),
+        ({**HERE, "latitude": "91"}, "Latitude 91 is out of range"),
+        ({**HERE, "latitude": "north"}, "Parameter 'latitude'"),
+        ({**HERE, "baseline": "1991"}, "baseline"),
+        ({**HERE, "start": "2012", "end": "2011"}, "The range 2012 to 2011 is empty"),
+        ({**HERE, "start": "2011-01-01T12:00"}, "is an hour"),
+        ({**HERE, "days": "solar"}, "Parameter 'days'"),
+        ({"latitude": "50", "longitude": "10"}, "the table has nothing there"),
+        ({**HERE, "start": "1950", "end": "1951"}, "the table has no day of the period"),
+        ({"place": "'; DROP TABLE weather; --"}, "DROP TABLE"),
+    ],
+)
+def test_what_is_wrong_is_400_with_the_reason(client: httpx.Client, parameters: dict[str, str], words: str) -> None:
+    answer = client.get("/v1/climate", params=parameters)
+    found = answer.json()
+    assert (answer.status_code, list(found), found["error"]) == (400, ["error", "reason"], True)
+    assert words in found["reason"]

@@ -1,0 +1,932 @@
+"""The source `cds` on a test server with the service's protocol, through the real client."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import time_machine
+import xarray as xr
+
+from era5_pipeline.flat.inventory import Inventory, take_inventory
+from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.variables import VARIABLES, in_table_order
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.sources.cds.note import read_note
+from era5_pipeline.sources.cds.source import CdsSource
+from era5_pipeline.sources.source import due_months
+from era5_pipeline_tests.cds_store.faults import LIMITED
+from era5_pipeline_tests.sources.cds.source_under_test import AREA, LARGER, MONTH, TODAY, SourceUnderTest, is_fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from era5_pipeline.sources.source import RawMonth
+    from era5_pipeline_tests.cds_store import CdsServer
+    from era5_pipeline_tests.cds_store.faults import Where
+
+
+def inventory(raw: RawMonth, home: Path) -> Inventory:
+    with scratch_folder(home) as scratch:
+        return take_inventory(raw, scratch)
+
+
+def test_a_month_is_one_request(cds: SourceUnderTest, tmp_path: Path) -> None:
+    raw = cds.fetch()
+    assert len(cds.server.submissions) == 1
+    (file,) = raw.files
+    assert file.path.suffix == ".zip"
+    assert file.path.parent == cds.folder
+    assert file.bytes == file.path.stat().st_size
+    held = inventory(raw, tmp_path)
+    assert held.hours.size == MONTH.hours == 29 * 24
+    assert len(held.columns) == 6
+    assert int(held.coverage.sum()) == 9
+    assert cds.leftovers == []
+
+
+def test_variables_of_one_step_type_come_as_netcdf(cds: SourceUnderTest, tmp_path: Path) -> None:
+    raw = cds.fetch(MONTH, "temperature_2m")
+    assert raw.files[0].path.suffix == ".nc"
+    assert raw.variables == ("temperature_2m",)
+    assert inventory(raw, tmp_path).columns == ("temperature_2m",)
+
+
+def test_a_month_in_the_folder_is_not_requested_again(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cds.fetch()
+    assert cds.source().known(MONTH) == first
+    asked = len(cds.server.requests)
+    monkeypatch.delenv("CDSAPI_KEY")
+    monkeypatch.delenv("CDSAPI_URL")
+    assert cds.fetch() == first
+    assert len(cds.server.requests) == asked
+
+
+def test_a_removed_file_is_still_known_and_fetched_again(cds: SourceUnderTest) -> None:
+    first = cds.fetch()
+    first.files[0].path.unlink()
+    assert cds.source().known(MONTH) == first
+    assert cds.fetch().files[0].path.is_file()
+    assert len(cds.server.submissions) == 2
+
+
+def test_other_areas_and_variables_are_other_requests(cds: SourceUnderTest) -> None:
+    cds.fetch(MONTH, "temperature_2m")
+    cds.fetch(MONTH, "temperature_2m", area=Area(-6.0, 106.0, -6.0, 106.0))
+    cds.fetch(MONTH, "zonal_wind_10m")
+    assert len(cds.server.submissions) == 3
+    assert len(list(cds.folder.glob("*.nc"))) == 3
+
+
+def test_waiting_in_the_queue_is_reported(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls, cds.server.faults.running_polls = 6, 6
+    cds.fetch()
+    assert len(cds.slept) == 12
+    assert cds.slept == sorted(cds.slept)  # it looks less and less often
+    assert cds.slept[-1] <= 60
+    assert any("in the queue" in text for text in cds.said)
+    assert any("being worked on" in text for text in cds.said)
+
+
+def test_a_queue_longer_than_the_retry_limit_keeps_the_request(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 10_000
+    with pytest.raises(SourceError, match="in the queue") as caught:
+        cds.fetch(patience_hours=1.0)
+    assert "taken up" in caught.value.remedy
+    assert sum(cds.slept) == pytest.approx(3600)
+    cds.server.faults.accepted_polls = 0
+    cds.server.finish_jobs()
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+
+
+def test_progress_is_in_bytes(cds: SourceUnderTest) -> None:
+    reports = []
+    with listening(lambda *report: reports.append(report)):
+        raw = cds.fetch()
+    assert reports[-1] == ("raw", raw.bytes, raw.bytes, "bytes")
+
+
+# --- permanent errors -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "says", "remedy"),
+    [
+        ("licence", "licence of ERA5 is not accepted", "https?://"),
+        ("cost", "too large", "fewer variables"),
+        ("invalid", "refuses the request", "--variables"),
+    ],
+)
+def test_a_refused_request_is_not_retried(cds: SourceUnderTest, fault: str, says: str, remedy: str) -> None:
+    setattr(cds.server.faults, fault, True)
+    with pytest.raises(SourceError, match=says) as caught:
+        cds.fetch()
+    assert str(MONTH) in caught.value.message
+    assert re.search(remedy, caught.value.remedy)
+    assert cds.slept == []
+    assert cds.server.submissions == []
+
+
+def test_a_wrong_key_is_neither_retried_nor_shown(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDSAPI_KEY", "00000000-wrong-key")
+    with pytest.raises(SourceError, match="does not accept the key") as caught:
+        cds.fetch()
+    assert "CDSAPI_KEY" in caught.value.remedy
+    assert cds.slept == []
+    assert "00000000-wrong-key" not in f"{caught.value}{caught.value.__cause__}{cds.said}"
+
+
+def test_a_key_of_the_old_store_is_not_sent(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDSAPI_KEY", "12345:00000000-0000")
+    asked = len(cds.server.requests)
+    with pytest.raises(SourceError, match="old Climate Data Store"):
+        cds.fetch()
+    assert len(cds.server.requests) == asked
+
+
+def test_an_address_without_the_service(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDSAPI_URL", cds.server.url + "/elsewhere")
+    with pytest.raises(SourceError, match="does not know the address"):
+        cds.fetch()
+
+
+def test_a_month_that_is_not_available_yet_can_be_fetched_later(cds: SourceUnderTest) -> None:
+    cds.server.today = datetime(2026, 11, 3, tzinfo=UTC)
+    with time_machine.travel(cds.server.today, tick=False), pytest.raises(NotYetAvailableError) as caught:
+        cds.fetch(Month(2026, 11))
+    assert "2026-10-29" in caught.value.message
+    assert cds.slept == []
+    cds.server.today = datetime(2026, 11, 9, tzinfo=UTC)
+    with time_machine.travel(cds.server.today, tick=False):
+        cds.fetch(Month(2026, 11))
+    assert len(cds.server.submissions) == 1
+
+
+# --- retryable errors -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", LIMITED)
+def test_rejected_twice_then_accepted(cds: SourceUnderTest, words: str) -> None:
+    cds.server.faults.reject_jobs, cds.server.faults.rejection = 2, words
+    cds.fetch()
+    assert len(cds.server.submissions) == 3
+    assert len(cds.slept) == 2
+    assert cds.slept[1] > cds.slept[0] >= 30
+    rejected = [text for text in cds.said if words in text]
+    assert len(rejected) == 2
+    assert all("sending a new request in" in text and "waited" in text for text in rejected)
+
+
+def test_rejections_without_end_stop_at_the_retry_limit(cds: SourceUnderTest) -> None:
+    cds.server.faults.reject_jobs = 10_000
+    with pytest.raises(SourceError, match=r"gave up.*temporarily limited"):
+        cds.fetch(patience_hours=3.0)
+    assert sum(cds.slept) == pytest.approx(3 * 3600)
+    assert max(cds.slept) <= 1800 * 1.25
+
+
+@pytest.mark.parametrize("seconds", [7, 400])
+def test_the_wait_after_too_many_requests_is_the_services(cds: SourceUnderTest, seconds: int) -> None:
+    cds.server.faults.too_many_requests = 1
+    cds.server.faults.retry_after = str(seconds)
+    cds.fetch()
+    (slept,) = cds.slept
+    assert seconds <= slept <= max(seconds, 30) * 1.25
+    assert any("too many requests" in text for text in cds.said)
+
+
+@pytest.mark.parametrize("header", ["31536000", "inf", "1e300", "Fri, 31 Dec 9999 23:59:59 -1200"])
+def test_no_wait_is_longer_than_the_retry_limit(cds: SourceUnderTest, header: str) -> None:
+    cds.server.faults.too_many_requests, cds.server.faults.retry_after = 10_000, header
+    with pytest.raises(SourceError, match="too many requests"):
+        cds.fetch(patience_hours=1.0)
+    assert sum(cds.slept) == pytest.approx(3600)
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 521])
+@pytest.mark.parametrize("where", ["submit", "poll", "results", "download"])
+def test_server_errors_are_retried(cds: SourceUnderTest, status: int, where: Where) -> None:
+    cds.server.faults.fail(where, status=status, times=2)
+    cds.fetch()
+    assert len(cds.slept) == 2
+    assert len(cds.server.submissions) == 1
+    assert all(f"status {status}" in text for text in cds.said if "trying again" in text)
+
+
+@pytest.mark.parametrize("where", ["results", "download"])
+def test_waits_grow_although_each_poll_succeeds(cds: SourceUnderTest, where: Where) -> None:
+    cds.server.faults.fail(where, status=503, times=5)
+    cds.fetch()
+    assert len(cds.slept) == 5
+    for number, seconds in enumerate(cds.slept):
+        assert 30 * 2**number <= seconds <= 1.25 * 30 * 2**number
+
+
+def test_waits_stay_short_while_bytes_are_received(cds: SourceUnderTest) -> None:
+    cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 150_000, 4
+    cds.fetch(area=LARGER)
+    assert len(cds.slept) == 4
+    assert max(cds.slept) <= 30 * 1.25
+
+
+def test_a_refetch_does_not_take_up_a_plain_request(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 10_000
+    with pytest.raises(SourceError):
+        cds.fetch(patience_hours=0.01)
+    cds.server.faults.accepted_polls = 0
+    cds.fetch(refetch=True)
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
+
+
+def test_a_server_that_is_down_is_retried_up_to_the_limit(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = cds.server.url
+    monkeypatch.setenv("CDSAPI_URL", "http://127.0.0.1:9/api")  # nobody listens on "discard"
+    with pytest.raises(SourceError, match="gave up: no connection"):
+        cds.fetch(patience_hours=0.1)
+    assert any("refused" in text for text in cds.said)
+    monkeypatch.setenv("CDSAPI_URL", url)
+    cds.fetch()
+
+
+def test_a_lost_answer_to_a_submission_makes_no_second_request(cds: SourceUnderTest) -> None:
+    cds.server.faults.drop_submit_reply = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+
+
+def test_a_request_unknown_right_after_it_was_sent_is_polled_again(cds: SourceUnderTest) -> None:
+    cds.server.faults.lose_jobs = 2
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+
+
+def test_a_request_that_is_unknown_now_and_then_keeps_its_place(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 100
+
+    def lose() -> None:
+        cds.server.faults.lose_jobs = len(cds.slept) % 3 == 0
+
+    cds.while_asleep = lose
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+    assert sum("does not know the request" in text for text in cds.said) > 10
+
+
+def test_messages_of_the_service_are_reported_once(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls, cds.server.faults.news = 20, "Maintenance on Tuesday"
+    cds.fetch()
+    assert sum("Maintenance on Tuesday" in text for text in cds.said) == 1
+
+
+def test_expired_results_are_requested_again(cds: SourceUnderTest) -> None:
+    cds.server.faults.expire_results = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
+    assert any("expired" in text for text in cds.said)
+
+
+def test_a_request_unknown_to_the_service_is_sent_again(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 10_000
+    with pytest.raises(SourceError):
+        cds.fetch(patience_hours=0.01)
+    cds.server.faults.accepted_polls = 0
+    cds.server.jobs.clear()
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
+
+
+def test_a_request_that_fails_at_the_service_is_sent_again_a_few_times(cds: SourceUnderTest) -> None:
+    cds.server.faults.fail_jobs = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
+    cds.server.faults.fail_jobs = 10
+    with pytest.raises(SourceError, match="failed at the service"):
+        cds.fetch(Month(2020, 3))
+
+
+# --- downloads ------------------------------------------------------------------
+
+
+def downloads(server: CdsServer) -> list[dict[str, str]]:
+    """Headers of the requests for the file; names in lower case."""
+    return [
+        {name.lower(): value for name, value in headers.items()}
+        for method, path, headers in server.requests
+        if method == "GET" and "/retrieve/" not in path and "/catalogue/" not in path
+    ]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_download_that_is_cut_off_is_resumed(cds: SourceUnderTest, ranges: bool) -> None:
+    whole = cds.fetch(MONTH, area=LARGER).files[0].sha256
+    shutil.rmtree(cds.folder)
+    cds.server.faults.ranges = ranges
+    cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 200_000, 2
+    seen = len(downloads(cds.server))
+    assert cds.fetch(MONTH, area=LARGER).files[0].sha256 == whole
+    got = downloads(cds.server)[seen:]
+    assert len(got) == 3
+    assert ["range" in headers for headers in got] == [False, True, True]
+    assert not any("private-token" in headers for headers in got)
+    assert any("cut off" in text for text in cds.said)
+
+
+def test_bytes_of_an_earlier_run_are_not_downloaded_again(cds: SourceUnderTest) -> None:
+    cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 200_000, 10_000
+    with pytest.raises(SourceError, match="cut off"):
+        cds.fetch(area=LARGER, patience_hours=0.001)
+    (part,) = cds.folder.glob("*.part")
+    held = part.stat().st_size
+    assert held >= 131_072
+    cds.server.faults.cut_downloads = 0
+    seen = len(downloads(cds.server))
+    cds.fetch(area=LARGER)
+    (headers,) = downloads(cds.server)[seen:]
+    assert headers["range"] == f"bytes={held}-"
+    assert len(cds.server.submissions) == 1
+    assert cds.leftovers == []
+
+
+def test_a_wrong_size_is_never_kept(cds: SourceUnderTest) -> None:
+    cds.server.faults.wrong_size = 10_000
+    with pytest.raises(MonthFailedError, match="were announced"):
+        cds.fetch(patience_hours=1.0)
+    assert list(cds.folder.glob("*.zip")) == []
+    cds.server.faults.wrong_size = 0
+    assert cds.fetch().files[0].path.is_file()
+
+
+@pytest.mark.parametrize("silently", [False, True])
+@pytest.mark.parametrize("ranges", [False, True])
+def test_a_result_cut_off_in_the_store_is_asked_for_afresh(
+    cds: SourceUnderTest, *, silently: bool, ranges: bool
+) -> None:
+    """Asked for with the same inputs, the service's cache would answer with the same file for ever."""
+    faults = cds.server.faults
+    faults.truncate_answers, faults.truncated_silently, faults.ranges = 1, silently, ranges
+    assert cds.fetch().files[0].path.is_file()
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
+    assert cds.server.retrievals == 2
+    assert any("sending a new request" in text for text in cds.said)
+
+
+def test_the_next_run_does_not_take_the_result_that_was_cut_off(cds: SourceUnderTest) -> None:
+    cds.server.faults.truncate_answers = 10
+    with pytest.raises(MonthFailedError, match="were announced") as caught:
+        cds.fetch()
+    assert "a new request will be sent" in caught.value.remedy
+    cds.server.faults.truncate_answers = 0
+    cds.fetch()
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True, True]
+    assert cds.server.retrievals == 3
+
+
+def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> None:
+    right = cds.fetch().files[0].sha256
+    shutil.rmtree(cds.folder)
+    cds.server.faults.garble_downloads = 1
+    seen = len(cds.server.submissions)
+    assert cds.fetch().files[0].sha256 == right
+    assert any("another checksum" in text for text in cds.said)
+    assert len(cds.server.submissions) == seen + 1
+    cds.server.faults.garble_downloads = 10_000
+    with pytest.raises(MonthFailedError, match="another checksum"):
+        cds.fetch(Month(2020, 3))
+    assert list(cds.folder.glob("2020-03*.zip")) == []
+
+
+def test_a_file_with_a_wrong_checksum_is_downloaded_again(cds: SourceUnderTest) -> None:
+    cds.server.faults.wrong_checksum = 1
+    cds.fetch()
+    assert any("another checksum" in text for text in cds.said)
+    assert len(cds.server.submissions) == 1
+
+
+def test_a_file_received_twice_is_kept_despite_its_checksum(cds: SourceUnderTest) -> None:
+    """The announced checksum depends on how the service's store was written: it may be of an unknown kind."""
+    cds.server.faults.wrong_checksum = 10_000
+    raw = cds.fetch()
+    assert raw.files[0].path.is_file()
+    assert len(downloads(cds.server)) == 2
+    assert any("twice with the same bytes" in text and "0" * 32 in text for text in cds.said)
+    note = json.loads(next(cds.folder.glob("*.json")).read_text())
+    assert note["fetched"]["checksum"] is None
+
+
+def test_a_damaged_file_received_twice_is_not_kept(cds: SourceUnderTest) -> None:
+    cds.server.faults.wrong_checksum, cds.server.faults.corrupt_zip = 10_000, 10
+    with pytest.raises(MonthFailedError, match="ZIP is damaged"):
+        cds.fetch()
+    assert list(cds.folder.glob("*.zip")) == []
+
+
+def test_without_a_checksum_bytes_of_an_earlier_run_are_downloaded_again(cds: SourceUnderTest) -> None:
+    """After a power failure, a file may hold zeros at its full length."""
+    cds.server.faults.no_checksum = True
+    cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 200_000, 10_000
+    with pytest.raises(SourceError, match="cut off"):
+        cds.fetch(area=LARGER, patience_hours=0.001)
+    (part,) = cds.folder.glob("*.part")
+    part.write_bytes(bytes(part.stat().st_size))
+    cds.server.faults.cut_downloads = 1
+    seen = len(downloads(cds.server))
+    (file,) = cds.fetch(area=LARGER).files
+    # First from the start; then resumed, where this run itself was cut off.
+    assert ["range" in headers for headers in downloads(cds.server)[seen:]] == [False, True]
+    assert zipfile.is_zipfile(file.path)
+
+
+def test_the_signed_url_of_a_file_is_neither_shown_nor_logged(cds: SourceUnderTest) -> None:
+    cds.server.faults.cut_download_after, cds.server.faults.cut_downloads = 20_000, 10_000
+    with pytest.raises(SourceError, match="cut off") as caught:
+        cds.fetch(area=LARGER, patience_hours=0.001)
+    assert "a-secret" not in "".join(traceback.format_exception(caught.value)) + "".join(cds.said)
+
+
+@pytest.mark.parametrize("href", ["s3://store/month.zip", "http://[::1", "http://127.0.0.1:99999/month.zip"])
+def test_an_invalid_url_of_the_results_is_retried_only_a_few_times(cds: SourceUnderTest, href: str) -> None:
+    cds.server.faults.href = href
+    with pytest.raises(MonthFailedError):
+        cds.fetch()
+    assert len(cds.slept) < 10
+    cds.server.faults.href = None
+    cds.fetch()
+
+
+def test_a_damaged_zip_is_requested_again_once(cds: SourceUnderTest) -> None:
+    cds.server.faults.corrupt_zip = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
+    assert is_fresh(cds.server.submissions[1])
+    cds.server.faults.corrupt_zip = 10
+    with pytest.raises(SourceError, match="ZIP is damaged"):
+        cds.fetch(Month(2020, 3))
+    assert not list(cds.folder.glob("2020-03*.zip"))
+    assert cds.leftovers == []
+
+
+def test_a_web_page_in_place_of_the_file_is_refused(cds: SourceUnderTest) -> None:
+    cds.server.faults.html_instead = True
+    with pytest.raises(SourceError, match="web page"):
+        cds.fetch()
+
+
+@pytest.mark.parametrize(("fault", "says"), [("zip_slip", "outside of it"), ("zip_bomb", "would unpack")])
+def test_a_hostile_zip_is_refused_at_once(cds: SourceUnderTest, tmp_path: Path, fault: str, says: str) -> None:
+    before = sorted(path for path in tmp_path.rglob("*") if cds.folder not in path.parents)
+    setattr(cds.server.faults, fault, True)
+    with pytest.raises(SourceError, match=says):
+        cds.fetch()
+    assert cds.slept == []
+    assert cds.leftovers == []
+    assert list(cds.folder.glob("*.zip")) == []
+    after = sorted(path for path in tmp_path.rglob("*") if cds.folder not in path.parents)
+    assert [path for path in after if path != cds.folder] == [path for path in before if path != cds.folder]
+
+
+def test_a_full_disk_is_reported_before_the_download(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage(cds.folder.parent)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    seen = len(downloads(cds.server))
+    with pytest.raises(LocalDiskError, match="1,000 are free"):
+        cds.fetch()
+    assert len(downloads(cds.server)) == seen
+
+
+# --- simultaneous and killed runs -----------------------------------------------
+
+_RUN = """
+import sys
+from pathlib import Path
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.sources.cds.source import CdsSource
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.source import Request
+request = Request(None, Area.parse(sys.argv[2]))
+retries = RetrySettings(0.05, 0.05)
+source = CdsSource(Path(sys.argv[1]), request, retry_settings=retries, say=lambda text: print(text, flush=True))
+print(source.fetch(Month(2020, 2)).files[0].sha256, flush=True)
+"""
+
+
+@contextmanager
+def fetching_process(cds: SourceUnderTest, area: Area = AREA) -> Iterator[subprocess.Popen[str]]:
+    """Fetch the month in another process, which is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _RUN, str(cds.folder), str(area)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"CDSAPI_URL": cds.server.url, "CDSAPI_KEY": cds.server.key},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def job_under_way(cds: SourceUnderTest) -> bool:
+    return any(read_note(path).job for path in cds.folder.glob("*.json"))
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_the_request_of_a_killed_run_is_taken_up(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 10_000
+    with fetching_process(cds) as process:
+        until(lambda: job_under_way(cds))
+        process.send_signal(signal.SIGKILL)
+    cds.server.finish_jobs()
+    cds.fetch()
+    assert len(cds.server.submissions) == 1
+    assert any("taking up request" in text for text in cds.said)
+
+
+def test_the_download_of_a_killed_run_is_resumed(cds: SourceUnderTest) -> None:
+    cds.server.faults.slow_download = 0.02
+    with fetching_process(cds, LARGER) as process:
+        until(lambda: any(part.stat().st_size for part in cds.folder.glob("*.part")))
+        process.send_signal(signal.SIGKILL)
+    cds.server.faults.slow_download = 0.0
+    raw = cds.fetch(area=LARGER)
+    assert len(cds.server.submissions) == 1
+    assert "range" in downloads(cds.server)[-1]
+    assert raw.files[0].path.is_file()
+
+
+def test_two_runs_of_a_month_send_one_request(cds: SourceUnderTest) -> None:
+    cds.server.faults.accepted_polls = 10_000
+    with fetching_process(cds) as first, fetching_process(cds) as second:
+        until(lambda: job_under_way(cds))
+        assert sorted("another run is fetching it" in first_line(run) for run in (first, second)) == [False, True]
+        cds.server.finish_jobs()
+        said = [run.communicate(timeout=60)[0] for run in (first, second)]
+        assert (first.returncode, second.returncode) == (0, 0), said
+    assert len(cds.server.submissions) == 1
+    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+# --- preliminary data, incomplete months, the first month ------------------------
+
+
+def test_only_a_recent_month_is_requested_fresh(cds: SourceUnderTest) -> None:
+    with time_machine.travel(TODAY, tick=False):
+        cds.fetch(Month(2026, 9))
+        cds.fetch(Month(2020, 2))
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [True, False]
+
+
+def test_an_incomplete_month_is_fetched_again(cds: SourceUnderTest, tmp_path: Path) -> None:
+    october = Month(2026, 10)
+    cds.server.today = datetime(2026, 10, 20, tzinfo=UTC)
+    with time_machine.travel(cds.server.today, tick=False):
+        raw = cds.fetch(october)
+        assert inventory(raw, tmp_path).hours.size == 14 * 24 + 1
+        cds.source().record_completeness(raw, is_complete=False)
+        assert cds.source().known(october) is None
+    cds.server.today = datetime(2026, 11, 8, tzinfo=UTC)
+    with time_machine.travel(cds.server.today, tick=False):
+        again = cds.fetch(october)
+    assert inventory(again, tmp_path).hours.size == 744
+    cds.source().record_completeness(again, is_complete=True)
+    assert cds.source().known(october) == again
+    assert not raw.files[0].path.exists()
+
+
+def test_a_month_can_have_final_and_preliminary_hours(cds: SourceUnderTest, tmp_path: Path) -> None:
+    cds.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
+    held = inventory(cds.fetch(Month(2026, 8)), tmp_path).expver
+    assert held["temperature_2m"] == {"0005": 744}
+    assert held["total_precipitation"] == {"0001": 7, "0005": 737}
+
+
+def test_a_file_without_expver_has_an_unknown_version(cds: SourceUnderTest, tmp_path: Path) -> None:
+    cds.server.faults.no_expver = True
+    assert inventory(cds.fetch(), tmp_path).expver["temperature_2m"] == {"unknown": MONTH.hours}
+
+
+def test_a_refetch_keeps_the_old_file_until_the_new_one_is_complete(cds: SourceUnderTest) -> None:
+    october = Month(2026, 10)
+    with time_machine.travel(TODAY, tick=False):
+        old = cds.fetch(october)
+    later = TODAY + timedelta(days=120)
+    cds.server.today = later
+    cds.server.faults.accepted_polls = 1
+    there: list[bool] = []
+    cds.while_asleep = lambda: there.append(old.files[0].path.exists())
+    with time_machine.travel(later, tick=False):
+        new = cds.fetch(october, refetch=True)
+    assert there == [True]
+    assert new.files[0].sha256 != old.files[0].sha256
+    assert not old.files[0].path.exists()
+    assert is_fresh(cds.server.submissions[-1])
+
+
+def test_january_1940_is_complete(cds: SourceUnderTest, tmp_path: Path) -> None:
+    first = Month(1940, 1)
+    held = inventory(cds.fetch(first), tmp_path)
+    assert held.column_hours("temperature_2m").size == 744
+    assert held.column_hours("total_precipitation").size == 737
+    assert not any(held.missing_hours(variable).size for variable in in_table_order(held.columns))
+
+
+def test_the_key_is_neither_written_nor_shown(cds: SourceUnderTest) -> None:
+    cds.server.faults.reject_jobs = 1
+    cds.fetch()
+    written = b"".join(path.read_bytes() for path in cds.folder.rglob("*") if path.is_file())
+    assert cds.server.key.encode() not in written
+    assert cds.server.key not in "".join(cds.said) + repr(cds.source())
+
+
+MANY = tuple(variable.column for variable in VARIABLES[:30])
+
+
+def test_more_variables_than_a_request_may_have_are_several_requests(cds: SourceUnderTest, tmp_path: Path) -> None:
+    raw = cds.fetch(MONTH, *MANY)
+    asked = [submission["variable"] for submission in cds.server.submissions]
+    assert [len(names) for names in asked] == [15, 15]
+    assert [name for names in asked for name in names] == [variable.cds_name for variable in VARIABLES[:30]]
+    assert (len(raw.files), raw.variables) == (2, MANY)
+    held = inventory(raw, tmp_path)
+    assert set(held.columns) == set(MANY)
+    assert not any(held.missing_hours(variable).size for variable in in_table_order(held.columns))
+    # Neither is asked for again, nor after one was found to lack hours is the other.
+    assert cds.fetch(MONTH, *MANY) == raw == cds.source(*MANY).known(MONTH)
+    assert len(cds.server.submissions) == 2
+    raw.files[1].path.unlink()
+    again = cds.fetch(MONTH, *MANY)
+    assert again.files[0] == raw.files[0]
+    assert again.files[1].path.is_file()
+    assert [submission["variable"] for submission in cds.server.submissions[2:]] == [asked[1]]
+
+
+def test_an_incomplete_portion_makes_the_month_incomplete(cds: SourceUnderTest) -> None:
+    raw = cds.fetch(MONTH, *MANY)
+    source = cds.source(*MANY)
+    source.record_completeness(raw, is_complete=False)
+    assert source.known(MONTH) is None
+    source.record_completeness(raw, is_complete=True)
+    assert source.known(MONTH) == raw
+
+
+def test_a_failed_portion_leaves_the_other_to_the_next_run(cds: SourceUnderTest) -> None:
+    cds.server.faults.fail_jobs = 99
+    with pytest.raises(MonthFailedError):
+        cds.fetch(MONTH, *MANY)
+    cds.server.faults.fail_jobs = 0
+    assert len(cds.fetch(MONTH, *MANY).files) == 2
+
+
+# --- months that are requested together ---------------------------------------
+
+TOGETHER = (Month(2020, 1), MONTH, Month(2020, 3))
+
+
+def asked_months(cds: SourceUnderTest) -> list[list[str]]:
+    return [inputs["month"] for inputs in cds.server.submissions]
+
+
+def test_months_requested_together_are_files_of_a_month(cds: SourceUnderTest, tmp_path: Path) -> None:
+    assert cds.source().months_together(MONTH) == TOGETHER
+    cds.source().ask_together(TOGETHER)
+    cds.source().ask_together(TOGETHER)
+    cds.source().ask(MONTH)
+    raws = [cds.fetch(month) for month in TOGETHER]
+    assert asked_months(cds) == [["01", "02", "03"]]
+    assert [cds.source().known(month) for month in TOGETHER] == raws
+    for month, raw in zip(TOGETHER, raws, strict=True):
+        held = inventory(raw, tmp_path)
+        assert (held.hours.size, len(held.columns)) == (month.hours, 6)
+        assert held.expver["temperature_2m"] == {"0001": month.hours}
+    # Of the whole answer, nothing is left; and there is nothing to ask for.
+    assert sorted(cds.folder.glob("*.zip")) == [raw.files[0].path for raw in raws]
+    assert cds.leftovers == []
+    cds.source().ask_together(TOGETHER)
+    assert len(cds.server.submissions) == 1
+
+
+@pytest.mark.parametrize("month", TOGETHER, ids=str)
+def test_months_that_are_due_are_requested_with_the_first_that_is_fetched(cds: SourceUnderTest, month: Month) -> None:
+    with due_months(TOGETHER):
+        raws = [cds.fetch(one) for one in (month, *TOGETHER)]
+    assert asked_months(cds) == [["01", "02", "03"]]
+    assert [raw.month for raw in raws] == [month, *TOGETHER]
+
+
+def test_months_of_which_not_all_are_due_are_requested_alone(cds: SourceUnderTest) -> None:
+    with due_months(TOGETHER[:2]):
+        cds.fetch(TOGETHER[0])
+    cds.fetch(TOGETHER[1])
+    # One that is in the folder, or under way, is not requested again with the others.
+    with due_months(TOGETHER):
+        cds.fetch(TOGETHER[2])
+    assert asked_months(cds) == [["01"], ["02"], ["03"]]
+
+
+def test_a_month_fetched_alone_is_the_same_as_one_requested_with_others(cds: SourceUnderTest, tmp_path: Path) -> None:
+    alone = cds.fetch()
+    other = replace(cds, folder=tmp_path / "other")
+    with due_months(TOGETHER):
+        together = other.fetch()
+    contents = []
+    for raw in (alone, together):
+        with zipfile.ZipFile(raw.files[0].path) as archive, scratch_folder(tmp_path) as scratch:
+            archive.extractall(scratch)
+            with xr.open_mfdataset(sorted(scratch.glob("*.nc")), compat="equals", decode_cf=False) as dataset:
+                contents.append(dataset.drop_attrs(deep=False).load())
+    assert contents[0].identical(contents[1])
+
+
+def test_a_run_killed_after_the_download_does_not_request_again(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cds.source().ask_together(TOGETHER)
+    with monkeypatch.context() as patch:
+        patch.setattr("era5_pipeline.sources.cds.source.cut_months", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            cds.fetch(TOGETHER[0])
+    assert cds.fetch(TOGETHER[1]).files[0].path.is_file()
+    assert len(cds.server.submissions) == 1
+
+
+def test_a_run_killed_between_the_files_of_two_months_does_not_request_again(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cds.source().ask_together(TOGETHER)
+    keep = CdsSource._keep_cut
+    kept: list[Month] = []
+
+    def keep_one(self: CdsSource, month: Month, *rest: Any) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(month)
+        keep(self, month, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CdsSource, "_keep_cut", keep_one)
+        with pytest.raises(KeyboardInterrupt):
+            cds.fetch(TOGETHER[0])
+    raws = [cds.fetch(month) for month in TOGETHER]
+    assert len(cds.server.submissions) == 1
+    assert sorted(cds.folder.glob("*.zip")) == sorted(raw.files[0].path for raw in raws)
+    assert cds.leftovers == []
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_months_whose_common_request_failed_are_requested_alone(cds: SourceUnderTest) -> None:
+    cds.server.faults.failure, cds.server.faults.fail_jobs = "cost limit exceeded", 1
+    cds.source().ask_together(TOGETHER)
+    for month in TOGETHER:
+        cds.fetch(month)
+    assert asked_months(cds) == [["01", "02", "03"], ["01"], ["02"], ["03"]]
+    (said,) = [text for text in cds.said if "requested alone" in text]
+    assert said.startswith(
+        "2020-01 to 2020-03: one request for them failed (the Climate Data Store refuses the request"
+    )
+
+
+def test_months_whose_common_answer_cannot_be_cut_are_requested_alone(cds: SourceUnderTest, tmp_path: Path) -> None:
+    cds.fetch()
+    (answer,) = cds.folder.glob("*.zip")
+    other = SourceUnderTest(cds.server, tmp_path / "other")
+    cds.server.faults.answer_with = answer
+    with due_months(TOGETHER):
+        assert other.fetch().files
+    (said,) = [text for text in other.said if "requested alone" in text]
+    assert "has no hour of 2020-01" in said
+    assert asked_months(other)[1:] == [["01", "02", "03"], ["02"]]
+    assert other.leftovers == []
+
+
+def posts_of(cds: SourceUnderTest) -> int:
+    return sum(method == "POST" for method, _, _ in cds.server.requests)
+
+
+def test_a_common_request_that_is_too_large_is_refused_once_and_months_are_requested_alone(
+    cds: SourceUnderTest,
+) -> None:
+    cds.server.faults.max_fields = 4464
+    with due_months(TOGETHER):
+        cds.fetch(TOGETHER[0])
+        (said,) = [text for text in cds.said if "requested alone" in text]
+        assert said.startswith("2020-01 to 2020-03: one request for them failed (the request is too large")
+        for month in TOGETHER[1:]:
+            cds.fetch(month)
+    assert asked_months(cds) == [["01"], ["02"], ["03"]]
+    assert posts_of(cds) == 4
+
+
+def test_a_licence_that_is_missing_is_asked_for_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
+    cds.server.faults.licence = True
+    with due_months(TOGETHER):
+        with pytest.raises(SourceError, match="2020-01 to 2020-03: the licence of ERA5 is not accepted"):
+            cds.fetch()
+        assert posts_of(cds) == 1
+        cds.server.faults.licence = False
+        cds.fetch()
+    assert asked_months(cds) == [["01", "02", "03"]]
+
+
+def test_a_wrong_key_is_refused_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
+    # As the service does: what comes before the request needs no key.
+    cds.server.faults.fail("submit", status=401, times=1)
+    with due_months(TOGETHER):
+        with pytest.raises(SourceError, match="does not accept the key"):
+            cds.fetch()
+        assert posts_of(cds) == 1
+        cds.fetch()
+    assert asked_months(cds) == [["01", "02", "03"]]
+
+
+@pytest.mark.parametrize(("fault", "times"), [("wrong_size", 2), ("garble_downloads", 2), ("corrupt_zip", 1)])
+def test_a_common_answer_that_stays_wrong_is_retrieved_afresh(cds: SourceUnderTest, fault: str, times: int) -> None:
+    setattr(cds.server.faults, fault, times)
+    with due_months(TOGETHER):
+        raws = [cds.fetch(month) for month in TOGETHER]
+    assert asked_months(cds) == [["01", "02", "03"]] * 2
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
+    assert all(raw.files[0].path.is_file() for raw in raws)
+    assert cds.leftovers == []
+
+
+def test_a_full_disk_while_the_answer_is_cut_leaves_it_to_the_next_run(
+    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with due_months(TOGETHER), monkeypatch.context() as patch:
+        patch.setattr("era5_pipeline.netcdf.month_cut.move_into_zip", full_disk)
+        with pytest.raises(LocalDiskError, match=r"cutting it out of .* No space left"):
+            cds.fetch()
+    assert cds.leftovers == []
+    assert [cds.fetch(month).month for month in TOGETHER] == list(TOGETHER)
+    assert asked_months(cds) == [["01", "02", "03"]]
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_refetch_and_a_large_area_are_requested_month_by_month(cds: SourceUnderTest) -> None:
+    assert cds.source(refetch=True).months_together(MONTH) == (MONTH,)
+    assert cds.source(area=None).months_together(MONTH) == (MONTH,)
+    cds.source().ask_together(TOGETHER)
+    cds.fetch(refetch=True)
+    assert asked_months(cds) == [["01", "02", "03"], ["02"]]
+    # The month that was fetched again stays as it is.
+    known = cds.source().known(MONTH)
+    cds.fetch(TOGETHER[0])
+    assert cds.source().known(MONTH) == known
+    assert len(cds.server.submissions) == 2
+
+
+def test_a_request_whose_answer_was_lost_is_found_and_serves_all_months(cds: SourceUnderTest) -> None:
+    cds.server.faults.drop_submit_reply = 1
+    cds.source(patience_hours=1e-9).ask_together(TOGETHER)
+    for month in TOGETHER:
+        cds.fetch(month)
+    assert asked_months(cds) == [["01", "02", "03"]]
+
+
+def test_two_runs_do_not_send_the_same_common_request(cds: SourceUnderTest) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        for sent in [threads.submit(cds.source().ask_together, TOGETHER) for _ in range(2)]:
+            sent.result()
+        raws = list(threads.map(cds.fetch, TOGETHER))
+    assert asked_months(cds) == [["01", "02", "03"]]
+    assert [cds.source().known(month) for month in TOGETHER] == raws

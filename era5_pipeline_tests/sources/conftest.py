@@ -1,0 +1,62 @@
+"""Fixtures: a test server for each module, and the source `point` on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import time_machine
+
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.sources.cds.retry_policy import RetrySettings
+from era5_pipeline.sources.point import PointSource
+from era5_pipeline.sources.source import Request
+from era5_pipeline_tests.cds_store import CdsServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline.model.grid import Location
+
+TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MEKONG = nearest_location(10.75, 106.25)
+
+
+@dataclass
+class PointUnderTest:
+    """Opens the source on a server; `said` and `slept` are what it said, and the seconds that it would have slept."""
+
+    server: CdsServer
+    home: Path
+    said: list[str] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    depot: Depot = LOCAL
+
+    def source(
+        self, *places: Location, names: tuple[str, ...] | None = ("temperature_2m",), refetch: bool = False, **more: Any
+    ) -> PointSource:
+        variables = None if names is None else in_table_order(names)
+        retries = RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": self.slept.append, **more})
+        request = Request(variables, points=places or (MEKONG,))
+        return PointSource(self.home, request, refetch, retries, self.said.append, self.depot)
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
+    with CdsServer(tmp_path_factory.mktemp("cds"), today=TODAY) as server:
+        yield server
+
+
+@pytest.fixture
+def point(running: CdsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PointUnderTest]:
+    running.reset(today=TODAY)
+    monkeypatch.setenv("CDSAPI_URL", running.url)
+    monkeypatch.setenv("CDSAPI_KEY", running.key)
+    monkeypatch.setenv("CDSAPI_RC", str(tmp_path / "none"))
+    with time_machine.travel(TODAY):
+        yield PointUnderTest(running, tmp_path / "home")

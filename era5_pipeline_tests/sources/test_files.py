@@ -1,0 +1,557 @@
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from era5_pipeline.flat.checks import raw_outcomes
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.runtime.progress import listening
+from era5_pipeline.sources.files import FilesSource
+from era5_pipeline.sources.open_source import source_of as source_of_settings
+from era5_pipeline.sources.source import RawMonth, Request, Source
+from era5_pipeline_tests.commands import as_nobody
+from era5_pipeline_tests.era5_files import (
+    CURRENT,
+    LEGACY,
+    Layout,
+    Weather,
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    hour,
+    hours_from,
+    into_zip,
+    left_behind,
+    weather,
+    without_pictures,
+    write,
+    write_netcdf,
+)
+from era5_pipeline_tests.samples import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+
+JUNE, JULY = Month(2023, 6), Month(2023, 7)
+OF_JUNE, OF_JULY = hours_from("2023-06-30T00", 3), hours_from("2023-07-01T00", 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with June and July of two variables, one file for each month and variable."""
+    folder = tmp_path / "era5"
+    for name, hours in (("june", OF_JUNE), ("july", OF_JULY)):
+        for short in ("t2m", "tp"):
+            (folder / short).mkdir(parents=True, exist_ok=True)
+            write_netcdf(folder / short / f"{name}.nc", weather(hours, names=[short]))
+    return folder
+
+
+def source_of(folder: Path, request: Request | None = None) -> FilesSource:
+    return FilesSource((folder,), folder.parent / "home", request or Request())
+
+
+def flat_of(source: FilesSource, month: Month) -> FlatMonth:
+    """Fetch and flatten the month."""
+    return flatten_month(source.fetch(month), source.home / "flat", home=source.home, flat_format="parquet")
+
+
+def names(source: FilesSource, month: Month) -> list[str]:
+    return [str(file.path.relative_to(source.folders[0])) for file in source.fetch(month).files]
+
+
+# ---- files that are found
+
+
+def test_files_of_a_month_are_found_in_subfolders_and_read_in_place(folder: Path) -> None:
+    source: Source = source_of(folder)
+    raw = source.fetch(JULY)
+    assert raw.source == source.name == "files"
+    assert [file.path for file in raw.files] == [folder / "t2m" / "july.nc", folder / "tp" / "july.nc"]
+    assert [file.bytes for file in raw.files] == [file.path.stat().st_size for file in raw.files]
+    assert all(len(file.sha256) == 64 for file in raw.files)
+    assert (raw.variables, raw.area, raw.warnings) == (None, None, ())
+
+
+def test_months_lists_the_months_of_all_files(folder: Path) -> None:
+    assert source_of(folder).months() == (JUNE, JULY)
+    assert source_of(folder).problems() == ()
+
+
+def test_a_month_in_several_files_and_a_file_with_several_months(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-29T00", 80))
+    for start, stop in ((0, 30), (30, 60), (60, 80)):
+        write_netcdf(
+            tmp_path / f"{start}.nc",
+            replace(of, hours=of.hours[start:stop], fields={"t2m": of.fields["t2m"][start:stop]}),
+        )
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert names(source, JUNE) == ["0.nc", "30.nc"]
+    assert names(source, JULY) == ["30.nc", "60.nc"]
+    for month in (JUNE, JULY):
+        assert_same_rows(flat_rows(flat_of(source, month).path), expected_rows(of, str(month)))
+
+
+def test_files_and_several_folders_can_be_given(folder: Path, tmp_path: Path) -> None:
+    source = FilesSource((folder / "t2m" / "july.nc", folder / "tp", folder), tmp_path / "home")
+    assert [file.path.relative_to(folder).as_posix() for file in source.fetch(JULY).files] == [
+        "t2m/july.nc",
+        "tp/july.nc",
+    ]
+
+
+def test_only_files_with_requested_variables_are_used(folder: Path) -> None:
+    source = source_of(folder, Request((find_variable("tp"), find_variable("sf")), Area(10.5, 20, 10, 21)))
+    assert names(source, JULY) == ["tp/july.nc"]
+    raw = source.fetch(JULY)
+    assert (raw.variables, raw.area) == (("total_precipitation", "snowfall"), "10.5/20/10/21")
+
+
+def test_notes_scripts_and_hidden_files_beside_the_data_are_ignored(folder: Path) -> None:
+    (folder / "README.md").write_text("# notes")
+    (folder / "download.py").write_text("import cdsapi")
+    (folder / "t2m" / "july.csv").write_text("time,t2m\n")
+    (folder / ".july.nc.swp").write_bytes(b"\x00")
+    (folder / ".july.nc").write_bytes(b"")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "july.nc").write_bytes(b"")
+    (folder / "folder.nc").mkdir()
+    source = source_of(folder)
+    assert source.problems() == ()
+    assert source.fetch(JULY).warnings == ()
+
+
+def test_progress_counts_files(folder: Path) -> None:
+    reports: list[tuple[str, int, int, str]] = []
+    with listening(lambda *report: reports.append(report)):
+        source_of(folder).fetch(JULY)
+    assert reports == [("raw", 0, 2, "files"), ("raw", 1, 2, "files"), ("raw", 2, 2, "files")]
+
+
+def test_a_second_source_opens_no_file_again(folder: Path) -> None:
+    before = source_of(folder).fetch(JULY)
+    for path in folder.rglob("*.nc"):
+        stat = path.stat()
+        path.write_bytes(b"x" * stat.st_size)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert source_of(folder).fetch(JULY) == before
+
+
+def test_a_changed_file_changes_the_fingerprint_of_its_month_only(folder: Path) -> None:
+    source = source_of(folder)
+    june, july = source.fetch(JUNE).fingerprint, source.fetch(JULY).fingerprint
+    write_netcdf(folder / "tp" / "july.nc", weather(OF_JULY, names=["tp"], seed=2))
+    assert source.fetch(JUNE).fingerprint == june
+    assert source.fetch(JULY).fingerprint != july
+
+
+def test_renaming_a_file_keeps_the_fingerprint(folder: Path) -> None:
+    before = source_of(folder).fetch(JULY).fingerprint
+    (folder / "t2m" / "july.nc").rename(folder / "anything")
+    assert source_of(folder).fetch(JULY).fingerprint == before
+
+
+# ---- lists of variables: the table in docs/variables.md
+
+
+FEBRUARY_2024 = Month(2024, 2)
+PARIS = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "surface_pressure", "dewpoint_2m")
+
+
+@pytest.fixture
+def mixed(folder: Path, point_series: Path) -> Path:
+    """June and July 2023 of two default variables, and 2024 of three of them with others, a real file."""
+    shutil.copy(point_series / "paris-2024-nc-zip" / "era5_2024.zip", folder)
+    return folder
+
+
+def chosen(folder: Path, variables: str | None, *, strict: bool = False) -> FilesSource:
+    settings = Settings(
+        _env_file=None,
+        home=folder.parent / "home",
+        source="files",
+        files_dir=str(folder),
+        variables=variables,
+        strict_variables=strict,
+    )
+    source = source_of_settings(settings)
+    assert isinstance(source, FilesSource)
+    return source
+
+
+def test_all_is_everything_that_the_files_of_a_month_hold(mixed: Path) -> None:
+    source = chosen(mixed, "all")
+    assert set(PARIS) <= set(source.fetch(FEBRUARY_2024).variables or ())
+    assert source.fetch(JUNE).variables == ("temperature_2m", "total_precipitation")
+    assert {"temperature_2m", "total_precipitation"} == {one.column for one in flat_of(source, JUNE).columns}
+    assert source.months()[:2] == (JUNE, JULY)
+
+
+def test_a_list_with_default_takes_what_each_month_has_of_it(mixed: Path) -> None:
+    source = chosen(mixed, "default,d2m")
+    assert source.fetch(JUNE).variables == ("temperature_2m", "total_precipitation")
+    assert source.fetch(FEBRUARY_2024).variables == (*PARIS[:3], "dewpoint_2m")
+    for month in (JUNE, FEBRUARY_2024):
+        assert source.fetch(month).is_open
+        assert RawMonth.from_json(source.fetch(month).to_json()) == source.fetch(month)
+
+
+@pytest.mark.parametrize(("names", "strict"), [("t2m,d2m", False), ("default,d2m", True), ("all", True)])
+def test_named_alone_or_strictly_every_month_must_have_all(mixed: Path, names: str, strict: bool) -> None:
+    raw = chosen(mixed, names, strict=strict).fetch(JUNE)
+    with scratch_folder(mixed.parent) as scratch:
+        inventory = take_inventory(raw, scratch)
+    refused = next(one for one in raw_outcomes(raw, inventory, allow_incomplete=True) if not one.passed)
+    assert refused.name == "variables_present"
+    assert re.search(r"2023-06: its files lack .*dewpoint_2m", refused.description)
+
+
+@pytest.mark.parametrize("names", ["u100", "default,u100", "all,u100"])
+def test_a_variable_that_no_file_has_is_refused_with_those_that_they_have(mixed: Path, names: str) -> None:
+    source = chosen(mixed, names)
+    with pytest.raises(NoDataError, match=r"no file in .*era5 has data of zonal_wind_100m\n") as raised:
+        source.fetch(JUNE)
+    assert "hold temperature_2m, zonal_wind_10m" in raised.value.remedy
+    assert "--variables all" in raised.value.remedy
+
+
+def test_what_the_files_hold_besides_is_known_by_month(mixed: Path) -> None:
+    source = chosen(mixed, None)
+    assert source.columns([JUNE]) == ("temperature_2m", "total_precipitation")
+    assert "dewpoint_2m" in source.columns()
+    assert source.fetch(FEBRUARY_2024).wanted_columns == DEFAULT_COLUMNS
+
+
+# ---- missing folders, months and variables
+
+
+def test_no_folder_or_a_missing_one_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs a folder"):
+        FilesSource((), tmp_path)
+    with pytest.raises(UsageError, match="nowhere does not exist"):
+        FilesSource((tmp_path / "nowhere",), tmp_path)
+
+
+def test_the_error_for_a_missing_month_lists_the_months_found(folder: Path) -> None:
+    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has data of it") as raised:
+        source_of(folder).fetch(Month(2024, 1))
+    assert raised.value.remedy == "The files there hold 2023-06 to 2023-07."
+
+
+def test_the_error_for_a_missing_variable_names_it(folder: Path) -> None:
+    with pytest.raises(NoDataError, match="has data of snowfall"):
+        source_of(folder, Request((find_variable("sf"),))).fetch(JULY)
+
+
+def test_a_folder_without_era5_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(NoDataError) as raised:
+        FilesSource((tmp_path,), tmp_path / "home").fetch(JULY)
+    assert raised.value.remedy == "No ERA5 file was found there."
+
+
+# ---- bad files
+
+
+def text_of(content: bytes) -> Callable[[Path], Path]:
+    def write_text(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    return write_text
+
+
+def cut(path: Path, layout: object, part: float) -> Path:
+    write_netcdf(path, weather(hours_from("2023-07-01T00", 100)), layout)  # type: ignore[arg-type]
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
+    return path
+
+
+def cut_zip(path: Path) -> Path:
+    into_zip(path, [write_netcdf(path.with_suffix(".member"), weather(OF_JULY))])
+    path.write_bytes(path.read_bytes()[:-40])
+    return path
+
+
+def zip_without(path: Path) -> Path:
+    path.with_suffix(".txt").write_text("hello")
+    return into_zip(path, [path.with_suffix(".txt")])
+
+
+BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "empty": (text_of(b""), "is empty"),
+    "page": (text_of(b"<!DOCTYPE html><title>502</title>"), "web page"),
+    "csv": (text_of(b"time,t2m\n1,2\n"), "is text"),
+    "pointer": (text_of(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
+    "grib": (text_of(b"GRIB\x00\x00\x00\x02" + bytes(100)), "GRIB"),
+    "gzip": (text_of(gzip.compress(b"CDF\x01")), "compressed"),
+    "cut netCDF-4": (lambda path: cut(path, CURRENT, 0.7), "cut off or damaged"),
+    "cut netCDF-3": (lambda path: cut(path, LEGACY, 0.7), "cut off or damaged"),
+    "cut ZIP": (cut_zip, "damaged ZIP"),
+    "ZIP without netCDF": (zip_without, "without netCDF"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_file_beside_good_ones_is_passed_over_with_a_warning(folder: Path, what: str) -> None:
+    make, said = BAD[what]
+    good = expected_rows(weather(OF_JULY, names=["t2m"]), "2023-07").values["temperature_2m"]
+    bad = make(folder / "bad.nc")
+    source = source_of(folder)
+    assert source.months() == (JUNE, JULY)
+    flat = flat_of(source, JULY)
+    (warning,) = flat.raw.warnings
+    assert str(bad) in warning
+    assert said in warning
+    assert flat.columns[0].values == good.size
+    assert left_behind(source.home) == []
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_file_without_good_ones_is_an_error_with_a_remedy(tmp_path: Path, what: str) -> None:
+    make, said = BAD[what]
+    folder = tmp_path / "era5"
+    folder.mkdir()
+    bad = make(folder / "bad.nc")
+    with pytest.raises(NoDataError) as raised:
+        source_of(folder).fetch(JULY)
+    assert f"2023-07: {bad}: " in raised.value.message
+    assert said in raised.value.message
+    assert raised.value.remedy
+    assert left_behind(tmp_path / "home") == []
+
+
+def test_the_error_names_the_first_bad_file_and_counts_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "era5"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.nc").write_bytes(b"")
+    with pytest.raises(NoDataError, match=r"0\.nc: is empty \(and 2 more files that cannot be used\)"):
+        source_of(folder).fetch(JULY)
+
+
+def test_a_bad_file_of_a_known_month_stops_only_that_month(folder: Path) -> None:
+    layout = replace(CURRENT, attributes={"units": "degC"})
+    bad = write_netcdf(folder / "bad.nc", weather(OF_JULY), layout)
+    source = source_of(folder)
+    assert flat_of(source, JUNE).raw.warnings == ()
+    with pytest.raises(BadFileError, match="degC") as raised:
+        source.fetch(JULY)
+    assert raised.value.path == str(bad)
+    assert raised.value.remedy
+
+
+def test_repeated_times_stop_the_month_even_beside_good_files(folder: Path) -> None:
+    of = weather(OF_JULY, names=["u10"])
+    write_netcdf(folder / "bad.nc", replace(of, hours=of.hours[[0, 1, 1]]))
+    with pytest.raises(BadFileError, match="2023-07-01T01:00 occurs more than once"):
+        source_of(folder).fetch(JULY)
+    assert source_of(folder).fetch(JUNE).warnings == ()
+
+
+def test_a_zip_with_a_damaged_member_is_not_used_at_all(folder: Path) -> None:
+    layout = replace(CURRENT, one_variable_per_file=True)
+    members = write(folder.parent / "in", weather(OF_JULY, names=["u10", "v10"]), layout)
+    members[1].write_bytes(members[1].read_bytes()[:-100])
+    path = into_zip(folder / "wind.zip", members)
+    with pytest.raises(BadFileError, match="cut off or damaged") as raised:
+        source_of(folder).fetch(JULY)
+    assert raised.value.path == f"{path}!{members[1].name}"
+    assert source_of(folder).fetch(JUNE).files
+
+
+def test_a_file_off_the_grid_is_left_to_the_check_of_the_grid(folder: Path) -> None:
+    write_netcdf(folder / "bad.nc", weather(OF_JULY, latitudes=[10.1]))
+    assert "bad.nc" in names(source_of(folder), JULY)
+
+
+def test_real_bad_files_are_classified_and_good_ones_beside_them_are_used(folder: Path, era5_samples: Path) -> None:
+    shutil.copytree(era5_samples / "bad", folder / "bad")
+    source = source_of(folder)
+    kinds = {Path(problem.file).name: problem.kind for problem in source.problems()}
+    assert kinds == {
+        "csv-named-nc.nc": "unreadable",
+        "latlon-allfill.nc": "grid",
+        "lfs-pointer.nc": "unreadable",
+        "sf-is-streamfunction.nc": "units",
+        "truncated-hdf5.nc": "unreadable",
+    }
+    assert all(problem.remedy for problem in source.problems())
+    assert len(flat_of(source, JULY).raw.warnings) == 4
+
+
+def test_a_real_stream_function_is_not_taken_for_snowfall(era5_samples: Path, tmp_path: Path) -> None:
+    source = FilesSource((era5_samples / "bad" / "sf-is-streamfunction.nc",), tmp_path)
+    assert source.months() == ()
+    with pytest.raises(InputError, match="sf is Stream function") as raised:
+        source.fetch(JULY)
+    assert "snowfall" in raised.value.remedy
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder with access for all users; pytest's own is private to the user who runs it."""
+    folder = Path(tempfile.mkdtemp(prefix="era5-open-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_file_without_read_permission_is_passed_over_with_a_warning(open_folder: Path) -> None:
+    with as_nobody():
+        (open_folder / "era5").mkdir()
+        for name in ("good.nc", "secret.nc"):
+            write_netcdf(open_folder / "era5" / name, weather(OF_JULY))
+        secret = open_folder / "era5" / "secret.nc"
+        secret.chmod(0)
+        folders, home = (open_folder / "era5",), open_folder / "home"
+        raw = FilesSource(folders, home).fetch(JULY)
+        assert [file.path.name for file in raw.files] == ["good.nc"]
+        assert raw.warnings == (f"passed over: {secret}: cannot be opened (Permission denied)",)
+        secret.chmod(0o600)
+        assert [file.path.name for file in FilesSource(folders, home).fetch(JULY).files] == ["good.nc", "secret.nc"]
+
+
+def test_a_file_that_loses_read_permission_after_inspection_is_named(open_folder: Path) -> None:
+    with as_nobody():
+        path = write_netcdf(open_folder / "a.nc", weather(OF_JULY))
+        source = FilesSource((path,), open_folder / "home")
+        assert source.months() == (JULY,)
+        path.chmod(0)
+        with pytest.raises(BadFileError, match="cannot be opened") as raised:
+            source.fetch(JULY)
+        assert raised.value.path == str(path)
+        assert raised.value.remedy
+
+
+def test_point_series_are_told_from_files_of_large_months(tmp_path: Path) -> None:
+    mekong = DATA / "timeseries" / "mekong-2020-2025-csv-zip"
+    assert FilesSource((mekong,), tmp_path).are_series()
+    gulf = DATA / "era5" / "gulf-2023"  # a year
+    assert not FilesSource((gulf,), tmp_path).are_series()
+    norway = DATA / "era5" / "norway-2018-10-packed"
+    assert not FilesSource((norway,), tmp_path).are_series()
+    assert not FilesSource((mekong, norway), tmp_path).are_series()
+
+
+# ---- one value a day or a month, of files that do not say what it is
+
+
+def at(*times: str) -> Weather:
+    return weather(np.array([hour(time) for time in times], dtype=np.int64))
+
+
+UNPACKED = replace(LEGACY, packed="no")
+NOONS = at("2023-07-01T12", "2023-07-02T12", "2023-07-04T12")
+MONTHS = at("2023-05-01T00", "2023-06-01T00", "2023-07-01T00", "2023-08-01T00")
+
+
+@pytest.mark.parametrize(
+    "layout", [UNPACKED, replace(UNPACKED, one_hour_per_file=True)], ids=["one file", "a file each"]
+)
+@pytest.mark.parametrize(("of", "said"), [(NOONS, "always at 12:00 UTC"), (MONTHS, "always at 00:00 UTC")])
+def test_one_value_a_day_or_a_month_is_refused_unless_these_are_hours(
+    tmp_path: Path, of: Weather, said: str, layout: Layout
+) -> None:
+    write(tmp_path / "era5", of, layout)
+    source = source_of(tmp_path / "era5")
+    with pytest.raises(BadFileError) as refused:
+        source.fetch(JULY)
+    assert said in refused.value.problem
+    assert "temperature_2m" in refused.value.problem
+    assert "--sparse-hours (ERA5_SPARSE_HOURS=true)" in refused.value.remedy
+    assert {problem.kind for problem in source.problems()} == {"aggregate"}
+    # Known by the catalogue now, which serves both.
+    hours = replace(source_of(tmp_path / "era5"), sparse_hours=True)
+    assert hours.problems() == ()
+    assert_same_rows(flat_rows(flat_of(hours, JULY).path), expected_rows(of, str(JULY)))
+
+
+@pytest.mark.parametrize(
+    ("of", "attributes"),
+    [
+        (at("2023-07-01T12"), {}),
+        (at("2023-07-01T12", "2023-07-02T12"), {}),
+        (at("2023-07-01T00", "2023-07-01T12", "2023-07-02T12", "2023-07-03T12"), {}),
+        (NOONS, {"GRIB_stepType": "instant"}),
+    ],
+    ids=["one hour", "two hours", "two hours of a day", "hours by their step type"],
+)
+def test_hours_that_cannot_be_taken_for_means_need_no_option(
+    tmp_path: Path, of: Weather, attributes: dict[str, object]
+) -> None:
+    write(tmp_path / "era5", of, replace(LEGACY, attributes=attributes))
+    assert source_of(tmp_path / "era5").problems() == ()
+
+
+def test_months_without_such_values_are_loaded(tmp_path: Path) -> None:
+    write_netcdf(tmp_path / "era5.nc", weather(OF_JUNE), LEGACY)
+    write_netcdf(tmp_path / "noons.nc", NOONS, LEGACY)
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert names(source, JUNE) == ["era5.nc"]
+    with pytest.raises(BadFileError, match=r"noons\.nc"):
+        source.fetch(JULY)
+
+
+def test_means_are_refused_although_incomplete_months_are_allowed(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "era5.nc", MONTHS, replace(CURRENT, attributes={"GRIB_stepType": "avgua"}))
+    source = FilesSource((path,), tmp_path / "home", sparse_hours=True)
+    with pytest.raises(BadFileError, match="monthly means"):
+        source.fetch(JULY)
+    assert source.months() == ()
+    assert "monthly means" in str(source.no_months())
+
+
+# ---- special files
+
+
+def test_special_files_are_refused_and_never_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.nc")
+    (tmp_path / "zero.nc").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "notes")
+    write_netcdf(tmp_path / "july.nc", weather(OF_JULY))
+    source = FilesSource((tmp_path,), tmp_path / "home")
+    assert [file.path.name for file in source.fetch(JULY).files] == ["july.nc"]
+    assert [str(problem) for problem in source.problems()] == [
+        f"{tmp_path}/pipe.nc: is a named pipe, not a file",
+        f"{tmp_path}/zero.nc: is a device, not a file",
+    ]
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.nc"])
+def test_a_special_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="is a named pipe, not a file"):
+        FilesSource((tmp_path / name,), tmp_path / "home")
+
+
+def test_a_file_that_became_a_pipe_is_refused(folder: Path) -> None:
+    raw = source_of(folder).fetch(JULY)
+    (folder / "tp" / "july.nc").unlink()
+    os.mkfifo(folder / "tp" / "july.nc")
+    with pytest.raises(BadFileError, match="is a named pipe, not a file"):
+        flatten_month(raw, folder, home=folder.parent / "home", flat_format="parquet")

@@ -1,0 +1,308 @@
+"""Tests of `sources/files_catalogue`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.planning.current_contents import unchanged_months
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry
+from era5_pipeline.sources.open_source import source_of, stray_problems
+from era5_pipeline.sources.source import FolderSource
+from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.era5_files import CURRENT, hours_from, into_zip, left_behind, weather, write, write_netcdf
+from era5_pipeline_tests.flat_months import assert_holds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Making = Callable[..., Settings]
+
+JULY_OBJECTS, AUGUST = Month(2023, 7), Month(2023, 8)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_address: str) -> Making:
+    """Makes settings whose files are in a bucket."""
+    for name in [name for name in os.environ if name.startswith("ERA5_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def make(**values: Any) -> Settings:
+        chosen: dict[str, Any] = {"home": tmp_path / "home", "files_dir": s3_address}
+        return Settings(**(chosen | values))
+
+    return make
+
+
+def put(address: str, folder: Path, *, seed: int = 1, begin: str = "2023-07-01T00", name: str = "") -> str:
+    """Write a month of temperature into the bucket; return the address of its file."""
+    weather = era5_files.weather(era5_files.hours_from(begin, 744), names=("t2m",), seed=seed)
+    era5_files.write(folder, weather)
+    (file,) = folder.iterdir()
+    key = name or f"{begin[:7]}/{file.name}"
+    open_store(address).upload(file, key)
+    file.unlink()
+    return f"{address}/{key}"
+
+
+def copies(settings: Settings) -> list[Path]:
+    return sorted((settings.home / "raw").rglob("*.nc"))
+
+
+def test_months_of_a_bucket_are_loaded(settings: Making, s3_address: str, tmp_path: Path, database_url: str) -> None:
+    warehouse = Warehouse(database_url)
+    july = put(s3_address, tmp_path / "made")
+    put(s3_address, tmp_path / "made", begin="2023-08-01T00")
+    open_store(s3_address).write("README.txt", b"not data")
+    source = source_of(settings())
+    assert isinstance(source, FolderSource)
+    assert source.months() == (JULY_OBJECTS, AUGUST)
+    assert copies(settings()) == []
+    raw = run_raw(settings(), JULY_OBJECTS).raw
+    assert [file.origin for file in raw.files] == [july]
+    assert len(copies(settings())) == 1
+    flat = run_flat(settings(), JULY_OBJECTS).flat
+    run_load(settings(), warehouse, JULY_OBJECTS)
+    assert_holds(warehouse, flat)
+    assert copies(settings()) == []
+    with warehouse.connect() as connection:
+        (part,) = read_ledger(connection)[0].parts
+    assert [file.path for file in part.files] == [july]
+    assert stray_problems(settings()) == ()
+    assert unchanged_months(settings(), warehouse, (JULY_OBJECTS, AUGUST)) == {JULY_OBJECTS}
+
+
+def test_an_object_is_opened_once(settings: Making, s3_address: str, tmp_path: Path) -> None:
+    put(s3_address, tmp_path / "made")
+    known = source_of(settings()).known(JULY_OBJECTS)
+    assert known is not None
+    assert copies(settings()) == []
+    # Its catalogue alone answers, while its size and time are the same.
+    catalogue = sorted((settings().home / "catalogue").iterdir())
+    assert len(catalogue) == 1
+    written = catalogue[0].stat().st_mtime_ns
+    assert source_of(settings()).known(JULY_OBJECTS) == known
+    assert catalogue[0].stat().st_mtime_ns == written
+    put(s3_address, tmp_path / "made", seed=2)
+    changed = source_of(settings()).known(JULY_OBJECTS)
+    assert changed is not None
+    # Written within the same second and of the same size, it might be taken for the same.
+    if changed.files[0].bytes != known.files[0].bytes:
+        assert changed.fingerprint != known.fingerprint
+
+
+def test_each_stage_copies_what_it_needs_on_its_machine(
+    settings: Making, s3_address: str, tmp_path: Path, database_url: str
+) -> None:
+    put(s3_address, tmp_path / "made")
+    (tmp_path / "store").mkdir()
+    machines = [settings(home=tmp_path / name, store=str(tmp_path / "store")) for name in ("first", "second", "third")]
+    run_raw(machines[0], JULY_OBJECTS)
+    flat = run_flat(machines[1], JULY_OBJECTS).flat
+    assert len(copies(machines[1])) == 1
+    copy = replace(flat, path=tmp_path / "copy.parquet")
+    shutil.copyfile(flat.path, copy.path)
+    loaded = run_load(machines[1], Warehouse(database_url), JULY_OBJECTS)
+    assert loaded.loaded.changed
+    assert copies(machines[1]) == []
+    assert_holds(Warehouse(database_url), copy)
+    # The catalogue is in the store too: a third machine opens nothing.
+    known = source_of(machines[2]).known(JULY_OBJECTS)
+    assert known is not None
+    assert known.fingerprint == flat.raw.fingerprint
+    assert not (machines[2].home / "raw").exists()
+
+
+def test_an_object_that_changed_between_the_stages_is_detected(
+    settings: Making, s3_address: str, tmp_path: Path
+) -> None:
+    put(s3_address, tmp_path / "made", name="july.nc")
+    run_raw(settings(), JULY_OBJECTS)
+    put(s3_address, tmp_path / "made", seed=2, name="july.nc")
+    copies(settings())[0].unlink()
+    with pytest.raises(BadFileError, match=rf"{s3_address}/july\.nc: was changed"):
+        run_flat(settings(), JULY_OBJECTS)
+    open_store(s3_address).remove("july.nc")
+    with pytest.raises(BadFileError, match=rf"{s3_address}/july\.nc: is gone"):
+        run_flat(settings(), JULY_OBJECTS)
+
+
+def test_problems_name_the_object(settings: Making, s3_address: str) -> None:
+    open_store(s3_address).write("broken.nc", b"<html>no</html>")
+    (problem,) = stray_problems(settings())
+    assert problem.file == f"{s3_address}/broken.nc"
+    with pytest.raises(NoDataError, match="broken"):
+        run_raw(settings(), JULY_OBJECTS)
+
+
+def test_folders_and_buckets_are_read_together(settings: Making, s3_address: str, tmp_path: Path) -> None:
+    put(s3_address, tmp_path / "made")
+    weather = era5_files.weather(era5_files.hours_from("2023-08-01T00", 744), names=("t2m",))
+    era5_files.write(tmp_path / "own", weather)
+    both: Any = source_of(settings(files_dir=f"{tmp_path / 'own'}:{s3_address}"))
+    assert both.months() == (JULY_OBJECTS, AUGUST)
+    one = source_of(settings(files_dir=put(s3_address, tmp_path / "made", name="one.nc")))
+    assert isinstance(one, FolderSource)
+    assert one.months() == (JULY_OBJECTS,)
+
+
+def test_a_bucket_that_is_missing_is_named(settings: Making) -> None:
+    with pytest.raises(StoreError, match="no-such-bucket"):
+        run_raw(settings(files_dir="s3://no-such-bucket/x"), JULY_OBJECTS)
+
+
+JULY = hours_from("2023-07-01T00", 3)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_netcdf(tmp_path / "era5.nc", weather(hours_from("2023-06-30T22", 4), names=["t2m", "tp"]))
+
+
+def entry_of(home: Path, path: Path, *, with_digest: bool = False) -> CatalogueEntry:
+    entry = Catalogue(home).entry(path, with_digest=with_digest)
+    assert entry is not None
+    assert left_behind(home) == []
+    return entry
+
+
+def with_the_same_stat(path: Path, content: bytes) -> None:
+    stat = path.stat()
+    path.write_bytes(content.ljust(stat.st_size, b"x")[: stat.st_size])
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_an_entry_lists_the_columns_of_each_month(home: Path, file: Path) -> None:
+    entry = entry_of(home, file)
+    held = ("temperature_2m", "total_precipitation")
+    assert entry.columns == {"2023-06": held, "2023-07": held}
+    assert entry.months == {"2023-06", "2023-07"}
+    assert entry.problems == ()
+    assert (entry.path, entry.bytes, entry.sha256) == (str(file), file.stat().st_size, None)
+
+
+def test_an_unchanged_file_is_not_opened_again(home: Path, file: Path) -> None:
+    before = entry_of(home, file)
+    with_the_same_stat(file, b"no longer netCDF")
+    assert entry_of(home, file) == before
+
+
+def test_the_digest_is_computed_on_demand_and_cached(home: Path, file: Path) -> None:
+    digested = entry_of(home, file, with_digest=True)
+    assert digested.sha256 is not None
+    with_the_same_stat(file, b"no longer netCDF")
+    assert entry_of(home, file, with_digest=True) == digested
+    assert entry_of(home, file) == digested
+
+
+def test_a_change_of_size_invalidates_the_entry(home: Path, file: Path) -> None:
+    digest = entry_of(home, file, with_digest=True).sha256
+    stat = file.stat()
+    write_netcdf(file, weather(JULY))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    entry = entry_of(home, file, with_digest=True)
+    assert entry.columns == {"2023-07": ("temperature_2m",)}
+    assert entry.sha256 != digest
+
+
+def test_a_change_of_modification_time_invalidates_the_entry(home: Path, file: Path) -> None:
+    entry_of(home, file)
+    stat = file.stat()
+    with_the_same_stat(file, b"no longer netCDF")
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    (problem,) = entry_of(home, file).problems
+    assert "is text" in problem.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b"7", b'"text"', b'{"form": 1}', b'{"form": 1, "columns": 3, "problems": []}', b"\xff"],
+)
+def test_a_damaged_entry_is_replaced(home: Path, file: Path, content: bytes) -> None:
+    before = entry_of(home, file)
+    (kept,) = (home / "catalogue").iterdir()
+    kept.write_bytes(content)
+    assert entry_of(home, file) == before
+    assert json.loads(kept.read_text())["path"] == str(file)
+
+
+@pytest.mark.parametrize("change", [{"form": 0}, {"form": 999}, {"path": "/elsewhere"}, {"problems": [{"kind": "x"}]}])
+def test_an_entry_of_another_form_or_file_is_replaced(home: Path, file: Path, change: dict[str, object]) -> None:
+    before = entry_of(home, file)
+    (kept,) = (home / "catalogue").iterdir()
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | change))
+    assert entry_of(home, file) == before
+
+
+def test_entries_survive_json(home: Path, tmp_path: Path) -> None:
+    bad = write_netcdf(tmp_path / "bad.nc", weather(JULY, latitudes=[10.1]))
+    made = entry_of(home, bad)
+    assert made.problems[0].months == ("2023-07",)
+    assert entry_of(home, bad) == made == CatalogueEntry.from_json(json.loads(json.dumps(made.to_json())))
+
+
+@pytest.mark.parametrize("name", ["notes.md", "download.py", "era5.csv", "request.json", "era5.nc.part"])
+def test_files_that_do_not_claim_to_be_data_have_no_entry(home: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("anything")
+    assert Catalogue(home).entry(tmp_path / name) is None
+
+
+def test_data_files_with_any_name_have_an_entry(home: Path, file: Path, tmp_path: Path) -> None:
+    assert entry_of(home, file.rename(tmp_path / "adaptor.mars.internal-1234")).months
+
+
+def test_problems_of_a_file_are_part_of_its_entry(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "era5.nc"
+    path.write_bytes(b"")
+    (problem,) = entry_of(home, path).problems
+    assert (problem.file, problem.kind, problem.text) == (str(path), "unreadable", "is empty")
+    assert problem.remedy
+
+
+def test_all_members_of_a_zip_are_inspected(home: Path, tmp_path: Path) -> None:
+    layout = replace(CURRENT, one_variable_per_file=True)
+    members = write(tmp_path / "in", weather(JULY, names=["t2m", "tp"]), layout)
+    members.append(write_netcdf(tmp_path / "in" / "shifted.nc", weather(JULY, latitudes=[10.1])))
+    path = into_zip(tmp_path / "era5.nc", members)
+    entry = entry_of(home, path)
+    assert entry.columns == {"2023-07": ("temperature_2m", "total_precipitation")}
+    assert [problem.file for problem in entry.problems] == [f"{path}!shifted.nc"]
+
+
+def test_a_damaged_zip_is_reported_as_a_problem(home: Path, tmp_path: Path) -> None:
+    path = into_zip(tmp_path / "era5.zip", [write_netcdf(tmp_path / "a.nc", weather(JULY))])
+    path.write_bytes(path.read_bytes()[:-30])
+    (problem,) = entry_of(home, path).problems
+    assert "damaged ZIP" in problem.text
+    assert problem.file == str(path)
+
+
+def test_a_file_name_in_another_encoding_is_a_problem_of_that_file_only(home: Path, file: Path, tmp_path: Path) -> None:
+    """Folders from old systems hold such names; netCDF cannot open these files."""
+    odd = tmp_path / os.fsdecode(b"t\xe9mp\xe9rature.nc")
+    try:
+        file.rename(odd)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    entry = entry_of(home, odd, with_digest=True)
+    assert entry.path == str(odd)
+    assert [problem.kind for problem in entry.problems] == ["unreadable"]

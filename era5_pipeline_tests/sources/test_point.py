@@ -1,0 +1,317 @@
+"""The source `point` on a test server with the service's protocol, through the real client."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import netCDF4
+import numpy as np
+import pytest
+import time_machine
+
+from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError, UsageError
+from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.months import Month, month_range
+from era5_pipeline.model.times import hour_of
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.sources.point import DATASET, SeriesInquiry
+from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
+from era5_pipeline_tests.sources.conftest import MEKONG, TODAY, PointUnderTest
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from era5_pipeline.flat.inventory import Inventory
+    from era5_pipeline.sources.source import RawMonth
+
+MARCH = Month(2021, 3)
+
+
+def inventory(raw: RawMonth, home: Path) -> Inventory:
+    with scratch_folder(home) as scratch:
+        return take_inventory(raw, scratch)
+
+
+def values_in(raw: RawMonth, name: str) -> npt.NDArray[np.float32]:
+    with netCDF4.Dataset(raw.files[0].path) as dataset:
+        return np.asarray(dataset[name][:])
+
+
+def real_values(month: Month, name: str) -> list[np.float32]:
+    """Read with the csv module from the real file, as served."""
+    (archive,) = (DATA / "mekong-2020-2025-csv-zip").glob("*.zip")
+    with zipfile.ZipFile(archive) as opened:
+        rows = csv.DictReader(io.StringIO(opened.read(opened.namelist()[0]).decode()))
+        return [np.float32(row[name]) for row in rows if row["valid_time"].startswith(str(month))]
+
+
+def require_near(location: dict[str, float], latitude: float, longitude: float) -> None:
+    """Check that the location is beside the grid point, within the globe, and nearer to it than to any other."""
+    assert 0 < abs(location["latitude"] - latitude) <= 0.0501
+    assert 0 < abs(location["longitude"] - longitude) <= 0.0501
+    assert abs(location["latitude"]) < 90
+    assert abs(location["longitude"]) < 180
+
+
+def test_many_months_are_one_request(point: PointUnderTest) -> None:
+    source = point.source(names=None)
+    months = [Month(1940, 1), Month(1983, 2), *month_range(Month(2020, 1), Month(2020, 12)), Month(2026, 9)]
+    raws = [source.fetch(month) for month in months]
+    (inputs,) = point.server.submissions
+    require_near(inputs.pop("location"), 10.75, 106.25)
+    assert sorted(inputs.pop("variable")) == [
+        *("10m_u_component_of_wind", "10m_v_component_of_wind", "2m_temperature"),
+        *("total_cloud_cover", "total_precipitation"),
+    ]
+    period = inputs["date"][0]
+    assert period in {f"1940-01-01/2026-11-{day}" for day in range(16, 21)}  # the newest hour is of the 15th
+    assert inputs == {
+        "date": [period],
+        "data_format": "netcdf",
+    }
+    for month, raw in zip(months, raws, strict=True):
+        held = inventory(raw, point.home)
+        assert held.hours.size == month.hours
+        assert len(held.columns) == 5
+        assert int(held.coverage.sum()) == 1
+        assert raw.warnings == ("the dataset of point series does not have snowfall: it is NULL",)
+        assert raw.points == "10.75/106.25"
+    assert any("point 10.75/106.25: sent as request" in text for text in point.said)
+
+
+@pytest.mark.parametrize("name", ["t2m", "u10", "v10", "tp"])
+def test_a_month_has_the_values_of_the_real_series(point: PointUnderTest, name: str) -> None:
+    raw = point.source(names=None).fetch(MARCH)
+    assert values_in(raw, name).tolist() == [float(value) for value in real_values(MARCH, name)]
+
+
+def test_young_months_are_preliminary_and_old_ones_state_no_version(point: PointUnderTest) -> None:
+    source = point.source()
+    versions = {
+        month: {*inventory(source.fetch(month), point.home).expver["temperature_2m"]}
+        for month in month_range(Month(2026, 5), Month(2026, 10))
+    }
+    assert versions == {month: {"unknown" if month < Month(2026, 7) else "0005"} for month in versions}
+
+
+def test_the_point_at_180_is_asked_for_as_minus_180(point: PointUnderTest) -> None:
+    for asked in (nearest_location(12.0, 180.0), nearest_location(12.0, -179.9)):
+        raw = point.source(asked).fetch(MARCH)
+        assert raw.points == "12/180"
+        assert inventory(raw, point.home).coverage.nonzero()[1].tolist() == [1439]
+    (inputs,) = point.server.submissions
+    require_near(inputs["location"], 12.0, -180.0)
+
+
+def test_several_points_are_a_request_each_and_one_month(point: PointUnderTest) -> None:
+    paris = nearest_location(48.86, 2.35)
+    raw = point.source(MEKONG, paris).fetch(MARCH)
+    assert len(raw.files) == 2
+    for inputs, latitude, longitude in zip(point.server.submissions, (10.75, 48.75), (106.25, 2.25), strict=True):
+        require_near(inputs["location"], latitude, longitude)
+    assert int(inventory(raw, point.home).coverage.sum()) == 2
+
+
+def test_a_newer_series_changes_only_the_months_whose_values_changed(point: PointUnderTest) -> None:
+    months = [Month(1999, 12), Month(2026, 6), Month(2026, 9)]
+    point.server.final_until = datetime(2026, 7, 1, tzinfo=UTC)
+
+    def fingerprints(*, refetch: bool) -> list[str]:
+        source = point.source(refetch=refetch)
+        return [source.fetch(month).fingerprint for month in months]
+
+    before = fingerprints(refetch=False)
+    point.server.forget_answers()
+    point.server.today += timedelta(days=2)
+    with time_machine.travel(TODAY + timedelta(days=2)):
+        assert fingerprints(refetch=True) == before
+        assert len(point.server.submissions) == 2
+        # September was preliminary; its values are others now.
+        point.server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+        point.server.forget_answers()
+        after = fingerprints(refetch=True)
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False]
+    assert len(list((point.home / "raw" / "point").glob("2026-09-*.nc"))) == 1
+
+
+def test_a_month_that_the_series_does_not_reach_is_asked_for_again_after_half_a_day(point: PointUnderTest) -> None:
+    point.source().fetch(MARCH)
+    month = Month(2026, 11)
+    partial = point.source().fetch(month)
+    assert inventory(partial, point.home).hours.size == 14 * 24 + 13  # to 15 November, 12:00
+    assert len(point.server.submissions) == 1
+    point.server.today += timedelta(days=1)
+    with time_machine.travel(TODAY + timedelta(days=1)):
+        more = point.source().fetch(month)
+        assert inventory(more, point.home).hours.size == 15 * 24 + 13
+        assert len(point.server.submissions) == 2
+        assert point.source().fetch(MARCH).files
+    assert len(point.server.submissions) == 2
+
+
+def test_a_month_without_any_hour_is_not_available_yet(point: PointUnderTest) -> None:
+    point.server.today = TODAY - timedelta(days=17)
+    with pytest.raises(NotYetAvailableError, match=r"2026-11 is not available yet: .* is 2026-10-29 12:00"):
+        point.source().fetch(Month(2026, 11))
+
+
+def test_a_kept_series_needs_no_key_and_no_service(point: PointUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = point.source().fetch(MARCH)
+    first.files[0].path.unlink()
+    monkeypatch.delenv("CDSAPI_KEY")
+    monkeypatch.delenv("CDSAPI_URL")
+    assert point.source().known(MARCH) == first
+    assert not first.files[0].path.exists()
+    assert point.source().fetch(MARCH) == first
+    assert first.files[0].path.is_file()
+    assert point.source(refetch=True).known(MARCH) is None
+
+
+def test_a_damaged_series_is_asked_for_again(point: PointUnderTest) -> None:
+    first = point.source().fetch(MARCH)
+    (series,) = (point.home / "raw" / "point").glob("series_*.zip")
+    content = bytearray(series.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    series.write_bytes(content)
+    assert point.source().fetch(MARCH) == first
+    assert len(point.server.submissions) == 2
+
+
+def test_invalid_values_are_asked_for_again(point: PointUnderTest) -> None:
+    source = point.source()
+    source.invalidate(source.fetch(MARCH))
+    source.fetch(MARCH)
+    assert len(point.server.submissions) == 2
+    assert len(list((point.home / "raw" / "point").glob("series_*.zip"))) == 1
+
+
+def test_a_request_of_an_interrupted_run_is_taken_up(point: PointUnderTest) -> None:
+    point.server.faults.accepted_polls = 10_000
+    with pytest.raises(SourceError, match=r"point 10.75/106.25: request .* is in the queue"):
+        point.source(patience_hours=0.01).fetch(MARCH)
+    point.server.faults.accepted_polls = 0
+    point.server.finish_jobs()
+    point.source().fetch(Month(2020, 1))
+    assert len(point.server.submissions) == 1
+
+
+def test_a_request_whose_answer_was_lost_is_found(point: PointUnderTest) -> None:
+    point.server.faults.drop_submit_reply = 1
+    with time_machine.travel(datetime.now(tz=UTC)):
+        point.source().fetch(MARCH)
+    assert len(point.server.submissions) <= 2
+
+
+# --- bad answers ----------------------------------------------------------------
+
+
+def refused(point: PointUnderTest, match: str) -> MonthFailedError:
+    with pytest.raises(MonthFailedError, match=match) as caught:
+        point.source().fetch(MARCH)
+    folder = point.home / "raw" / "point"
+    assert [path for path in folder.iterdir() if path.suffix in (".nc", ".zip", ".part")] == []
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_another_point_is_refused(point: PointUnderTest) -> None:
+    point.server.faults.other_point = True
+    refused(point, "point 10.75/106.25: the service returned the point 10.75/106.5")
+    assert len(point.server.submissions) == 1
+
+
+def test_fewer_hours_than_asked_for_are_refused(point: PointUnderTest) -> None:
+    point.server.faults.hours_cut = 24 * 60
+    refused(point, r"the series has 760,\d{3} of 761,\d{3} hours: it ends at 2026-09-16 12:00")
+
+
+def test_hours_that_are_missing_in_between_are_refused(point: PointUnderTest) -> None:
+    first = hour_of(datetime(1977, 5, 3, tzinfo=UTC))
+    point.server.faults.hours_gap = (first, first + 47)
+    refused(point, "lacks 48 hours in between: 1977-05-03T00 to 1977-05-04T23")
+
+
+def test_a_variable_that_is_absent_is_refused(point: PointUnderTest) -> None:
+    point.server.faults.absent = ("tp",)
+    with pytest.raises(MonthFailedError, match="the series lacks total_precipitation"):
+        point.source(names=("temperature_2m", "total_precipitation")).fetch(MARCH)
+
+
+def test_csv_is_refused(point: PointUnderTest, tmp_path: Path) -> None:
+    answer = tmp_path / "answer.zip"
+    with zipfile.ZipFile(answer, "w") as archive:
+        archive.writestr("x.csv", "valid_time,t2m,latitude,longitude\n1940-01-01 00:00:00,280.1,10.75,106.25\n")
+    point.server.faults.answer_with = answer
+    refused(point, "point series as CSV, not netCDF")
+
+
+def test_a_series_damaged_in_the_service_is_asked_for_once_more(point: PointUnderTest) -> None:
+    point.server.faults.corrupt_zip = 1
+    assert point.source().fetch(MARCH).files
+    assert len(point.server.submissions) == 2
+    point.server.faults.corrupt_zip = 10
+    with pytest.raises(MonthFailedError, match="damaged"):
+        point.source(nearest_location(0, 0)).fetch(MARCH)
+
+
+def test_a_series_cut_off_in_the_store_is_asked_for_with_another_key(point: PointUnderTest) -> None:
+    point.server.faults.truncate_answers = 1
+    assert point.source(names=None).fetch(MARCH).files
+    assert len(point.server.submissions) == 2
+    assert point.server.retrievals == 2
+
+
+@pytest.mark.parametrize("place", [(90, -180), (-90, 179.75), (0, 0), (0.25, -0.25)])
+def test_two_variants_have_two_entries_in_the_cache(place: tuple[float, float]) -> None:
+    inquiry = SeriesInquiry(nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path())
+    variants = [inquiry.new_variant(None) for _ in range(50)]
+    for variant in variants:
+        location = inquiry.inputs(variant)["location"]
+        require_near(location, *inquiry.inputs(None)["location"].values())
+        assert snapped(**location) == snapped(**inquiry.inputs(None)["location"])
+    keys = {cache_key(inquiry.inputs(variant), TODAY - timedelta(days=5)) for variant in variants}
+    assert len(keys) > 45
+
+
+def test_a_variant_in_a_note_of_an_earlier_version_is_read() -> None:
+    inquiry = SeriesInquiry(MEKONG, in_table_order(("temperature_2m",)), TODAY.date(), Path())
+    inputs = inquiry.inputs(("2026-11-18", "2m_temperature"))
+    assert inputs["location"] == {"latitude": 10.75, "longitude": 106.25}
+    assert inputs["date"] == ["1940-01-01/2026-11-18"]
+
+
+def test_a_series_that_fails_is_asked_for_once_for_all_months(point: PointUnderTest) -> None:
+    point.server.faults.fail_jobs = 10_000
+    source = point.source()
+    messages = []
+    for month in month_range(Month(2021, 1), Month(2021, 4)):
+        with pytest.raises(MonthFailedError, match=r"point 10.75/106.25: gave up") as caught:
+            source.fetch(month)
+        messages.append(str(caught.value))
+    assert len(set(messages)) == 1
+    assert len(point.server.submissions) == 3  # those of one month
+    point.server.faults.fail_jobs = 0
+    assert point.source().fetch(MARCH).files  # by the next command
+
+
+def test_a_licence_that_is_not_accepted_names_the_page_of_the_dataset(point: PointUnderTest) -> None:
+    point.server.faults.licence = True
+    with pytest.raises(SourceError, match=f"licence .* \\(for {DATASET}\\)") as caught:
+        point.source().fetch(MARCH)
+    assert re.search(rf"https://\S+/datasets/{DATASET}\?tab=download", caught.value.remedy)
+    assert point.slept == []
+
+
+def test_variables_that_the_dataset_does_not_have_are_named(point: PointUnderTest) -> None:
+    with pytest.raises(UsageError, match="does not have snowfall, soil_temperature_level_1") as caught:
+        point.source(names=("temperature_2m", "snowfall", "soil_temperature_level_1")).fetch(MARCH)
+    assert "--variables t2m;" in caught.value.remedy
+    assert point.server.submissions == []

@@ -1,0 +1,85 @@
+"""Rows that a running load records in its attempt."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from era5_pipeline.model.errors import ServerUnreachableError
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse import attempts
+from era5_pipeline.warehouse.attempts import Heartbeat
+from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline_tests.warehouse.loads import ask, wait_until
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@pytest.fixture(autouse=True)
+def _short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_SECONDS", 0.05)
+
+
+def begin_attempt(warehouse: Warehouse) -> int:
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+        return attempts.begin_attempt(connection, Month(2023, 7))
+
+
+def recorded_rows(warehouse: Warehouse) -> Any:
+    return ask(warehouse.url, "SELECT rows FROM era5.load_attempt ORDER BY id DESC LIMIT 1")
+
+
+def test_rows_are_recorded_during_the_load(database_url: str) -> None:
+    warehouse = Warehouse(database_url)
+    attempt = begin_attempt(warehouse)
+    threads = threading.active_count()
+    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
+        assert recorded_rows(warehouse) is None
+        for rows in (10, 25):
+            heart.add(rows)
+        wait_until(lambda: recorded_rows(warehouse) == 35)
+        heart.add(5)
+        wait_until(lambda: recorded_rows(warehouse) == 40)
+    assert threading.active_count() == threads
+    assert recorded_rows(warehouse) == 40
+
+
+def test_an_attempt_that_has_ended_is_not_changed(database_url: str) -> None:
+    warehouse = Warehouse(database_url)
+    attempt = begin_attempt(warehouse)
+    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
+        with warehouse.connect() as connection:
+            attempts.end_attempt(connection, attempt, rows=7)
+        heart.add(1000)
+        time.sleep(0.3)
+    assert recorded_rows(warehouse) == 7
+
+
+def test_a_server_that_does_not_answer_does_not_delay_the_load() -> None:
+    asked = threading.Event()
+    answer = threading.Event()
+
+    def hang(_: str) -> NoReturn:
+        asked.set()
+        answer.wait(20)
+        raise ServerUnreachableError("gone", remedy="")
+
+    def connect(name: str) -> psycopg.Connection[Any]:
+        hang(name)
+
+    began = time.monotonic()
+    with Heartbeat(connect, 1) as heart:
+        heart.add(1)
+        assert asked.wait(5)
+        before = time.monotonic()
+        for _ in range(1000):
+            heart.add(1)
+        assert time.monotonic() - before < 1
+    assert time.monotonic() - began < 5
+    answer.set()
