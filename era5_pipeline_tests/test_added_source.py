@@ -68,12 +68,11 @@ def open_source(settings, request, say):
 
 @pytest.fixture
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SourceKind:
-    """The source `constant`, in the table and in a folder of its own."""
-    folder = tmp_path / "sources" / "constant"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "constant_source.py").write_text(MODULE)
-    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(folder.parent)])
+    """The source `constant`, in the table and in a module of its own."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "constant.py").write_text(MODULE)
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(folder)])
     kind = SourceKind("constant", is_generated=True, default_area="10.5/20/10/20.75", raw_stage="make up")
     monkeypatch.setitem(SOURCE_KINDS, kind.name, kind)
     return kind

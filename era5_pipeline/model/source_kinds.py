@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 #
 # One table of all sources.
 #
-# A source is its entry here and its folder `sources/<name>/`, whose module `<name>_source` has `open_source(settings,
-# request, say)`. Every other module asks the entry, and compares no names.
+# A source is its entry here and its module in `sources/`, which has `open_source(settings, request, say)`. Every other
+# module asks the entry, and compares no names.
 #
 # Imports nothing heavy: the command line reads its choices from here.
 
