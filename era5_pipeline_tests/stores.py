@@ -23,7 +23,7 @@ import pytest
 from pyarrow import fs
 
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,9 +137,9 @@ def aws_environment(endpoint: str, key: str = KEY, secret: str = SECRET) -> Iter
         yield
 
 
-def clean_depot(home: Path, address: str) -> Depot:
-    """A depot with nothing here yet."""
-    return Depot.of(Settings(home=home, store=address))
+def clean_file_store(home: Path, address: str) -> FileStore:
+    """A store of files with nothing here yet."""
+    return FileStore.of(Settings(home=home, store=address))
 
 
 @pytest.fixture

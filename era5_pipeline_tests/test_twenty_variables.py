@@ -23,7 +23,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.planning.updates import needs_loading, parts_to_revise, revisions
-from era5_pipeline.read.fields import lines_of_absent, read_snapshot
+from era5_pipeline.read.fields import describe_absent, read_snapshot
 from era5_pipeline.read.held import read_coverage
 from era5_pipeline.read.hours import read_series
 from era5_pipeline.read.missing import gap_lines, read_gaps
@@ -134,7 +134,7 @@ def test_missing_values_of_the_sea_and_of_clouds_are_no_gaps(loading: Loading) -
         snapshot = read_snapshot(connection, AUGUST.start + timedelta(days=3), variable)
         finite = np.isfinite(snapshot.values)
         assert 0 < finite.sum() < finite.size
-        assert lines_of_absent(connection, snapshot) == []
+        assert describe_absent(connection, snapshot) == []
         rows_of, columns_of = np.nonzero(finite)
         sea = nearest_location(
             float(latitudes_of([round((snapshot.latitudes[rows_of[0]] + 90) * 4)])[0]),

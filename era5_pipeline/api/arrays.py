@@ -18,7 +18,7 @@ from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.times import as_datetime64, hour_of, hours_of_month
 from era5_pipeline.read.boxes import GridWindow, hour_range, read_box, read_box_contents
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.fields import lines_of_absent, read_snapshot
+from era5_pipeline.read.fields import describe_absent, read_snapshot
 from era5_pipeline.read.held import require_columns
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def read_hour(
         NoDataError: if there are none.
     """
     found = read_snapshot(connection, time, variable, area)
-    lines = lines_of_absent(connection, found, area)
+    lines = describe_absent(connection, found, area)
     own = GridWindow(
         north_index=int(latitude_indices(found.latitudes[-1:])[0]),
         west_index=int(longitude_indices(found.longitudes[:1])[0]),

@@ -135,10 +135,10 @@ def _run_in_turn(
     """Run the months that are due; return the runs by their position in `wanted`."""
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.defs.instance import open_instance
-    from era5_pipeline.defs.month_runner import MonthsInTurn
+    from era5_pipeline.defs.month_runner import MonthRunner
 
     with open_instance(settings.home) as instance:
-        turn = MonthsInTurn(
+        turn = MonthRunner(
             instance,
             wanted,
             unchanged,

@@ -132,7 +132,7 @@ _FAILED_IN_A_ROW = 3
 
 
 @dataclass
-class MonthsInTurn:
+class MonthRunner:
     """Months to run, each with its overrides of the settings, unless it is among the `unchanged` ones.
 
     `around` is entered for each month, `on_run` called after it, `on_unchanged` for one that is not run. `done` are the

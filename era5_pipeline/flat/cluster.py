@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from distributed import Future as Submitted
 
-    from era5_pipeline.flat.tiles import Part, Tile
+    from era5_pipeline.flat.tiles import PieceHours, Tile
     from era5_pipeline.netcdf.field_reader import FieldReader
     from era5_pipeline.sources.source import RawMonth
 
@@ -208,7 +208,7 @@ def _require_files(raw: RawMonth, address: str) -> None:
 @dataclass(frozen=True)
 class _OpenMonth:
     inventory: Inventory
-    parts: Mapping[str, tuple[Part, ...]]
+    parts: Mapping[str, tuple[PieceHours, ...]]
     rules: Mapping[str, ColumnRules]
     readers: Mapping[NetcdfFile, FieldReader]
 

@@ -19,7 +19,17 @@ from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
-from era5_pipeline.flat.tiles import HourVersions, Part, Placed, Tile, covered_by, cut_tiles, merge, parts_of, place
+from era5_pipeline.flat.tiles import (
+    HourVersions,
+    PieceHours,
+    Placed,
+    Tile,
+    covered_by,
+    cut_tiles,
+    merge,
+    parts_of,
+    place,
+)
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
 from era5_pipeline.netcdf.field_reader import FieldReader
@@ -55,7 +65,7 @@ class FilledTile:
 
 
 @dataclass(frozen=True, eq=False)
-class Portion:
+class RowBlock:
     """Rows of some locations, about a row group: values by column, (location, hour), and their sums by column.
 
     `present` (location, hour) says which of these rows exist, None: all of them.
@@ -74,7 +84,7 @@ class CountedTile:
 
     versions: Mapping[str, HourVersions]
     anomalies: Mapping[str, Anomalies]
-    portions: Iterable[Portion]
+    portions: Iterable[RowBlock]
 
     def __sizeof__(self) -> int:
         # A Dask worker asks: it spills to disk what exceeds its memory limit.
@@ -82,14 +92,14 @@ class CountedTile:
         return sum(values.nbytes for portion in held for values in portion.values.values())
 
 
-def month_parts(inventory: Inventory) -> Mapping[str, tuple[Part, ...]]:
+def month_parts(inventory: Inventory) -> Mapping[str, tuple[PieceHours, ...]]:
     """The parts of every column of the month."""
     return {column: parts_of(inventory, column) for column in inventory.columns}
 
 
 def fill(
     tile: Tile,
-    parts: Mapping[str, Sequence[Part]],
+    parts: Mapping[str, Sequence[PieceHours]],
     readers: Mapping[NetcdfFile, FieldReader],
     hours: npt.NDArray[np.int64],
 ) -> FilledTile:
@@ -132,7 +142,7 @@ def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, C
     )
 
 
-def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[Portion]:
+def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[RowBlock]:
     tile, hours = filled.tile, inventory.hours
     covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
     # Row by row: ascending location_id, as the axes ascend.
@@ -151,7 +161,7 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         weights = RowWeights(location_ids(latitude_index, longitude_index), hours, present)
         areas = np.cos(np.radians(latitudes_of(latitude_index), dtype=np.float64))
         sums = {column: rules[column].sums(of_column, weights, areas) for column, of_column in values.items()}
-        yield Portion(latitude_index, longitude_index, values, present, sums)
+        yield RowBlock(latitude_index, longitude_index, values, present, sums)
 
 
 def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, FieldReader]) -> tuple[Floats, ...]:

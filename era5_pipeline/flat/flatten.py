@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.flat.filled_tiles import CountedTile, Portion
+    from era5_pipeline.flat.filled_tiles import CountedTile, RowBlock
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.variables import Variable
@@ -276,7 +276,7 @@ class _Flattening:
                 self.summary_sink.add(location_id, summarise(portion.values, by_location, self._first_hour))
             self._write(self._table(portion, location_id), location_id.size * self.inventory.hours.size)
 
-    def _table(self, portion: Portion, location_id: npt.NDArray[np.int32]) -> pa.Table:
+    def _table(self, portion: RowBlock, location_id: npt.NDArray[np.int32]) -> pa.Table:
         hours = self.inventory.hours
         times = np.tile(as_datetime64(hours).astype("datetime64[us]"), location_id.size)
         keys = (location_id, latitudes_of(portion.latitude_index), longitudes_of(portion.longitude_index))

@@ -18,7 +18,7 @@ from era5_pipeline.flat.flatten import (
 )
 from era5_pipeline.model.errors import InputError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import has_form, read_json, sha256_of
 from era5_pipeline.sources.files_catalogue import fetch_object
 
@@ -41,9 +41,9 @@ _MANIFEST_FORM = 1
 
 @dataclass(frozen=True)
 class StoredMonth:
-    """The files of `month` in the depot."""
+    """The files of `month` in the store of files."""
 
-    depot: Depot
+    file_store: FileStore
     month: Month
 
     @classmethod
@@ -51,16 +51,16 @@ class StoredMonth:
         """The month's files; a store that cannot be used is reported before anything is done.
 
         Raises:
-            UsageError, StoreError, TransientError: see `Depot`.
+            UsageError, StoreError, TransientError: see `FileStore`.
         """
-        depot = Depot.of(settings)
-        depot.require()
-        return cls(depot, month)
+        file_store = FileStore.of(settings)
+        file_store.require()
+        return cls(file_store, month)
 
     @property
     def folder(self) -> Path:
         """The folder of flat months on this machine."""
-        return self.depot.home / "flat"
+        return self.file_store.home / "flat"
 
     # --- raw ----------------------------------------------------------------------------------------------------------
 
@@ -70,25 +70,25 @@ class StoredMonth:
         Raises:
             InputError: if a newer era5-pipeline wrote it.
         """
-        value = self.depot.read_record(self._manifest)
+        value = self.file_store.read_record(self._manifest)
         return value if has_form(value, _MANIFEST_FORM, self._manifest) else None
 
     def write_manifest(self, raw: RawMonth, value: dict[str, Any]) -> None:
         """Write the manifest, after the raw files that it names."""
         files = (file for file in raw.files if file.origin is None)
-        self.depot.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
+        self.file_store.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
 
     def obtain_raw(self, raw: RawMonth) -> None:
         """Have the raw files on local disk.
 
         Raises:
             InputError: if one is neither here nor in the store. The user's own files are left to the inventory.
-            LocalDiskError, StoreError, TransientError: see `Depot.obtain`.
+            LocalDiskError, StoreError, TransientError: see `FileStore.obtain`.
         """
         for file in raw.files:
             if file.origin is not None:
                 fetch_object(self.month, file)
-            elif self.depot.is_own(file) and not self.depot.obtain(file) and self._is_needed(file):
+            elif self.file_store.is_own(file) and not self.file_store.obtain(file) and self._is_needed(file):
                 raise InputError(
                     f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
                     remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
@@ -97,13 +97,13 @@ class StoredMonth:
 
     def _is_needed(self, file: RawFile) -> bool:
         """Whether it cannot be left to the inventory to say what is wrong with the file that is here."""
-        return self.depot.is_shared or not file.path.is_file()
+        return self.file_store.is_shared or not file.path.is_file()
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
         """The flat month of the same rows and format, with its files on local disk; None if there is no intact one."""
-        if not self.depot.is_shared:
+        if not self.file_store.is_shared:
             flat = read_flat_month(self.folder, self.month)
             if flat is None or not _is_of(flat, raw, flat_format):
                 return None
@@ -114,7 +114,7 @@ class StoredMonth:
         return None
 
     def _obtain_files(self, flat: FlatMonth) -> bool:
-        return all(self.depot.obtain(file) for file in flat.files)
+        return all(self.file_store.obtain(file) for file in flat.files)
 
     def share_flat(self, flat: FlatMonth) -> None:
         """Write the flat files, the preview and then the facts to the store; remove the files that they replace there.
@@ -122,19 +122,19 @@ class StoredMonth:
         Raises:
             StoreError, TransientError: see `ObjectStore`.
         """
-        if not self.depot.is_shared:
+        if not self.file_store.is_shared:
             return
         earlier = self.stored_flat()
         preview = preview_file(self.folder, self.month)
         if preview.is_file():
-            self.depot.share_picture(preview)
+            self.file_store.share_picture(preview)
         elif has_preview(flat):
-            self.depot.obtain_picture(preview)
-        self.depot.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
+            self.file_store.obtain_picture(preview)
+        self.file_store.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
         kept = {(file.path, file.sha256) for file in flat.files}
         for file in () if earlier is None else earlier.files:
             if (file.path, file.sha256) not in kept:
-                self.depot.supersede(file)
+                self.file_store.supersede(file)
 
     def stored_flat(self) -> FlatMonth | None:
         """The flat month as its facts have it, whether or not its file is anywhere."""
@@ -144,14 +144,14 @@ class StoredMonth:
         """Have the flat files on local disk, and the preview if there is one; False if one of the files is nowhere."""
         preview = preview_file(self.folder, self.month)
         if has_preview(flat) and not preview.is_file():
-            self.depot.obtain_picture(preview)
+            self.file_store.obtain_picture(preview)
         return self._obtain_files(flat) and has_own_columns(flat)
 
     def _facts(self) -> Iterator[FlatMonth]:
         """The facts in the store, then those on this machine."""
         path = facts_file(self.folder, self.month)
-        values = [self.depot.read_record(path)]
-        if self.depot.is_shared:
+        values = [self.file_store.read_record(path)]
+        if self.file_store.is_shared:
             values.append(read_json(path))
         for value in values:
             if (flat := read_facts(value, path)) is not None:
@@ -159,12 +159,12 @@ class StoredMonth:
 
     @property
     def _manifest(self) -> Path:
-        return self.depot.home / "raw" / f"{self.month}.json"
+        return self.file_store.home / "raw" / f"{self.month}.json"
 
     @property
     def nowhere(self) -> str:
         """Where else a missing file is not, for messages."""
-        return "" if self.depot.store is None else f", and not in the store {self.depot.store.shown}"
+        return "" if self.file_store.store is None else f", and not in the store {self.file_store.store.shown}"
 
 
 def _is_of(flat: FlatMonth, raw: RawMonth, flat_format: FlatFormat) -> bool:
@@ -189,7 +189,7 @@ class FileRemoval:
     @property
     def removes(self) -> bool:
         """Whether anything is removed at all."""
-        return self.keep != "all" or self.stored.depot.is_shared or self.has_copies
+        return self.keep != "all" or self.stored.file_store.is_shared or self.has_copies
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -209,10 +209,10 @@ class FileRemoval:
             LocalDiskError: if a file cannot be removed.
             StoreError, TransientError: see `ObjectStore`.
         """
-        depot, raw = self.stored.depot, flat.raw
+        file_store, raw = self.stored.file_store, flat.raw
         if not self.removes and not any(file.origin for file in raw.files):
             return
-        with disk_errors(f"{flat.month}: removing files", depot.home), self._lock() as descriptor:
+        with disk_errors(f"{flat.month}: removing files", file_store.home), self._lock() as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -223,13 +223,13 @@ class FileRemoval:
                 if file.origin is not None:
                     file.path.unlink(missing_ok=True)  # a copy of an object of the user's, which stays
                 elif not source_kind(raw.source).has_own_files:
-                    depot.release(file) if self.keep == "all" else depot.discard(file)
+                    file_store.release(file) if self.keep == "all" else file_store.discard(file)
             for part in flat.files:
-                depot.discard(part) if self.keep == "none" else depot.release(part)
+                file_store.discard(part) if self.keep == "none" else file_store.release(part)
 
     @contextmanager
     def _lock(self) -> Iterator[int]:
-        path: Path = self.stored.depot.home / "scratch" / f"{self.stored.month}.in-use"
+        path: Path = self.stored.file_store.home / "scratch" / f"{self.stored.month}.in-use"
         with disk_errors(f"{self.stored.month}: locking its files", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("w")

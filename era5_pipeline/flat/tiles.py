@@ -104,7 +104,7 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
 
 
 @dataclass(frozen=True)
-class Part:
+class PieceHours:
     """The hours of a piece with one version, (n,) positions: `file_hours` in the file, `month_hours` in the month."""
 
     piece: Piece
@@ -122,7 +122,7 @@ class Part:
 class Placed:
     """Where a part lies in a tile: ascending positions in the file, and the corresponding ones in the tile."""
 
-    part: Part
+    part: PieceHours
     file_latitudes: Positions
     file_longitudes: Positions
     tile_latitudes: Positions
@@ -156,7 +156,7 @@ class HourVersions:
         return np.flatnonzero(self.seen.get(expver, np.zeros(0, dtype=np.bool_)))
 
 
-def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
+def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
     """The parts of a column in order of precedence: final first, then those with the smaller packing step."""
     parts = []
     for piece in inventory.column_pieces(column):
@@ -164,11 +164,11 @@ def parts_of(inventory: Inventory, column: str) -> tuple[Part, ...]:
         for expver in np.unique(piece.field.expver[in_month]):
             file_hours = np.flatnonzero(in_month & (piece.field.expver == expver))
             month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
-            parts.append(Part(piece, str(expver), file_hours, month_hours))
+            parts.append(PieceHours(piece, str(expver), file_hours, month_hours))
     return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
 
 
-def place(part: Part, tile: Tile) -> Placed | None:
+def place(part: PieceHours, tile: Tile) -> Placed | None:
     """Find where the part lies in the tile; None: they do not overlap."""
     file_latitudes, tile_latitudes = _meet(part.piece.field.latitude_index, tile.latitude_index)
     file_longitudes, tile_longitudes = _meet(part.piece.field.longitude_index, tile.longitude_index)

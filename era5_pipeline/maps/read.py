@@ -25,8 +25,8 @@ from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuesti
 from era5_pipeline.maps.reading import (
     MapReading,
     PlacedCells,
+    describe_missing,
     lines_of_few_years,
-    lines_of_missing,
     lines_of_short,
     lines_without_summaries,
     main_part,
@@ -37,7 +37,7 @@ from era5_pipeline.maps.reading import (
 )
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.months import Month
-from era5_pipeline.read.fields import lines_of_absent, no_rows, only_null, read_snapshot
+from era5_pipeline.read.fields import describe_absent, no_rows, only_null, read_snapshot
 from era5_pipeline.read.held import places_held, require_columns
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read_day_map(
         held = found.where(is_whole)
         month = Month.of(hours_of_day(variable, day)[0])
         wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
-        absent = lines_of_missing(variable, found.location_ids, area, wanted, kind)
+        absent = describe_missing(variable, found.location_ids, area, wanted, kind)
         absent += lines_of_short(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
     placed = PlacedCells.of(held.location_ids, held.values)
     field = FieldMap(
@@ -292,7 +292,7 @@ def _lines_of_absent(
     for month in months[1:]:
         wanted = wanted | places_held(connection, month)
     held = f"{months[0]}" if len(months) == 1 else f"{months[0]} to {months[-1]}"
-    return lines_of_missing(variable, location_ids, area, wanted, f"places that the table holds in {held}")
+    return describe_missing(variable, location_ids, area, wanted, f"places that the table holds in {held}")
 
 
 def _hours(cells: CellValues) -> str:
@@ -333,7 +333,7 @@ def read_trend_map(
                 f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(lacking)}"
             )
         absent, fewer = lines_of_few_years(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
-        absent += lines_of_missing(
+        absent += describe_missing(
             variable, cells.location_ids, area, places_held(connection), "places that the table holds"
         )
         dependent = int(((trends.years >= FEWEST_YEARS) & ~is_drawn).sum())
@@ -431,7 +431,7 @@ def _read_hour_map(
     snapshot = read_snapshot(connection, hour, variable, area)
     return MapReading(
         field=FieldMap.of_snapshot(snapshot),
-        absent=tuple(lines_of_absent(connection, snapshot, area)),
+        absent=tuple(describe_absent(connection, snapshot, area)),
         remarks=(),
         start=hour,
         end=hour + timedelta(hours=1),

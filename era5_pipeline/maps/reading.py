@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SUMMARIES = "Compute them from the hours: era5 db summaries."
 
 
-def lines_of_missing(
+def describe_missing(
     variable: Variable, location_ids: npt.NDArray[np.int32], area: Area | None, wanted: LocationSet, kind: str
 ) -> list[str]:
     """Say which locations are not drawn, of those of the area or, without one, of those `wanted`; none if all are."""

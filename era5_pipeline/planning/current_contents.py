@@ -16,7 +16,7 @@ from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.postgres.urls import given_warehouse_url
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.warehouse.layouts import layout_for
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
@@ -160,10 +160,10 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     def is_unchanged(month: Month) -> bool:
         return _is_unchanged(settings, source, month, held.get(month, ()))
 
-    depot = Depot.of(settings)
-    depot.require()
+    file_store = FileStore.of(settings)
+    file_store.require()
     kind = source_kind(source.name)
-    if not depot.is_shared or not kind.is_service or kind.is_series:
+    if not file_store.is_shared or not kind.is_service or kind.is_series:
         # These may open netCDF, whose library is not made for threads.
         return frozenset(month for month in months if is_unchanged(month))
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:

@@ -128,7 +128,7 @@ def narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
     return west, grid.N_LONGITUDES - int(gaps[widest]) + 1
 
 
-def lines_of_absent(
+def describe_absent(
     connection: psycopg.Connection[Any], snapshot: Snapshot, area: grid.Area | None = None
 ) -> list[str]:
     """Say in words which locations lack a value in the snapshot, of those of `area`; none if all have one.

@@ -49,15 +49,15 @@ class DataFile(Protocol):
 
 
 @dataclass(frozen=True)
-class Depot:
+class FileStore:
     """The home, and the store behind it; None: there is none."""
 
     home: Path
     store: ObjectStore | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> Depot:
-        """The depot that the settings name.
+    def of(cls, settings: Settings) -> FileStore:
+        """The file_store that the settings name.
 
         Raises:
             UsageError: if ERA5_STORE is neither a folder nor an address of S3.
@@ -212,7 +212,7 @@ class Depot:
 
 
 # For sources that are used without settings.
-LOCAL = Depot(Path("/"))
+LOCAL = FileStore(Path("/"))
 
 
 class _DamagedError(Exception):

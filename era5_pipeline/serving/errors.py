@@ -69,7 +69,7 @@ class BusyError(RefusalError):
         )
 
 
-class CrowdedError(RefusalError):
+class QueueFullError(RefusalError):
     """More requests wait than may."""
 
     status = 503
@@ -79,7 +79,7 @@ class CrowdedError(RefusalError):
         super().__init__("The server is busy: too many requests wait for their turn. Try again in a few seconds.")
 
 
-class EndingError(RefusalError):
+class ShuttingDownError(RefusalError):
     """The server was told to end, and the answer did not come in the time that was left."""
 
     status = 503

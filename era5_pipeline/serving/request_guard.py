@@ -12,9 +12,9 @@ import anyio.to_thread
 from era5_pipeline.serving.errors import (
     BusyError,
     ClientLeftError,
-    CrowdedError,
-    EndingError,
+    QueueFullError,
     RefusalError,
+    ShuttingDownError,
     error_answer,
     refusal_answer,
     unexpected_error,
@@ -72,7 +72,7 @@ class RequestGuard:
                 # holds up the loop, which has nothing else to do.
                 work.leave()
                 if not answer.status:
-                    await refusal_answer(EndingError())(inner, receive, answer.send)
+                    await refusal_answer(ShuttingDownError())(inner, receive, answer.send)
             except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
                 response = unexpected_error(f"{scope['method']} {scope['path']}", error)
                 if not answer.status:
@@ -130,7 +130,7 @@ class RequestGuard:
             await self._turns.acquire()
             return
         if self._waiting >= self._limits.waiting_requests:
-            raise CrowdedError
+            raise QueueFullError
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.wait_seconds):

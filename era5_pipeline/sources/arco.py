@@ -15,7 +15,7 @@ from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, write_cds
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, locked_month
 from era5_pipeline.sources.zarr_store import ZarrStore, open_store, without_password
@@ -69,7 +69,7 @@ class _MonthRecord:
 class ArcoSource:
     """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed.
 
-    `depot` has durable copies of finished days, if there is a store: another machine goes on after them.
+    `file_store` has durable copies of finished days, if there is a store: another machine goes on after them.
     """
 
     url: str
@@ -78,7 +78,7 @@ class ArcoSource:
     refetch: bool = False
     say: Callable[[str], None] = lambda _: None
     sleep: Callable[[float], None] = time.sleep
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
     name: str = "arco"
 
     def fetch(self, month: Month) -> RawMonth:
@@ -94,7 +94,7 @@ class ArcoSource:
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
             known = self._read(month)
             if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
-                self.depot.share_record(self._note(month), self._files(month, known))
+                self.file_store.share_record(self._note(month), self._files(month, known))
                 return self._raw_month(month, known)
             store = open_store(self.url, month, self.say, self.sleep)
             self._require_extent(month, store)
@@ -136,7 +136,7 @@ class ArcoSource:
 
     def _can_keep(self, month: Month, day: Day, hours: int) -> bool:
         is_good = day.whole and day.hours == hours and (day.final or not self.refetch)
-        return is_good and self.depot.obtain(self._file(month, day))
+        return is_good and self.file_store.obtain(self._file(month, day))
 
     def _fetch_day(self, month: Month, known: _MonthRecord, key: str, hours: range, store: ZarrStore) -> _MonthRecord:
         axes = Axes.of(self.request.area or Area.parse("global"))
@@ -167,7 +167,7 @@ class ArcoSource:
         known = replace(known, days={**known.days, key: day})
         self._write(month, known, [self._file(month, day)])
         if before is not None and before.sha256 != day.sha256:
-            self.depot.supersede(self._file(month, before))
+            self.file_store.supersede(self._file(month, before))
         return known
 
     def _blocks(self, axes: Axes, hours: range, store: ZarrStore, lacking: list[str]) -> Iterator[Block]:
@@ -201,7 +201,7 @@ class ArcoSource:
         return not known.short and sum(day.hours for day in known.days.values()) == month.hours
 
     def _files_are_here(self, month: Month, known: _MonthRecord) -> bool:
-        return all(self.depot.obtain(file) for file in self._files(month, known))
+        return all(self.file_store.obtain(file) for file in self._files(month, known))
 
     def _raw_month(self, month: Month, known: _MonthRecord) -> RawMonth:
         return RawMonth(
@@ -219,7 +219,7 @@ class ArcoSource:
         return RawFile(self._days(month) / day.name, day.sha256, day.bytes)
 
     def _read(self, month: Month) -> _MonthRecord:
-        value: Any = self.depot.read_record(self._note(month))
+        value: Any = self.file_store.read_record(self._note(month))
         try:
             if not has_form(value, _FORM, self._note(month)):
                 return _MonthRecord({})
@@ -230,7 +230,7 @@ class ArcoSource:
     def _write(self, month: Month, known: _MonthRecord, files: Iterable[RawFile] = ()) -> None:
         days = {key: day.__dict__ for key, day in known.days.items()}
         value = {"form": _FORM, **self._request_json, "days": days, "short": known.short}
-        self.depot.write_record(self._note(month), value, files)
+        self.file_store.write_record(self._note(month), value, files)
 
     def _note(self, month: Month) -> Path:
         return self.folder / f"{self._stem(month)}.json"
@@ -253,8 +253,8 @@ class ArcoSource:
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ArcoSource:
     """Open the source as the settings describe it."""
     folder = settings.home / "raw" / ArcoSource.name
-    depot = Depot.of(settings)
-    return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say, depot=depot)
+    file_store = FileStore.of(settings)
+    return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say, file_store=file_store)
 
 
 def _has_gaps(values: np.ndarray, variable: Variable) -> bool:

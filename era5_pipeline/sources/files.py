@@ -16,7 +16,7 @@ from era5_pipeline.model.variables import VARIABLES, in_table_order, named_colum
 from era5_pipeline.netcdf.contents import Problem, months_of
 from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.stores import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
 from era5_pipeline.sources.source import RawFile, RawMonth, Request
@@ -39,8 +39,8 @@ class FilesSource:
     """ERA5 files below `folders`, which may also be single files. Files are read in place, not copied.
 
     Of objects below `buckets` (addresses of S3), those of a month are copied while it is loaded. The catalogue of the
-    files is kept in `home`, and that of objects in the store of `depot` too, if there is one. The folders are listed
-    once, on first use: a source object serves one command.
+    files is kept in `home`, and that of objects in the store of `file_store` too, if there is one. The folders are
+    listed once, on first use: a source object serves one command.
 
     `sparse_hours`: one value a day or a month, always at the same hour, is an hour, though the files do not say so.
     """
@@ -49,7 +49,7 @@ class FilesSource:
     home: Path
     request: Request = field(default_factory=Request)
     buckets: tuple[str, ...] = ()
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
     sparse_hours: bool = False
     name: str = "files"
 
@@ -221,7 +221,7 @@ class FilesSource:
 
     @property
     def _catalogue(self) -> Catalogue:
-        return Catalogue(self.home, self.depot)
+        return Catalogue(self.home, self.file_store)
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
@@ -335,6 +335,6 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         settings.home,
         request,
         settings.files_buckets,
-        Depot.of(settings),
+        FileStore.of(settings),
         sparse_hours=settings.sparse_hours,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.contents import Field
-    from era5_pipeline.runtime.file_store import Depot
+    from era5_pipeline.runtime.file_store import FileStore
     from era5_pipeline.sources.source import RawFile
 
 # --- Files of the user's in a bucket of S3: their listing, and copies of them on local disk ---
@@ -166,11 +166,11 @@ def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is a
 
 
 class Catalogue:
-    """The entries, kept below `home`; those of objects also in the store of `depot`, if there is one."""
+    """The entries, kept below `home`; those of objects also in the store of `file_store`, if there is one."""
 
-    def __init__(self, home: Path, depot: Depot = LOCAL) -> None:
+    def __init__(self, home: Path, file_store: FileStore = LOCAL) -> None:
         self._home = home
-        self._depot = depot
+        self._file_store = file_store
 
     def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
         """The entry of a file, made if there is no valid one; None if the file does not claim to be data.
@@ -197,7 +197,7 @@ class Catalogue:
 
     def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
         """The entry of an object, with its digest; None if there is no valid one."""
-        entry = _entry_of(self._depot.read_record(self._kept(found.address.encode())))
+        entry = _entry_of(self._file_store.read_record(self._kept(found.address.encode())))
         is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
             *(found.address, found.bytes, found.modified_ns),
             False,
@@ -223,7 +223,7 @@ class Catalogue:
             for problem in entry.problems
         )
         entry = replace(entry, problems=named)
-        self._depot.write_record(self._kept(found.address.encode()), entry.to_json())
+        self._file_store.write_record(self._kept(found.address.encode()), entry.to_json())
         return entry
 
     def _kept(self, name: bytes) -> Path:

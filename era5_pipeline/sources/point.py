@@ -20,7 +20,7 @@ from era5_pipeline.model.variables import variable_names
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.cds_files import point_netcdf
 from era5_pipeline.netcdf.contents import inspect, open_netcdf
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, replacing
 from era5_pipeline.sources.cds.note import RequestFiles
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
@@ -223,7 +223,7 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
 
 
 @dataclass(frozen=True)
-class SeriesInquiry:
+class SeriesQuery:
     """All hours of these variables at a grid point, from 1940 to `last_day`.
 
     A variant has another last day, and a location a little beside the grid point. `home` has room to unpack an answer.
@@ -236,22 +236,22 @@ class SeriesInquiry:
 
     @property
     def dataset(self) -> str:
-        """See `Inquiry`."""
+        """See `Query`."""
         return DATASET
 
     @property
     def subject(self) -> Month | str:
-        """See `Inquiry`."""
+        """See `Query`."""
         return f"point {self.place}"
 
     @property
     def stem(self) -> str:
-        """See `Inquiry`: the point, and a digest of what is asked for, whatever the last day."""
+        """See `Query`: the point, and a digest of what is asked for, whatever the last day."""
         asked = digest_of([DATASET, str(self.place), sorted(variable.cds_name for variable in self.variables)])
         return f"series_{self.place.latitude:g}_{self.place.longitude:g}-{asked[:12]}"
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
-        """See `Inquiry`."""
+        """See `Query`."""
         last_day, *moved = variant or (self.last_day.isoformat(),)
         latitude, longitude = self._location
         # In notes of earlier versions, names of variables follow the day.
@@ -265,7 +265,7 @@ class SeriesInquiry:
         }
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Inquiry`: the service's cache knows an answer by its location, with all digits, and by its last day.
+        """See `Query`: the service's cache knows an answer by its location, with all digits, and by its last day.
 
         Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and moves a
         last day after the newest there is to that one; it keeps the location as sent, and selects the nearest point.
@@ -284,12 +284,12 @@ class SeriesInquiry:
         return self.place.latitude, -180.0 if longitude == 180.0 else longitude
 
     def must_be_fresh(self, now: datetime) -> bool:
-        """See `Inquiry`: always, because the newest months are preliminary."""
+        """See `Query`: always, because the newest months are preliminary."""
         del now
         return True
 
     def validate(self, path: Path) -> str:
-        """See `Inquiry`: a file that reads through, and that holds what was asked for.
+        """See `Query`: a file that reads through, and that holds what was asked for.
 
         Raises:
             RetryableError: if it is damaged, or hours or variables are missing.
@@ -354,7 +354,7 @@ class PointSource:
 
     The user's key is needed only when there is something to ask. `refetch`: ask for each point again, once for all
     months of this object. A point whose series could not be had is not asked for again by this object. `say` is told of
-    every wait. The store of `depot`, if there is one, has the series too.
+    every wait. The store of `file_store`, if there is one, has the series too.
     """
 
     home: Path
@@ -362,7 +362,7 @@ class PointSource:
     refetch: bool = False
     retry_settings: RetrySettings = field(default_factory=RetrySettings)
     say: Callable[[str], None] = lambda _: None
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
     name: str = "point"
     _asked: set[Location] = field(default_factory=set)
     _failed: dict[Location, SourceError] = field(default_factory=dict)
@@ -381,7 +381,7 @@ class PointSource:
     def _fetch_slice(self, month: Month, place: Location) -> RawFile:
         files = self._files(place)
         lasts = f"up to {spoken(self.retry_settings.patience_hours * 3600)}, by ERA5_CDS_PATIENCE_HOURS"
-        with locked_month(files.inquiry.subject, files.lock, self.say, lasts):
+        with locked_month(files.query.subject, files.lock, self.say, lasts):
             fetched, series = self._kept(files, place, month) or self._ask(files, place)
             content = _slice(month, fetched, series)
             if content is None:
@@ -399,7 +399,7 @@ class PointSource:
         if fetched is None or (self.refetch and place not in self._asked) or not files.obtain(fetched):
             return None
         try:
-            series = self._inquiry(place).read(self.folder / fetched.name)
+            series = self._query(place).read(self.folder / fetched.name)
         except BadFileError:
             return None  # damaged since
         asked_lately = datetime.now(tz=UTC) - datetime.fromisoformat(fetched.fetched_at) < _ASK_AGAIN_AFTER
@@ -421,7 +421,7 @@ class PointSource:
             self._failed[place] = error
             raise
         self._asked.add(place)
-        return fetched, self._inquiry(place).read(self.folder / fetched.name)
+        return fetched, self._query(place).read(self.folder / fetched.name)
 
     def _written(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
         """The slice on disk; slices of the month with other values are removed."""
@@ -430,14 +430,14 @@ class PointSource:
             # A slice is cut out of the series again wherever it is lost.
             with replacing(file.path, is_durable=False) as temporary:
                 temporary.write_bytes(content)
-        for other in self.folder.glob(f"{month}-{files.inquiry.stem}-*.nc"):
+        for other in self.folder.glob(f"{month}-{files.query.stem}-*.nc"):
             if other != file.path:
                 other.unlink(missing_ok=True)
         return file
 
     def _slice_file(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
         sha256 = hashlib.sha256(content).hexdigest()
-        return RawFile(self.folder / f"{month}-{files.inquiry.stem}-{sha256[:12]}.nc", sha256, len(content))
+        return RawFile(self.folder / f"{month}-{files.query.stem}-{sha256[:12]}.nc", sha256, len(content))
 
     def known(self, month: Month) -> RawMonth | None:
         """See `Source`: by the series that are kept."""
@@ -475,10 +475,10 @@ class PointSource:
         return self.home / "raw" / self.name
 
     def _files(self, place: Location) -> RequestFiles:
-        return RequestFiles(self.folder, self._inquiry(place), self.depot)
+        return RequestFiles(self.folder, self._query(place), self.file_store)
 
-    def _inquiry(self, place: Location) -> SeriesInquiry:
-        return SeriesInquiry(place, self._variables, datetime.now(tz=UTC).date(), self.home)
+    def _query(self, place: Location) -> SeriesQuery:
+        return SeriesQuery(place, self._variables, datetime.now(tz=UTC).date(), self.home)
 
     @property
     def _variables(self) -> tuple[Variable, ...]:
@@ -514,4 +514,4 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     """
     offered_variables(request)
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
-    return PointSource(settings.home, request, settings.refetch, retries, say, Depot.of(settings))
+    return PointSource(settings.home, request, settings.refetch, retries, say, FileStore.of(settings))

@@ -17,7 +17,7 @@ from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import STEP_TYPES, in_table_order
 from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, suffix_of, write_cds
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
 from era5_pipeline.runtime.progress import report
 from era5_pipeline.sources.sample_weather import FORMULAE_VERSION, SampleWeather
@@ -60,13 +60,13 @@ class SampleSource:
 
     Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only this
     many first hours of each month; None: all of them. `remembers`: each month leaves a record of its file, by which it
-    is known after the file was removed; `depot` has durable copies of both, if there is a store.
+    is known after the file was removed; `file_store` has durable copies of both, if there is a store.
     """
 
     folder: Path
     request: Request = field(default_factory=Request)
     hours: int | None = None
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
     remembers: bool = False
 
     name = "sample"
@@ -83,7 +83,7 @@ class SampleSource:
         making = self._making(month)
         path, wanted = making.path, making.hours
         recorded = self._recorded(path)
-        if path.is_file() or (recorded is not None and self.depot.obtain(recorded)):
+        if path.is_file() or (recorded is not None and self.file_store.obtain(recorded)):
             report("raw", len(wanted), len(wanted), "hours")
         else:
             axes = Axes.of(making.area)
@@ -91,7 +91,7 @@ class SampleSource:
                 write_cds(temporary, making.parts, axes, _ATTRIBUTES, _blocks(axes, wanted, making.variables))
         file = RawFile(path, sha256_of(path), path.stat().st_size)
         if self.remembers:
-            self.depot.write_record(_record(path), {"bytes": file.bytes, "sha256": file.sha256}, (file,))
+            self.file_store.write_record(_record(path), {"bytes": file.bytes, "sha256": file.sha256}, (file,))
         return self._raw_month(month, making, file)
 
     def known(self, month: Month) -> RawMonth | None:
@@ -126,7 +126,7 @@ class SampleSource:
 
     def _recorded(self, path: Path) -> RawFile | None:
         """The file as its record has it; None if there is no readable record."""
-        value: Any = self.depot.read_record(_record(path)) if self.remembers else None
+        value: Any = self.file_store.read_record(_record(path)) if self.remembers else None
         try:
             return RawFile(path, value["sha256"], value["bytes"])
         except (TypeError, KeyError):
@@ -150,9 +150,9 @@ class SampleSource:
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
     """Open the source as the settings describe it."""
-    folder, depot = settings.home / "raw" / SampleSource.name, Depot.of(settings)
-    remembers = depot.is_shared or settings.keep != "all"
-    return SampleSource(folder, request, settings.sample_hours, depot, remembers)
+    folder, file_store = settings.home / "raw" / SampleSource.name, FileStore.of(settings)
+    remembers = file_store.is_shared or settings.keep != "all"
+    return SampleSource(folder, request, settings.sample_hours, file_store, remembers)
 
 
 def _record(path: Path) -> Path:

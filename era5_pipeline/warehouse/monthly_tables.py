@@ -9,7 +9,7 @@ from psycopg import sql
 from era5_pipeline.flat.monthly import is_total, summary_columns
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.layouts.variable_columns import change_when_unused, variables_in_table
+from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
 from era5_pipeline.warehouse.views import give_to_owner_of_weather, let_readers_of_weather_read
 
@@ -205,7 +205,7 @@ def make_ready(
     lacking = _lacking(connection, _NAME, columns)
     if lacking:
         names = ", ".join(variable.column for variable in lacking)
-        change_when_unused(
+        with_short_lock(
             connection,
             lambda: _add_columns(connection, lacking),
             ready=f"columns of weather_monthly are to be added ({names})",
@@ -214,7 +214,7 @@ def make_ready(
             on_wait=on_wait,
         )
     if not has_year(connection, month):
-        change_when_unused(
+        with_short_lock(
             connection,
             lambda: _make_year(connection, month),
             ready=f"weather_monthly is to get the year {month.year}",

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs import resources
-from era5_pipeline.defs.month_runner import MonthsInTurn
+from era5_pipeline.defs.month_runner import MonthRunner
 from era5_pipeline.model.errors import RefusedError, SourceError
 from era5_pipeline.model.months import months_between
 from era5_pipeline_tests.cds_store import CdsServer
@@ -96,7 +96,7 @@ def test_refused_request_is_not_retried(pipeline: Pipeline, server: CdsServer, f
 
 def in_turn(pipeline: Pipeline, first: str, last: str, unchanged: tuple[str, ...] = ()) -> list[str]:
     """Run the months as `era5 load` does, and return those that were loaded."""
-    turn = MonthsInTurn(
+    turn = MonthRunner(
         pipeline.instance,
         [(month, {}) for month in months_between(first, last)],
         {month for text in unchanged for month in months_between(text)},
@@ -127,7 +127,7 @@ def test_the_next_request_for_several_months_is_sent_while_months_of_this_one_ar
     pipeline: Pipeline, server: CdsServer
 ) -> None:
     asked: list[int] = []
-    turn = MonthsInTurn(
+    turn = MonthRunner(
         pipeline.instance,
         [(month, {}) for month in months_between("2015-01", "2015-09")],
         (),

@@ -13,7 +13,7 @@ import pytest
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.month_range import load_in_turn, load_months
-from era5_pipeline.defs.month_runner import MonthsInTurn
+from era5_pipeline.defs.month_runner import MonthRunner
 from era5_pipeline.defs.runner import MonthRun, run_months_together
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
@@ -162,7 +162,7 @@ def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeli
 def in_turn(pipeline: Pipeline, *months: str, unchanged: frozenset[Month] = frozenset()) -> list[list[str]]:
     """Load the months as a command does; return those of each run."""
     runs: list[MonthRun] = []
-    MonthsInTurn(
+    MonthRunner(
         pipeline.instance,
         [(Month.parse(month), {}) for month in months],
         unchanged,

@@ -20,7 +20,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests import era5_files
@@ -59,7 +59,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_address: str)
 
 
 def objects(settings: Settings) -> dict[str, int]:
-    store = Depot.of(settings).store
+    store = FileStore.of(settings).store
     assert store is not None
     return {found.key: found.bytes for found in store.objects()}
 
@@ -112,7 +112,7 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(
     first = machine("first")
     run_raw(first, JULY)
     made = run_flat(first, JULY).flat
-    store = Depot.of(first).store
+    store = FileStore.of(first).store
     assert store is not None
     (key,) = [key for key in objects(first) if key.endswith(".parquet") and (".monthly." in key) == summaries]
     content = made.files[summaries].path.read_bytes()
@@ -135,7 +135,7 @@ def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, wareho
     first = machine("first")
     run_raw(first, JULY)
     run_flat(first, JULY)
-    store, key = Depot.of(first).store, f"{record}/2023-07.json"
+    store, key = FileStore.of(first).store, f"{record}/2023-07.json"
     assert store is not None
     value = json.loads(store.read(key) or b"")
     assert value["form"] == 1
@@ -153,7 +153,7 @@ def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, wareho
 
 def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
     raw = run_raw(machine("first"), JULY).raw
-    Depot.of(machine("first")).discard(raw.files[0])
+    FileStore.of(machine("first")).discard(raw.files[0])
     with pytest.raises(InputError, match=r"its raw file .*second.*\.zip is gone, and not in the store") as caught:
         run_flat(machine("second"), JULY)
     assert "Materialize era5/raw" in caught.value.remedy
@@ -367,7 +367,7 @@ def test_files_that_another_run_reads_stay(settings: Making, loaded_warehouse: W
     chosen = settings(keep="none")
     run_raw(chosen, JULY)
     run_flat(chosen, JULY)
-    other = FileRemoval(StoredMonth(Depot.of(chosen), JULY), "none")
+    other = FileRemoval(StoredMonth(FileStore.of(chosen), JULY), "none")
     with other.in_use():
         assert run_load(chosen, loaded_warehouse, JULY).loaded.changed
         assert kinds(chosen.home) == {".zip", *FLAT}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import StoreError
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.runtime.stores import open_store
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.runtime.stores import ObjectStore
 
-    Homes = Callable[[str], Depot]
+    Homes = Callable[[str], FileStore]
 
 
 @dataclass(frozen=True)
@@ -31,34 +31,36 @@ class File:
 
 @pytest.fixture
 def homes(tmp_path: Path, store_address: str) -> Homes:
-    return lambda name: Depot(tmp_path / name, open_store(store_address))
+    return lambda name: FileStore(tmp_path / name, open_store(store_address))
 
 
-def file_of(depot: Depot, content: bytes, name: str = "raw/x.nc") -> File:
-    return File(depot.home / name, hashlib.sha256(content).hexdigest(), len(content))
+def file_of(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> File:
+    return File(file_store.home / name, hashlib.sha256(content).hexdigest(), len(content))
 
 
-def written(depot: Depot, content: bytes, name: str = "raw/x.nc") -> File:
-    file = file_of(depot, content, name)
+def written(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> File:
+    file = file_of(file_store, content, name)
     file.path.parent.mkdir(parents=True, exist_ok=True)
     file.path.write_bytes(content)
     return file
 
 
-def publish(depot: Depot, content: bytes) -> File:
+def publish(file_store: FileStore, content: bytes) -> File:
     """Write a data file and the record that names it."""
-    file = written(depot, content)
-    depot.write_record(depot.home / "raw" / "x.json", {"path": str(file.path), "sha256": file.sha256}, (file,))
+    file = written(file_store, content)
+    file_store.write_record(
+        file_store.home / "raw" / "x.json", {"path": str(file.path), "sha256": file.sha256}, (file,)
+    )
     return file
 
 
-def store_of(depot: Depot) -> ObjectStore:
-    assert depot.store is not None
-    return depot.store
+def store_of(file_store: FileStore) -> ObjectStore:
+    assert file_store.store is not None
+    return file_store.store
 
 
-def data_key(depot: Depot) -> str:
-    (key,) = [one.key for one in store_of(depot).objects() if one.key.endswith(".nc")]
+def data_key(file_store: FileStore) -> str:
+    (key,) = [one.key for one in store_of(file_store).objects() if one.key.endswith(".nc")]
     return key
 
 
@@ -119,19 +121,19 @@ def test_two_homes_that_write_one_month_leave_a_record_with_its_own_file(homes: 
     a, b = homes("a"), homes("b")
     file_a, file_b = written(a, b"of a"), written(b, b"of b")
     # Both publish their data, then a its record, then b.
-    for depot, file in ((a, file_a), (b, file_b)):
-        depot.share_record(depot.home / "none.json", (file,))
-        depot.write_record(depot.home / "raw" / "x.json", {"sha256": file.sha256}, (file,))
-    for depot in (a, b, homes("c")):
-        record = depot.read_record(depot.home / "raw" / "x.json")
+    for file_store, file in ((a, file_a), (b, file_b)):
+        file_store.share_record(file_store.home / "none.json", (file,))
+        file_store.write_record(file_store.home / "raw" / "x.json", {"sha256": file.sha256}, (file,))
+    for file_store in (a, b, homes("c")):
+        record = file_store.read_record(file_store.home / "raw" / "x.json")
         assert record["sha256"] == file_b.sha256
-        assert depot.obtain(file_of(depot, b"of b"))
-        assert (depot.home / "raw" / "x.nc").read_bytes() == b"of b"
+        assert file_store.obtain(file_of(file_store, b"of b"))
+        assert (file_store.home / "raw" / "x.nc").read_bytes() == b"of b"
 
 
 def test_a_record_is_not_written_where_its_file_could_not_be(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
-    a, b = (Depot(tmp_path / name, open_store(str(tmp_path / "store"))) for name in "ab")
+    a, b = (FileStore(tmp_path / name, open_store(str(tmp_path / "store"))) for name in "ab")
     publish(a, b"old")
     # A folder of that name makes the upload fail.
     (tmp_path / "store" / "raw" / f"x.{file_of(a, b'new').sha256[:16]}.nc").mkdir()
@@ -188,11 +190,11 @@ def test_files_of_the_user_are_neither_published_nor_removed(homes: Homes, tmp_p
 
 
 def test_without_a_store_nothing_but_the_home_is_used(tmp_path: Path) -> None:
-    depot = Depot(tmp_path)
-    file = publish(depot, b"content")
-    assert depot.obtain(file)
-    depot.release(file)
+    file_store = FileStore(tmp_path)
+    file = publish(file_store, b"content")
+    assert file_store.obtain(file)
+    file_store.release(file)
     assert file.path.exists()
-    depot.discard(file)
-    assert not depot.obtain(file)
+    file_store.discard(file)
+    assert not file_store.obtain(file)
     assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["x.json"]

@@ -11,7 +11,7 @@ import time_machine
 
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.point import PointSource
 from era5_pipeline.sources.source import Request
@@ -35,7 +35,7 @@ class PointUnderTest:
     home: Path
     said: list[str] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
 
     def source(
         self, *places: Location, names: tuple[str, ...] | None = ("temperature_2m",), refetch: bool = False, **more: Any
@@ -43,7 +43,7 @@ class PointUnderTest:
         variables = None if names is None else in_table_order(names)
         retries = RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": self.slept.append, **more})
         request = Request(variables, points=places or (MEKONG,))
-        return PointSource(self.home, request, refetch, retries, self.said.append, self.depot)
+        return PointSource(self.home, request, refetch, retries, self.said.append, self.file_store)
 
 
 @pytest.fixture(scope="package")

@@ -32,7 +32,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.cds_files import Axes
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.runtime.stores import open_store
@@ -218,8 +218,8 @@ def test_another_machine_goes_on_with_the_next_day(store: ArcoStore, tmp_path: P
     with served(store.folder) as web:
 
         def on_machine(name: str) -> ArcoSource:
-            depot = Depot(tmp_path / name, open_store(str(tmp_path / "share")))
-            return source(web.url, tmp_path / name / "raw" / "arco", "temperature_2m", depot=depot)
+            file_store = FileStore(tmp_path / name, open_store(str(tmp_path / "share")))
+            return source(web.url, tmp_path / name / "raw" / "arco", "temperature_2m", file_store=file_store)
 
         with listening(lambda *_: web.fail("refuse")), pytest.raises(TransientError, match="status 503"):
             on_machine("first").fetch(MONTH)

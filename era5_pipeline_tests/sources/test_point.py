@@ -22,7 +22,7 @@ from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
-from era5_pipeline.sources.point import DATASET, SeriesInquiry
+from era5_pipeline.sources.point import DATASET, SeriesQuery
 from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
 from era5_pipeline_tests.sources.conftest import MEKONG, TODAY, PointUnderTest
 
@@ -271,19 +271,19 @@ def test_a_series_cut_off_in_the_store_is_asked_for_with_another_key(point: Poin
 
 @pytest.mark.parametrize("place", [(90, -180), (-90, 179.75), (0, 0), (0.25, -0.25)])
 def test_two_variants_have_two_entries_in_the_cache(place: tuple[float, float]) -> None:
-    inquiry = SeriesInquiry(nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path())
-    variants = [inquiry.new_variant(None) for _ in range(50)]
+    query = SeriesQuery(nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path())
+    variants = [query.new_variant(None) for _ in range(50)]
     for variant in variants:
-        location = inquiry.inputs(variant)["location"]
-        require_near(location, *inquiry.inputs(None)["location"].values())
-        assert snapped(**location) == snapped(**inquiry.inputs(None)["location"])
-    keys = {cache_key(inquiry.inputs(variant), TODAY - timedelta(days=5)) for variant in variants}
+        location = query.inputs(variant)["location"]
+        require_near(location, *query.inputs(None)["location"].values())
+        assert snapped(**location) == snapped(**query.inputs(None)["location"])
+    keys = {cache_key(query.inputs(variant), TODAY - timedelta(days=5)) for variant in variants}
     assert len(keys) > 45
 
 
 def test_a_variant_in_a_note_of_an_earlier_version_is_read() -> None:
-    inquiry = SeriesInquiry(MEKONG, in_table_order(("temperature_2m",)), TODAY.date(), Path())
-    inputs = inquiry.inputs(("2026-11-18", "2m_temperature"))
+    query = SeriesQuery(MEKONG, in_table_order(("temperature_2m",)), TODAY.date(), Path())
+    inputs = query.inputs(("2026-11-18", "2m_temperature"))
     assert inputs["location"] == {"latitude": 10.75, "longitude": 106.25}
     assert inputs["date"] == ["1940-01-01/2026-11-18"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.runtime.file_store import DataFile, Depot
+    from era5_pipeline.runtime.file_store import DataFile, FileStore
     from era5_pipeline.sources.source import Request
 
 # --- The note of a request: the state of its request at the service, and the newest file ---
@@ -69,7 +69,7 @@ class Note:
 
     `sending_at`: when a request was about to be sent, which may have arrived; by the clock of the service. `job`: id of
     a request that did arrive, and whose answer has not been received. `variant`: that of its inputs, where it asked for
-    a fresh retrieval (see `Inquiry`); the next request asks for one too. `given_up`: id of the last request that came
+    a fresh retrieval (see `Query`); the next request asks for one too. `given_up`: id of the last request that came
     to nothing. `fetched`: the newest file.
     """
 
@@ -124,13 +124,13 @@ class Note:
         return replace(self, sending_at=None, job=None, fetched=fetched)
 
 
-def read_note(path: Path, depot: Depot = LOCAL) -> Note:
+def read_note(path: Path, file_store: FileStore = LOCAL) -> Note:
     """Read the note at `path`; an empty note if there is no readable one.
 
     Raises:
         InputError: if a newer era5-pipeline wrote it: its request may be under way.
     """
-    value: Any = depot.read_record(path)
+    value: Any = file_store.read_record(path)
     try:
         if not has_form(value, _FORM, path):
             return Note()
@@ -150,25 +150,25 @@ def read_note(path: Path, depot: Depot = LOCAL) -> Note:
 
 
 def write_note(
-    path: Path, note: Note, inputs: dict[str, Any], depot: Depot = LOCAL, files: Iterable[DataFile] = ()
+    path: Path, note: Note, inputs: dict[str, Any], file_store: FileStore = LOCAL, files: Iterable[DataFile] = ()
 ) -> None:
     """Write the note, with the inputs of the request for a human reader; `files` are those that it names."""
     value = asdict(note)
     value[_VARIANT] = value.pop("variant")
-    depot.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)
+    file_store.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)
 
 
 # --- What one request asks the Climate Data Store for: months of the grid here, all hours of a point in
 #     `sources.point` ---
 #
-# Sending it, keeping its state, downloading and validating its answer are the same for all inquiries
+# Sending it, keeping its state, downloading and validating its answer are the same for all queries
 # (`service_request`, `request_files`).
 
 
-class Inquiry(Protocol):
+class Query(Protocol):
     """What one request asks for.
 
-    The service answers equal inputs from a cache. A `variant` of an inquiry asks for the same with other inputs, so
+    The service answers equal inputs from a cache. A `variant` of a query asks for the same with other inputs, so
     that the data are retrieved afresh; None: with those that everybody sends.
     """
 
@@ -184,7 +184,7 @@ class Inquiry(Protocol):
 
     @property
     def stem(self) -> str:
-        """How the names of its files begin: the same for all variants, another one for each other inquiry."""
+        """How the names of its files begin: the same for all variants, another one for each other query."""
         ...
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Inquiry(Protocol):
 
 
 @dataclass(frozen=True)
-class MonthsInquiry:
+class MonthsQuery:
     """Consecutive months, ascending, of one year of the gridded dataset: the variables and the area of `request`.
 
     A variant is an order of the hours.
@@ -221,52 +221,52 @@ class MonthsInquiry:
 
     @property
     def dataset(self) -> str:
-        """See `Inquiry`."""
+        """See `Query`."""
         return DATASET
 
     @property
     def subject(self) -> Month | str:
-        """See `Inquiry`."""
+        """See `Query`."""
         first, last = self.months[0], self.months[-1]
         return first if first == last else f"{first} to {last}"
 
     @property
     def stem(self) -> str:
-        """See `Inquiry`: the months, and a digest of the inputs."""
+        """See `Query`: the months, and a digest of the inputs."""
         named = str(self.subject).replace(" ", "-")
         return f"{named}-{digest_of_inputs(self.inputs(None))[:12]}"
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
-        """See `Inquiry`."""
+        """See `Query`."""
         return inputs_of(self.months, self.request, time_order=variant)
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Inquiry`."""
+        """See `Query`."""
         del previous  # one of 24! orders
         return fresh_time_order()
 
     def must_be_fresh(self, now: datetime) -> bool:
-        """See `Inquiry`: a month that may have been preliminary."""
+        """See `Query`: a month that may have been preliminary."""
         return may_be_preliminary(self.months[-1], now)
 
     def validate(self, path: Path) -> str:
-        """See `Inquiry`."""
+        """See `Query`."""
         return validate_download(self.subject, path)
 
 
-# --- The files of one inquiry in the source's folder: note, lock, partial download and data file ---
+# --- The files of one query in the source's folder: note, lock, partial download and data file ---
 
 
 @dataclass(frozen=True)
 class RequestFiles:
-    """The files of `inquiry`; their names begin with its stem.
+    """The files of `query`; their names begin with its stem.
 
-    `depot` has their durable copies, if there is a store.
+    `file_store` has their durable copies, if there is a store.
     """
 
     folder: Path
-    inquiry: Inquiry
-    depot: Depot = LOCAL
+    query: Query
+    file_store: FileStore = LOCAL
 
     @property
     def lock(self) -> Path:
@@ -275,8 +275,8 @@ class RequestFiles:
 
     def read_note(self) -> Note:
         """Read the note; an empty one if there is none."""
-        note = read_note(self._note, self.depot)
-        if self.depot.is_shared and note.job is not None:
+        note = read_note(self._note, self.file_store)
+        if self.file_store.is_shared and note.job is not None:
             own = read_note(self._note)
             if own.fetched is not None and own.fetched.job == note.job:
                 return own  # the answer was received, but its note could not be written to the store
@@ -285,11 +285,11 @@ class RequestFiles:
     def write_note(self, note: Note) -> None:
         """Write the note; with a store, after the file that it names."""
         files = () if note.fetched is None else (self.file_of(note.fetched),)
-        write_note(self._note, note, self.inquiry.inputs(note.variant), self.depot, files)
+        write_note(self._note, note, self.query.inputs(note.variant), self.file_store, files)
 
     def share(self, note: Note) -> None:
         """Write the note to the store, if that has another one; no-op without a store."""
-        if self.depot.is_shared:
+        if self.file_store.is_shared:
             self.write_note(note)
 
     def file_of(self, fetched: Fetched) -> RawFile:
@@ -297,7 +297,7 @@ class RequestFiles:
         return RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes)
 
     def keep(self, note: Note) -> None:
-        """Write the note, and remove files of the inquiry that it does not name."""
+        """Write the note, and remove files of the query that it does not name."""
         self.write_note(note)
         kept = {note.fetched.name if note.fetched else None, self.part(note.job).name if note.job else None}
         for path in self.folder.glob(f"{self._stem}*"):
@@ -315,7 +315,7 @@ class RequestFiles:
             LocalDiskError: if that fails.
         """
         name = f"{self._stem}-{sha256[:12]}{suffix}"
-        with disk_errors(f"{self.inquiry.subject}: keeping the download", part):
+        with disk_errors(f"{self.query.subject}: keeping the download", part):
             with part.open("rb") as written:
                 os.fsync(written.fileno())
             part.replace(self.folder / name)
@@ -324,15 +324,15 @@ class RequestFiles:
 
     def has(self, fetched: Fetched) -> bool:
         """Whether the file is on disk or in the store, with its full size."""
-        return self.depot.has(self.file_of(fetched))
+        return self.file_store.has(self.file_of(fetched))
 
     def obtain(self, fetched: Fetched) -> bool:
         """Have the file on disk, from the store if need be; False if it is in neither."""
-        return self.depot.obtain(self.file_of(fetched))
+        return self.file_store.obtain(self.file_of(fetched))
 
     def discard(self, fetched: Fetched) -> None:
         """Remove a file that a newer one has replaced."""
-        self.depot.discard(self.file_of(fetched))
+        self.file_store.discard(self.file_of(fetched))
 
     @property
     def _note(self) -> Path:
@@ -340,4 +340,4 @@ class RequestFiles:
 
     @property
     def _stem(self) -> str:
-        return self.inquiry.stem
+        return self.query.stem

@@ -1,7 +1,7 @@
 """One request to the service: its states, and which event leads from one to the next.
 
 The state is that of its note (`note`), which is written before the next step, so that a killed run is continued from
-it. An inquiry has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
+it. A query has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
 
     state          event                                                            next state
     -------------  ---------------------------------------------------------------  ---------------------------------
@@ -77,7 +77,7 @@ _STALE_AFTER = timedelta(days=1)
 
 
 class ServiceRequest:
-    """The request of an inquiry, continued from the state of its note."""
+    """The request of a query, continued from the state of its note."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class ServiceRequest:
         say: Callable[[str], None],
     ) -> None:
         self._files = files
-        self._inquiry = files.inquiry
-        self._subject = self._inquiry.subject
+        self._query = files.query
+        self._subject = self._query.subject
         self._say = say
         # A request that may be answered from the service's cache is no answer to --refetch.
         self._note = note.dropped() if refetch and not note.is_fresh else note
         self._retry_policy = RetryPolicy(self._subject, retry_settings, say)
-        self._service = CdsService(read_credentials(), self._subject, say, self._inquiry.dataset)
+        self._service = CdsService(read_credentials(), self._subject, say, self._query.dataset)
         self._current_job: Job | None = None
         self._job_of_earlier_run = self._note.job
         # Jobs whose files this run began to download; SHA-256 of files that it refused for their checksum.
@@ -103,7 +103,7 @@ class ServiceRequest:
         self._refused: set[str] = set()
         self._unknown_in_a_row = 0
         self._mismatches: Counter[str] = Counter()
-        may_be_old = self._inquiry.must_be_fresh(datetime.now(tz=UTC))
+        may_be_old = self._query.must_be_fresh(datetime.now(tz=UTC))
         self._must_be_fresh = refetch or may_be_old or note.is_fresh or note.fetched is not None
 
     def send(self) -> None:
@@ -159,7 +159,7 @@ class ServiceRequest:
             error.needs_new_request = True
             # Noted, so that the next run does not take the same answer either, should this one end here.
             self._must_be_fresh = True
-            self._keep(self._note.distrusted(self._inquiry.new_variant(self._note.variant)))
+            self._keep(self._note.distrusted(self._query.new_variant(self._note.variant)))
         elif error.needs_new_request or self._unknown_in_a_row >= _MAX_UNKNOWN:
             self._drop()
         if self._note.job is None:
@@ -177,13 +177,13 @@ class ServiceRequest:
             self._say(f"{self._subject}: its answer is out of date; sending a new request")
             self._must_be_fresh = True
             self._drop()
-        return self._send(self._inquiry.new_variant(self._note.variant) if self._must_be_fresh else None)
+        return self._send(self._query.new_variant(self._note.variant) if self._must_be_fresh else None)
 
     def _send(self, variant: tuple[str, ...] | None) -> Job:
         self._service.prepare()
         self._keep(self._note.sending(_shown(self._service.now()), variant=variant))
         try:
-            job = self._service.submit(self._inquiry.inputs(variant))
+            job = self._service.submit(self._query.inputs(variant))
         except Exception as error:
             if was_refused(error):
                 self._keep(self._note.refused())
@@ -195,7 +195,7 @@ class ServiceRequest:
 
     def _find_sent_request(self) -> None:
         """Look for a request whose job id was never received: sent again, it would be made twice."""
-        inputs = self._inquiry.inputs(self._note.variant)
+        inputs = self._query.inputs(self._note.variant)
         sent_at = datetime.fromisoformat(str(self._note.sending_at))
         found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
         self._keep(self._note.dropped() if found is None else self._note.queued(found))
@@ -223,7 +223,7 @@ class ServiceRequest:
         """Download the results of a finished request, validate them, and give the file its name."""
         part = self._files.part(job.id)
         asset, received = self._download(job, part)
-        suffix = self._inquiry.validate(part)
+        suffix = self._query.validate(part)
         if received.has_checksum is False:
             self._say(
                 f"{self._subject}: the file came twice with the same bytes, is whole, and has another checksum than "
@@ -242,7 +242,7 @@ class ServiceRequest:
     def _download(self, job: Job, part: Path) -> tuple[Asset, ReceivedFile]:
         held = _size(part)
         try:
-            with translated_errors(self._subject, self._inquiry.dataset):
+            with translated_errors(self._subject, self._query.dataset):
                 asset = job.asset()
                 if announced_number(asset.checksum) is None and job.id not in self._begun:
                     # Bytes that a machine wrote before it lost power can only be verified by a checksum.

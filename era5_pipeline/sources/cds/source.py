@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.errors import BadFileError, Era5Error, MonthFailedError, NotYetAvailableError, disk_errors
 from era5_pipeline.model.times import spoken
 from era5_pipeline.netcdf.month_cut import cut_months
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import sha256_of, temporary_folder
 from era5_pipeline.sources.cds.answers import RequestRefusedError
-from era5_pipeline.sources.cds.note import Fetched, MonthsInquiry, RequestFiles, State
+from era5_pipeline.sources.cds.note import Fetched, MonthsQuery, RequestFiles, State
 from era5_pipeline.sources.cds.request import months_together, portions_of
 from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
@@ -38,7 +38,7 @@ class CdsSource:
     """Months of the Climate Data Store, kept in `folder`.
 
     The user's key is needed only when there is something to ask. `refetch`: fetch months again that are in the folder.
-    `say` reports every wait, with its reason. The store of `depot`, if there is one, has the month's note and file
+    `say` reports every wait, with its reason. The store of `file_store`, if there is one, has the month's note and file
     too: a run on another machine takes up the request, and does not download again.
     """
 
@@ -47,7 +47,7 @@ class CdsSource:
     refetch: bool = False
     retry_settings: RetrySettings = field(default_factory=RetrySettings)
     say: Callable[[str], None] = lambda _: None
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
     name: str = "cds"
 
     def fetch(self, month: Month) -> RawMonth:
@@ -98,7 +98,7 @@ class CdsSource:
     def ask_together(self, months: tuple[Month, ...]) -> None:
         """Send one request for `months_together`; like `ask`."""
         files = self._files_of(months, self.request)
-        with suppress(Era5Error, RetryableError), try_lock_month(files.inquiry.subject, files.lock) as is_locked:
+        with suppress(Era5Error, RetryableError), try_lock_month(files.query.subject, files.lock) as is_locked:
             note = files.read_note()
             if is_locked and note.state is State.NOTHING_ASKED and self.can_go_together(months):
                 self._request(files, note).send()
@@ -131,7 +131,7 @@ class CdsSource:
         # An answer that is there is cut in any case: a run was killed before it had removed it.
         if before.state is not State.FETCHED and self._is_begun(month):
             return
-        subject = str(files.inquiry.subject)
+        subject = str(files.query.subject)
         with locked_month(subject, files.lock, self.say, self._lasts):
             note = files.read_note()
             if note.state is State.NOTHING_ASKED and (note != before or not self.can_go_together(months)):
@@ -205,7 +205,7 @@ class CdsSource:
         return tuple(self._files_of((month,), portion) for portion in portions)
 
     def _files_of(self, months: tuple[Month, ...], request: Request) -> RequestFiles:
-        return RequestFiles(self.folder, MonthsInquiry(months, request), self.depot)
+        return RequestFiles(self.folder, MonthsQuery(months, request), self.file_store)
 
     @property
     def _lasts(self) -> str:
@@ -224,5 +224,5 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     folder = settings.home / "raw" / CdsSource.name
     return CdsSource(
-        folder, request, refetch=settings.refetch, retry_settings=retries, say=say, depot=Depot.of(settings)
+        folder, request, refetch=settings.refetch, retry_settings=retries, say=say, file_store=FileStore.of(settings)
     )

@@ -20,7 +20,7 @@ from era5_pipeline.warehouse.layouts.layout import (
     index_new_pages,
     month_where,
 )
-from era5_pipeline.warehouse.layouts.variable_columns import change_when_unused
+from era5_pipeline.warehouse.layouts.variable_columns import with_short_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -308,7 +308,7 @@ def _when_unused(
     # In one transaction, of which the exchange alone is tried again: the summaries wait for no reader, and take longer.
     with connection.transaction():
         change.summarise()
-        change_when_unused(
+        with_short_lock(
             connection,
             exchange,
             ready=f"{change.month} is ready",

@@ -32,7 +32,7 @@ _LOCK_MS = 500
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 
-def change_when_unused(
+def with_short_lock(
     connection: psycopg.Connection[Any],
     change: Callable[[], None],
     *,
@@ -163,7 +163,7 @@ def add_columns(
         connection.execute(comments_on(added))
 
     try:
-        change_when_unused(
+        with_short_lock(
             connection,
             add,
             ready=f"columns are to be added ({names})",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.runtime.file_store import LOCAL, Depot
+from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.cds.source import CdsSource
 from era5_pipeline.sources.source import Request
@@ -43,7 +43,7 @@ class SourceUnderTest:
     said: list[str] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     while_asleep: Callable[[], None] = lambda: None
-    depot: Depot = LOCAL
+    file_store: FileStore = LOCAL
 
     def source(self, *names: str, refetch: bool = False, area: Area | None = AREA, **retries: Any) -> CdsSource:
         def sleep(seconds: float) -> None:
@@ -56,7 +56,7 @@ class SourceUnderTest:
             refetch=refetch,
             retry_settings=RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": sleep, **retries}),
             say=self.said.append,
-            depot=self.depot,
+            file_store=self.file_store,
         )
 
     def fetch(self, month: Month = MONTH, *names: str, **options: Any) -> RawMonth:

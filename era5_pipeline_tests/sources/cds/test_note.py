@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import InputError, TransientError
 from era5_pipeline.model.months import Month
-from era5_pipeline.runtime.file_store import Depot
+from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.sources.cds.note import Fetched, Note, State, read_note, write_note
@@ -110,7 +110,7 @@ def test_a_note_with_an_invalid_time_is_read_as_an_empty_one(tmp_path: Path, sen
 
 
 def on_machine(cds: SourceUnderTest, home: Path, address: str) -> SourceUnderTest:
-    return replace(cds, folder=home / "raw" / "cds", said=[], depot=Depot(home, open_store(address)))
+    return replace(cds, folder=home / "raw" / "cds", said=[], file_store=FileStore(home, open_store(address)))
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_an_incomplete_month_is_fetched_again_by_another_machine(machine: Machin
 def test_a_damaged_object_is_fetched_again(machine: Machines) -> None:
     first = machine("first")
     first.fetch()
-    store = first.depot.store
+    store = first.file_store.store
     assert store is not None
     (found,) = [one for one in store.objects() if one.key.endswith(".zip")]
     store.write(found.key, bytes(found.bytes))
@@ -206,7 +206,7 @@ def test_a_newer_file_takes_the_place_of_the_older_in_the_store(machine: Machine
     old = first.fetch()
     first.server.preliminary_differs = False
     new = machine("second").fetch(refetch=True)
-    store = first.depot.store
+    store = first.file_store.store
     assert store is not None
     held = [one.key for one in store.objects() if one.key.endswith(".zip")]
     assert len(held) == 1
@@ -244,8 +244,8 @@ def test_what_arrived_while_the_store_was_away_is_not_downloaded_again(cds: Sour
         server.start()
         server.client().create_dir(bucket)  # it kept its objects in memory
         for key, content in note.items():
-            assert first.depot.store is not None
-            first.depot.store.write(key, content)
+            assert first.file_store.store is not None
+            first.file_store.store.write(key, content)
         first.while_asleep = lambda: None
         assert first.fetch().files
         assert downloads(cds) == asked
@@ -255,12 +255,12 @@ def test_what_arrived_while_the_store_was_away_is_not_downloaded_again(cds: Sour
 
 
 def keys_of(cds: SourceUnderTest) -> list[str]:
-    assert cds.depot.store is not None
-    return [one.key for one in cds.depot.store.objects()]
+    assert cds.file_store.store is not None
+    return [one.key for one in cds.file_store.store.objects()]
 
 
 def content_of(cds: SourceUnderTest, key: str) -> bytes:
-    assert cds.depot.store is not None
-    content = cds.depot.store.read(key)
+    assert cds.file_store.store is not None
+    content = cds.file_store.store.read(key)
     assert content is not None
     return content
