@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 
 # --- The grid cell of a point: the nearest grid point, or the nearest one that is on land, and its share of land ---
 #
-# A cell is the square of 0.25 degrees around its grid point. `land_percent.npz` has the share of land of each, made
-# from the shorelines of GSHHG by `era5_pipeline_tests/make_land.py`. Lakes, and rivers that are polygons there, are
-# water, as in ERA5's own land-sea mask; the Caspian Sea is a lake. Ice shelves of Antarctica are land.
+# A cell is the square of 0.25 degrees around its grid point. `land_percent.npz` holds the land share of each cell,
+# computed from the GSHHG shorelines by `era5_pipeline_tests/make_land.py`. Lakes, and rivers drawn as polygons, count
+# as water, as in ERA5's own land-sea mask; so does the Caspian Sea. Antarctic ice shelves count as land.
 
 
 CellChoice = Literal["nearest", "land"]
 
 LAND_PERCENT = Path(__file__).parent / "data" / "land_percent.npz"
-# A cell counts as land if at least this much of it is.
+# Minimum land share for a cell to count as land.
 LAND_ENOUGH = 0.5
-# How far a cell of land or of sea is looked for.
+# Search radius for the nearest land or sea cell.
 _FURTHEST_KM = 100.0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A grid point, and how much of its cell is land, 0 to 1."""
+    """A grid point and the land share of its cell, 0 to 1."""
 
     location: Location
     land_share: float
 
     @property
     def land_words(self) -> str:
-        """How much of the cell is land or water, in words."""
+        """The land and water shares of the cell, in words."""
         return land_words(self.land_share)
 
 
 def land_words(share: float) -> str:
-    """How much of a cell is land or water: `all land`, `all water` or `62 % land, 38 % water`."""
+    """The land and water shares of a cell in words: `all land`, `all water` or `62 % land, 38 % water`."""
     if share in (0.0, 1.0):
         return "all land" if share else "all water"
     percent = min(max(round(share * 100), 1), 99)
@@ -66,13 +66,13 @@ def land_words(share: float) -> str:
 
 
 def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -> Cell:
-    """The cell of a point in degrees; longitude in [-180, 360].
+    """Return the cell of a point in degrees; longitude in [-180, 360].
 
-    `nearest` is that of the nearest grid point; `land` that of the nearest one, by great-circle distance, of which at
-    least half is land.
+    `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
+    least half land.
 
     Raises:
-        UsageError: if a coordinate is out of range, or no such cell is near.
+        UsageError: if a coordinate is out of range, or no land cell is within reach.
     """
     nearest = cell_at(nearest_location(latitude, longitude))
     if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
@@ -87,7 +87,7 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
 
 
 def sea_cell_of(latitude: float, longitude: float) -> Cell | None:
-    """The cell nearest to a point, in degrees, of which more than half is water; None if there is none near it."""
+    """The nearest cell to a point (degrees) that is more than half water; None if none is within reach."""
     return _nearest_of(land_percent() < 100 * LAND_ENOUGH, latitude, longitude)
 
 
@@ -99,14 +99,14 @@ def cell_at(location: Location) -> Cell:
 
 @cache
 def land_percent() -> npt.NDArray[np.uint8]:
-    """How much of each cell is land, (721, 1440), by latitude and longitude index: 0 and 100 are exact."""
+    """The land share of each cell in percent, (721, 1440), by latitude and longitude index: 0 and 100 are exact."""
     with np.load(LAND_PERCENT) as file:
         percent: npt.NDArray[np.uint8] = file["percent"]
     return percent
 
 
 def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
-    """The cell nearest to a point among those allowed, (721, 1440); None if none is within `_FURTHEST_KM`."""
+    """The allowed cell, from a (721, 1440) mask, nearest to a point; None if none is within `_FURTHEST_KM`."""
     reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
     degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
     rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)
@@ -126,16 +126,16 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
     return cell_at(location)
 
 
-# --- Time zones: of a point, and the one fixed offset from UTC that stands for a zone in a long record ---
+# --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---
 #
-# A zone's offset from UTC has mostly changed since 1940, and summer time moves it twice a year. Local days of a record
-# therefore have one fixed offset: the least that the zone had in the last year of the period, which is its standard
-# time. The years in which it was another are listed.
+# Most zones have changed their UTC offset since 1940, and summer time moves it twice a year. Local days of a record
+# therefore use one fixed offset: the smallest that the zone had in the last year of the period, which is its standard
+# time. Years with a different offset are listed.
 
 
 @dataclass(frozen=True)
 class StandardOffset:
-    """The fixed offset from UTC of a zone, in minutes, and the years of the period in which it was another."""
+    """The fixed UTC offset of a zone, in minutes, and the years of the period in which it was different."""
 
     zone: str
     minutes: int
@@ -143,12 +143,12 @@ class StandardOffset:
 
     @property
     def is_part_hour(self) -> bool:
-        """Whether it is no whole number of hours: hourly data cannot be cut into such days exactly."""
+        """Whether it is not a whole number of hours, so that hourly data cannot be split into exact local days."""
         return self.minutes % 60 != 0
 
     @property
     def other_years_in_words(self) -> str:
-        """The years in which the offset was another: `1941 to 1944, 1970`; empty if there are none."""
+        """The years in which the offset was different: `1941 to 1944, 1970`; empty if there are none."""
         runs: list[list[int]] = []
         for year in self.other_years:
             if runs and runs[-1][1] == year - 1:
@@ -165,21 +165,21 @@ class StandardOffset:
 def zone_of(latitude: float, longitude: float) -> str:
     """The IANA zone of a point in degrees; longitude in [-180, 360].
 
-    At sea it is one of whole hours, with the sign inverted: Etc/GMT-7 is seven hours ahead of UTC.
+    At sea it is a whole-hour zone, whose sign is inverted: Etc/GMT-7 is seven hours ahead of UTC.
     """
     from tzfpy import get_tz  # noqa: PLC0415  # loads its polygons
 
-    # Longitudes beyond 180 give an empty answer there.
+    # `get_tz` returns an empty string for longitudes beyond 180.
     return get_tz((longitude + 180.0) % 360.0 - 180.0, latitude)
 
 
 def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffset:
-    """The least offset that the zone has in `last_year`, and the years since `first_year` whose least is another.
+    """Return the smallest offset of the zone in `last_year`, and the years since `first_year` with a different one.
 
-    Of a period that ends within a year, `last_year` is its last full year.
+    For a period that ends mid-year, `last_year` is its last full year.
 
     Raises:
-        UsageError: if there is no such zone.
+        UsageError: if the zone is unknown.
     """
     rules = read_zone(zone)
     standard = _least_offset(rules, last_year)
@@ -191,18 +191,18 @@ def read_zone(zone: str) -> ZoneInfo:
     """The rules of a zone of the IANA database.
 
     Raises:
-        UsageError: if there is no such zone.
+        UsageError: if the zone is unknown.
     """
     try:
         return ZoneInfo(zone)
-    except (KeyError, OSError, ValueError):  # a folder of zones, such as Asia, is an OSError
+    except (KeyError, OSError, ValueError):  # a folder of zones, such as Asia, raises OSError
         raise UsageError(
             f"{zone!r} is not a time zone", remedy="Give a name of the IANA database, such as Asia/Jakarta."
         ) from None
 
 
 def _least_offset(rules: ZoneInfo, year: int) -> timedelta:
-    """The least offset from UTC on any day of the year: its standard time, if it has summer time."""
+    """The smallest UTC offset on any day of the year: standard time, if the zone has summer time."""
     noon = datetime(year, 1, 1, 12, tzinfo=UTC)
     days = (datetime(year + 1, 1, 1, 12, tzinfo=UTC) - noon).days
     offsets = ((noon + timedelta(days=day)).astimezone(rules).utcoffset() for day in range(days))

@@ -1,4 +1,4 @@
-"""Variables by the CF conventions: standard names, units that udunits reads, and how a value covers its hour."""
+"""Variables by the CF conventions: standard names, units that udunits reads, and cell methods."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
-# --- Variables by the CF conventions: standard names, units that udunits reads, and how a value covers its hour ---
+# --- Variables by the CF conventions: standard names, units that udunits reads, and cell methods ---
 
 
-# Of the CF standard name table, for variables that are exactly what the name defines, in a unit that converts to its.
+# From the CF standard name table: variables that match the definition exactly, in a unit convertible to the CF one.
 STANDARD_NAMES = {
     "temperature_2m": "air_temperature",
     "zonal_wind_10m": "eastward_wind",
@@ -61,17 +61,16 @@ _METHODS = {"instant": "point", "accum": "sum", "avg": "mean", "max": "maximum",
 
 
 def cf_unit(variable: Variable) -> str:
-    """The unit of the table as CF and udunits write it: `m s-1` for `m/s`."""
+    """The variable's unit as CF and udunits write it: `m s-1` for `m/s`."""
     return _UNITS.get(variable.unit, variable.unit)
 
 
 def cell_method(variable: Variable) -> str:
-    """The cell method of a value: `point` of the instant; `sum`, `mean`, `maximum` or `minimum` of the hour before."""
+    """The CF cell method: `point` for instants; `sum`, `mean`, `maximum` or `minimum` over the preceding hour."""
     return _METHODS[variable.step_type]
 
 
-# --- Attributes of variables by the CF conventions: units that udunits reads, names, and how a value covers its
-#     hour ---
+# --- CF attributes of variables ---
 
 
 CONVENTIONS = "CF-1.10"

@@ -1,7 +1,7 @@
-"""Variables that are computed from columns of the table when they are asked for: speed and direction of the wind.
+"""Variables computed from columns at query time: wind speed and direction.
 
-They are not stored, and no file is read for them. Each has one definition, a formula in SQL, which series, maps,
-exports and Python read.
+They are not stored, and no file contains them. Each has a single definition, an SQL formula, used by series, maps,
+exports and Python alike.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-# {u} and {v} are the components eastward and northward, real, in m/s. Squares are added up in double precision.
+# {u} and {v} are the eastward and northward components, real, in m/s. Squares are summed in double precision.
 _SPEED = "sqrt({u}::double precision ^ 2 + {v}::double precision ^ 2)::real"
-# Where the wind comes from: east is 90, north 360. Calm air has no direction. Adding zero makes -0.0 positive, for
-# which atan2 would give 0 instead of 360.
+# The direction the wind comes from: east is 90, north 360. Calm air has no direction. Adding zero turns -0.0 into 0.0;
+# for -0.0 atan2 would give 0 instead of 360.
 _DIRECTION = (
     "CASE WHEN {u} <> 0 OR {v} <> 0 "
     "THEN (180 + degrees(atan2({u}::double precision + 0, {v}::double precision)))::real END"
@@ -28,7 +28,7 @@ _DIRECTION = (
 
 @dataclass(frozen=True)
 class Derived:
-    """A variable with the columns that it is computed from, eastward and northward wind, and its formula in SQL."""
+    """A variable, the eastward and northward wind columns it is computed from, and its SQL formula."""
 
     variable: Variable
     parts: tuple[str, str]
@@ -67,22 +67,22 @@ DERIVED = {one.variable.column: one for metres in (10, 100) for one in _of_heigh
 
 
 def is_direction(variable: Variable) -> bool:
-    """Return whether values are angles, which have no mean, minimum or maximum."""
+    """Whether values are angles, which have no mean, minimum or maximum."""
     return variable.unit == "degrees" and variable.column in DERIVED
 
 
 def find_column(name: str) -> Variable:
-    """Find a variable that can be read: of the catalogue by any of its names, or derived by its column.
+    """Find a readable variable: a catalogue entry by any of its names, or a derived variable by its column.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if the name is unknown.
     """
     derived = DERIVED.get(name.strip().casefold())
     return derived.variable if derived else find_variable(name)
 
 
 def find_columns(names: str) -> tuple[Variable, ...]:
-    """The variables of a list with commas between their names, as `find_variables` reads it, derived ones too.
+    """Parse a comma-separated list of variables, as `find_variables` does, but accept derived ones too.
 
     Raises:
         UsageError: if one is unknown.
@@ -94,7 +94,7 @@ def find_columns(names: str) -> tuple[Variable, ...]:
 
 
 def ordered(columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns, in the order of the catalogue; derived ones last."""
+    """The variables of these columns in catalogue order; derived ones last."""
     wanted = set(columns)
     return tuple(
         variable for variable in (*VARIABLES, *(one.variable for one in DERIVED.values())) if variable.column in wanted
@@ -102,11 +102,11 @@ def ordered(columns: Iterable[str]) -> tuple[Variable, ...]:
 
 
 def stored_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns of the table that these are or are computed from, each once."""
+    """The stored columns needed to read these columns, without duplicates."""
     parts = (DERIVED[column].parts if column in DERIVED else (column,) for column in columns)
     return tuple(dict.fromkeys(column for some in parts for column in some))
 
 
 def holds(columns: Collection[str], variable: Variable) -> bool:
-    """Return whether the table has a variable as a column, or the columns to compute it from."""
+    """Whether the table stores a variable, or the columns to compute it from."""
     return all(column in columns for column in stored_columns([variable.column]))

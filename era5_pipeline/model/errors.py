@@ -9,19 +9,19 @@
     |-- RefusedError                     4   a check refused the month
     |-- WarehouseError                   5   the database server failed
     |   |-- ServerUnreachableError
-    |   |   `-- NoDatabaseError              there is none yet, and the command only reads
+    |   |   `-- NoDatabaseError              no database yet, and the command only reads
     |   |-- ServerUnsuitableError            too old, read-only, or a privilege is missing
-    |   |   `-- SchemaVersionError             the tables are of a version that this program does not know
+    |   |   `-- SchemaVersionError             this program does not know the version of the tables
     |   `-- MonthLockedError                 another load has locked the month
     |-- LocalDiskError                   6   this machine's disk is full, or a permission is missing
     |-- StoreError                      10   the store of files refuses, or is full (ERA5_STORE)
     `-- SourceError                      8   the service refuses (key, licence, limits)
         `-- MonthFailedError             9       only for this month
 
-All of these are permanent: a retry would fail in the same way. There is one class of temporary errors:
+All of these are permanent: a retry would fail the same way. Temporary errors have one class:
 
     TransientError(Era5Error)            7   the caller may retry
-    `-- StoreUnreachableError                it was waited for as long as ERA5_STORE_PATIENCE_SECONDS says
+    `-- StoreUnreachableError                no answer within ERA5_STORE_PATIENCE_SECONDS
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Era5Error(Exception):
-    """An error that is shown to the user as two lines: what failed, and the remedy.
+    """An error shown to the user in two lines: what failed, and the remedy.
 
     `message` names the month or file; `remedy` says what to do.
     """
@@ -54,12 +54,12 @@ class Era5Error(Exception):
         return f"{self.message}\n{self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions are sent between processes by calling the class with `args`, which lacks the remedy.
+        # Unpickling an exception calls its class with `args`, which does not include the remedy.
         return _received, (type(self), self.message, vars(self))
 
 
 def _received(kind: type[Era5Error], message: str, attributes: dict[str, object]) -> Era5Error:
-    """The error that another process sent."""
+    """Rebuild an error pickled by another process."""
     error = kind.__new__(kind, message)
     vars(error).update(attributes)
     return error
@@ -87,11 +87,11 @@ class BadFileError(InputError):
 
 
 class NoDataError(InputError):
-    """The source has no data of the month."""
+    """The source has no data for the month."""
 
 
 class NotYetAvailableError(InputError):
-    """The source does not have the month yet: it is skipped, which is no failure."""
+    """The source does not have the month yet: it is skipped, not failed."""
 
 
 class RefusedError(Era5Error):
@@ -119,11 +119,11 @@ class ServerUnsuitableError(WarehouseError):
 
 
 class SchemaVersionError(ServerUnsuitableError):
-    """The tables in the schema `era5` are of a newer version, of an older one, or of none."""
+    """The tables in schema `era5` have a newer version, an older one, or no version."""
 
 
 class MonthLockedError(WarehouseError):
-    """Another load has locked the month, and did not finish within the lock timeout."""
+    """Another load holds the lock on the month and did not finish within the lock timeout."""
 
 
 class LocalDiskError(Era5Error):
@@ -139,7 +139,7 @@ class StoreError(Era5Error):
 
 
 class SourceError(Era5Error):
-    """The service refuses, because of the key, a licence or a limit. A retry would be refused too."""
+    """The service refuses because of the key, a licence or a limit. A retry would be refused too."""
 
     exit_code = 8
 
@@ -157,7 +157,7 @@ class TransientError(Era5Error):
 
 
 class StoreUnreachableError(TransientError):
-    """The store of files did not answer for as long as it is waited for: other months would meet the same."""
+    """The store of files did not answer within the waiting time; other months would fail the same way."""
 
 
 # EFBIG: the file exceeds a limit of the file system or of the user.
@@ -169,10 +169,10 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 def disk_errors(doing: str, path: Path) -> Iterator[None]:
     """Raise a `LocalDiskError` for a full disk, a quota, a file size limit, a missing permission or a read-only disk.
 
-    `doing` says in the message what failed; the path is that of the error, else `path`.
+    `doing` says in the message what failed; the path is that of the error, or else `path`.
 
     Raises:
-        LocalDiskError: in place of these `OSError`s; every other error passes through.
+        LocalDiskError: in place of these `OSError`s; all other errors pass through.
     """
     try:
         yield
@@ -190,7 +190,7 @@ def disk_remedy(
 ) -> str | None:
     """Return what to do about a full disk, a missing permission or a read-only disk; None for any other error.
 
-    `instead` is what to do where the permission cannot be had, `name` the setting that names the place.
+    `instead` says what to do if the permission cannot be granted; `name` is the setting that names the location.
     """
     if error.errno in _FULL:
         return (
@@ -210,5 +210,5 @@ def disk_remedy(
 def _user() -> str:
     try:
         return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
-    except KeyError:  # in a container, say
+    except KeyError:  # for example in a container
         return f"user number {os.geteuid()}"

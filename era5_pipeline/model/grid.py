@@ -1,10 +1,10 @@
 """Locations: ERA5's 0.25 degree grid, the numbering of its points, and rectangles on it.
 
-Here: arithmetic between degrees, grid indices and `location_id`. Not here: files, or which locations a month has.
+Converts between degrees, grid indices and `location_id`. Does not know files, or which locations a month has.
 
 Latitude indices run south to north from 0 (90 S) to 720 (90 N); longitude indices run from 0 (179.75 W) eastward to
 1439 (180 E). `location_id = latitude_index * 1440 + longitude_index + 1` runs from 1 to 1,038,240.
-The numbering is that of the study this table comes from: latitude -30, longitude 30.25 is 346441.
+The numbering comes from the study behind this table: latitude -30, longitude 30.25 is 346441.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEP_DEGREES = 0.25
 N_LATITUDES = 721
 N_LONGITUDES = 1440
 N_LOCATIONS = N_LATITUDES * N_LONGITUDES
-# float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also allows for files with rounding errors.
+# float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also tolerates files with rounding errors.
 TOLERANCE_DEGREES = 1e-3
 EARTH_RADIUS_KM = 6371.0
 
@@ -53,7 +53,7 @@ def longitude_indices(longitudes: npt.ArrayLike) -> IntArray:
     if bad.any():
         raise ValueError(f"longitude {float(values[bad][0]):g} is not a longitude in degrees")
     eastward = np.mod(values + 179.75, 360.0)
-    # A rounding error below -179.75 wraps to just under 360: that is column 0 as well.
+    # A rounding error below -179.75 wraps to just under 360, which is column 0 too.
     eastward[eastward > 360.0 - TOLERANCE_DEGREES] = 0.0
     return _indices(eastward, origin=0.0, count=N_LONGITUDES, name="longitude", shown=values)
 
@@ -90,19 +90,19 @@ def longitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
 def distances_km(
     latitude: float, longitude: float, latitudes: npt.ArrayLike, longitudes: npt.ArrayLike
 ) -> npt.NDArray[np.float64]:
-    """Great-circle distances in km, (n,), from a point to others (n,); all coordinates in degrees."""
+    """Great-circle distances in km, (n,), from one point to n others; all coordinates in degrees."""
     there, beside = (np.deg2rad(np.asarray(degrees, dtype=np.float64)) for degrees in (latitudes, longitudes))
     here = np.deg2rad(latitude)
     south_north = np.sin((there - here) / 2) ** 2
     west_east = np.sin((beside - np.deg2rad(longitude)) / 2) ** 2
-    # Rounding errors may exceed 1 at the antipode.
+    # At the antipode, rounding can exceed 1.
     haversine = np.minimum(south_north + np.cos(there) * np.cos(here) * west_east, 1.0)
     distances: npt.NDArray[np.float64] = 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(haversine))
     return distances
 
 
 def location_ids(latitude_index: npt.ArrayLike, longitude_index: npt.ArrayLike) -> IntArray:
-    """`location_id` (1 to 1,038,240), int32, of grid indices; the arguments broadcast."""
+    """Convert grid indices to `location_id` (1 to 1,038,240), int32; the arguments broadcast."""
     latitude = np.asarray(latitude_index, dtype=np.int32)
     longitude = np.asarray(longitude_index, dtype=np.int32)
     return latitude * np.int32(N_LONGITUDES) + longitude + np.int32(1)
@@ -110,7 +110,7 @@ def location_ids(latitude_index: npt.ArrayLike, longitude_index: npt.ArrayLike) 
 
 @dataclass(frozen=True)
 class Location:
-    """One grid point: `location_id` and its degrees."""
+    """One grid point: its `location_id` and degrees."""
 
     location_id: int
     latitude: float
@@ -142,10 +142,10 @@ def nearest_location(latitude: float, longitude: float) -> Location:
 
 
 def parse_points(text: str) -> tuple[Location, ...]:
-    """The grid points nearest to `LAT/LON`, or to several of these with blanks between, each once, by location_id.
+    """Parse `LAT/LON`, or several separated by blanks: the nearest grid points, each once, by location_id.
 
     Raises:
-        UsageError: if the text is neither, or a coordinate is out of range.
+        UsageError: if the text is not of this form, or a coordinate is out of range.
     """
     points = set()
     for part in text.split():
@@ -160,15 +160,15 @@ def parse_points(text: str) -> tuple[Location, ...]:
 
 
 def points_text(points: Iterable[Location]) -> str:
-    """The points as `parse_points` reads them."""
+    """Write points in the form that `parse_points` reads."""
     return " ".join(map(str, points))
 
 
 def location_of(location_id: int) -> Location:
-    """The grid point of this number.
+    """The grid point with this `location_id`.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if no grid point has this number.
     """
     if not 1 <= location_id <= N_LOCATIONS:
         raise UsageError(
@@ -180,7 +180,7 @@ def location_of(location_id: int) -> Location:
 
 @dataclass(frozen=True)
 class Area:
-    """A rectangle, borders included, as the CDS takes it: north, west, south, east in degrees.
+    """A rectangle, borders included, in the CDS's order: north, west, south, east in degrees.
 
     If `west > east`, it crosses the antimeridian.
     """
@@ -212,7 +212,7 @@ class Area:
         """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`.
 
         Raises:
-            UsageError: if it is neither, or an invalid rectangle.
+            UsageError: if the text has another form, or the rectangle is invalid.
         """
         if text.strip().lower() == "global":
             return cls(90.0, -180.0, -90.0, 180.0)
@@ -235,7 +235,7 @@ class Area:
         return np.arange(first, last + 1, dtype=np.int32)
 
     def longitude_indices(self) -> IntArray:
-        """Grid indices of the longitudes in the area, ascending (not west to east if it crosses 180)."""
+        """Grid indices of the longitudes in the area, ascending (so not west to east if the area crosses 180)."""
         degrees = longitudes_of(np.arange(N_LONGITUDES)).astype(np.float64)
         width = (self.east - self.west) % 360.0
         if width == 0.0 and self.east > self.west:

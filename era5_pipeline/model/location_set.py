@@ -1,9 +1,9 @@
-"""Sets of locations: what a part of a month covers, and what one load takes from another.
+"""Sets of locations: the coverage of a part of a month, and the locations that one load replaces of another.
 
-Here: set arithmetic on `location_id`, and naming a set as a rectangle. Not here: degrees and numbering (`grid`).
+Set arithmetic on `location_id`, and describing a set as a rectangle. For degrees and numbering see `grid`.
 
-A set is stored as runs of consecutive ids. Ids run along latitudes, so a rectangle has one run for each latitude, the
-globe has a single one, and scattered points have one each.
+A set is stored as runs of consecutive ids. Ids run along latitudes, so a rectangle has one run per latitude, the
+globe a single one, and scattered points one each.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-# A set of more points is described by their number alone.
+# Larger sets of points are described by their count alone.
 _NAMED_POINTS = 3
 
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Rows of the grid from `first_row` to `last_row`, in each the columns from `first_column` to `last_column`."""
+    """Grid rows `first_row` to `last_row`, columns `first_column` to `last_column`."""
 
     first_row: int
     last_row: int
@@ -45,35 +45,35 @@ class Rectangle:
 
     @property
     def first_id(self) -> int:
-        """The least location_id."""
+        """The smallest location_id."""
         return int(location_ids(self.first_row, self.first_column))
 
     @property
     def last_id(self) -> int:
-        """The greatest location_id."""
+        """The largest location_id."""
         return int(location_ids(self.last_row, self.last_column))
 
     @property
     def is_run(self) -> bool:
-        """Whether the rectangle holds every id between its least and its greatest."""
+        """Whether the rectangle holds every id between its smallest and its largest."""
         is_whole_rows = (self.first_column, self.last_column) == (0, N_LONGITUDES - 1)
         return is_whole_rows or self.first_row == self.last_row
 
 
 @dataclass(frozen=True)
 class LocationSet:
-    """A set of `location_id`, as ascending runs (first, end) that neither overlap nor touch; `end` is not included."""
+    """A set of `location_id` as ascending runs (first, end) that neither overlap nor touch; `end` is exclusive."""
 
     runs: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of_ids(cls, ids: npt.ArrayLike) -> Self:
-        """The set of these ids (n,), in any order."""
+        """Build a set from ids (n,), in any order."""
         return cls._of_ascending(np.unique(np.asarray(ids, dtype=np.int64)))
 
     @classmethod
     def of_coverage(cls, coverage: Mask) -> Self:
-        """The set of the points that are true in `coverage`, (721, 1440) by latitude and longitude index."""
+        """Build a set from a mask, (721, 1440) by latitude and longitude index."""
         return cls._of_mask(coverage.reshape(-1))
 
     @classmethod
@@ -85,7 +85,7 @@ class LocationSet:
 
     @classmethod
     def of_runs(cls, runs: Iterable[Iterable[int]]) -> Self:
-        """The set of these runs (first, end), as JSON stores them."""
+        """Build a set from runs (first, end), as stored in JSON."""
         return cls(tuple((int(first), int(end)) for first, end in runs))
 
     @classmethod
@@ -94,7 +94,7 @@ class LocationSet:
 
     @classmethod
     def _of_ascending(cls, ids: npt.NDArray[np.int64]) -> Self:
-        """The set of these ids, ascending and each once."""
+        """Build a set from ascending, unique ids."""
         if not ids.size:
             return cls()
         borders = np.flatnonzero(np.diff(ids) != 1)
@@ -127,16 +127,16 @@ class LocationSet:
 
     @property
     def first_id(self) -> int:
-        """The least location_id; the set must not be empty."""
+        """The smallest location_id; the set must not be empty."""
         return self.runs[0][0]
 
     @property
     def last_id(self) -> int:
-        """The greatest location_id; the set must not be empty."""
+        """The largest location_id; the set must not be empty."""
         return self.runs[-1][1] - 1
 
     def count_between(self, first_id: int, last_id: int) -> int:
-        """The number of locations that have a location_id from `first_id` to `last_id`."""
+        """Count the locations with a location_id from `first_id` to `last_id`."""
         return int(np.count_nonzero(self._mask[first_id - 1 : last_id]))
 
     def ids(self) -> npt.NDArray[np.int64]:
@@ -145,7 +145,7 @@ class LocationSet:
 
     @cached_property
     def _mask(self) -> Mask:
-        """Shape (1,038,240,): which ids the set holds; id 1 is at position 0."""
+        """A mask of the ids in the set, (1,038,240,); id 1 is at position 0."""
         mask = np.zeros(N_LOCATIONS, dtype=np.bool_)
         for first, end in self.runs:
             mask[first - 1 : end - 1] = True
@@ -153,7 +153,7 @@ class LocationSet:
 
     @cached_property
     def rectangles(self) -> tuple[Rectangle, ...]:
-        """The set as rectangles that do not overlap: adjacent latitudes that hold the same longitudes are joined."""
+        """Split the set into disjoint rectangles, joining adjacent latitudes with the same longitudes."""
         rows = _columns_by_row(self.runs)
         done: list[Rectangle] = []
         growing: dict[tuple[int, int], Rectangle] = {}
@@ -169,10 +169,10 @@ class LocationSet:
 
     @cached_property
     def hull(self) -> Area:
-        """The smallest rectangle of degrees that holds the set, which must not be empty."""
+        """The smallest rectangle, in degrees, around the set, which must not be empty."""
         grid = self._mask.reshape(-1, N_LONGITUDES)
         rows, columns = np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0))
-        # The widest gap between longitudes, going round the globe, is outside.
+        # The widest gap between longitudes around the globe lies outside the hull.
         gaps = np.diff(np.concatenate((columns, [columns[0] + N_LONGITUDES])))
         widest = int(gaps.argmax())
         west, east = int(columns[(widest + 1) % columns.size]), int(columns[widest])
@@ -183,7 +183,7 @@ class LocationSet:
 
     @property
     def is_rectangle(self) -> bool:
-        """Whether the set is all grid points of its hull."""
+        """Whether the set holds every grid point of its hull."""
         return bool(self.runs) and len(self) == _points_of(self.hull)
 
     def __str__(self) -> str:
@@ -207,7 +207,7 @@ def _points_of(area: Area) -> int:
 
 
 def _columns_by_row(runs: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:
-    """Cut runs at the ends of rows: for each row of the grid, the columns (first, last) that it holds."""
+    """Split runs at row ends; return the column ranges (first, last) of each grid row."""
     rows: dict[int, list[tuple[int, int]]] = {}
     for first, end in runs:
         position = first - 1

@@ -1,6 +1,6 @@
-"""Calendar months in UTC: parsing, partition key, start, end and number of hours.
+"""Calendar months in UTC: parsing, partition key, start, end and hour count.
 
-Not here: the hours as numbers (`hours`), which of them a file has, or what a missing hour means.
+For hours as numbers see `times`. This module does not know which hours a file has, or what a missing one means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
 FIRST_YEAR = 1940
-# The last year whose months end within the range of pandas' nanosecond timestamps.
+# The last full year in the range of pandas' nanosecond timestamps.
 _LAST_YEAR = 2261
 _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?", re.ASCII)
 _CALENDAR_MONTH = re.compile(r"\d{1,4}", re.ASCII)
@@ -52,7 +52,7 @@ class Month:
         """Parse `2023-07`, or the partition key `2023-07-01`.
 
         Raises:
-            UsageError: if it is neither, or before 1940.
+            UsageError: if the text has another form, or the month is before 1940.
         """
         match = _MONTH.fullmatch(text.strip())
         if not match:
@@ -61,7 +61,7 @@ class Month:
 
     @classmethod
     def of(cls, time: datetime) -> Self:
-        """The month, in UTC, that contains `time` (aware)."""
+        """The month in UTC that contains `time` (aware)."""
         time = time.astimezone(UTC)
         return cls(time.year, time.month)
 
@@ -80,7 +80,7 @@ class Month:
 
     @property
     def number(self) -> int:
-        """Months since January of the year 0, so that consecutive months have consecutive numbers."""
+        """Months since January of the year 0, so consecutive months have consecutive numbers."""
         return self.year * 12 + self.month - 1
 
     @property
@@ -112,13 +112,13 @@ class Month:
 
 
 def months_between(first: str, last: str | None = None, calendar_months: Collection[int] = ()) -> tuple[Month, ...]:
-    """Return the months from the first of `first` to the last of `last`, or to the last of `first` if that is None.
+    """Return the months from the start of `first` to the end of `last`, or to the end of `first` if `last` is None.
 
-    Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month). With
-    `calendar_months` only these of each year: 7 is July.
+    Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month).
+    `calendar_months` keeps only these months of each year: 7 is July.
 
     Raises:
-        UsageError: if one is neither, or before 1940; if the range is empty, or lacks one of the calendar months.
+        UsageError: if one has another form or is before 1940, the range is empty, or a calendar month is not in it.
     """
     begin, end = _months_of(first)
     if last is not None:
@@ -127,7 +127,7 @@ def months_between(first: str, last: str | None = None, calendar_months: Collect
 
 
 def parse_calendar_months(texts: Iterable[str]) -> tuple[int, ...]:
-    """Parse lists of calendar months, such as `7` or `6,7,8`; ascending, each once.
+    """Parse lists of calendar months, such as `7` or `6,7,8`; ascending, without duplicates.
 
     Raises:
         UsageError: if one is not a number from 1 to 12.
@@ -141,7 +141,7 @@ def parse_calendar_months(texts: Iterable[str]) -> tuple[int, ...]:
 
 
 def require_calendar_month(number: int) -> None:
-    """Check that the number is one of a month of the year.
+    """Check that the number is a month of the year.
 
     Raises:
         UsageError: if it is not from 1 to 12.
@@ -155,10 +155,10 @@ def _not_a_calendar_month(shown: str) -> UsageError:
 
 
 def of_calendar_months(months: tuple[Month, ...], numbers: Collection[int]) -> tuple[Month, ...]:
-    """Return those of the ascending months that are one of these calendar months; all of them without any numbers.
+    """Keep the ascending months that fall in these calendar months; all of them if `numbers` is empty.
 
     Raises:
-        UsageError: if a number is not from 1 to 12, or is that of none of the months.
+        UsageError: if a number is not from 1 to 12, or matches none of the months.
     """
     for number in numbers:
         require_calendar_month(number)
@@ -171,9 +171,9 @@ def of_calendar_months(months: tuple[Month, ...], numbers: Collection[int]) -> t
 
 
 def calendar_months_of(months: Sequence[Month]) -> tuple[int, ...] | None:
-    """Return the calendar months by which `of_calendar_months` picks these ascending months from their range.
+    """Return the calendar months with which `of_calendar_months` picks these ascending months from their range.
 
-    It is empty if they are the whole range, and None if no calendar months pick exactly them.
+    Empty if they are the whole range; None if no calendar months pick exactly these.
     """
     first, last = months[0].number, months[-1].number
     if last - first + 1 == len(months):
@@ -184,7 +184,7 @@ def calendar_months_of(months: Sequence[Month]) -> tuple[int, ...] | None:
 
 
 def _months_of(text: str) -> tuple[Month, Month]:
-    """The first and the last month of a year, or the month itself twice."""
+    """The first and last month of a year; for a month, the month twice."""
     if match := _YEAR.fullmatch(text.strip()):
         year = int(match[1])
         return Month(year, 1), Month(year, 12)
@@ -205,7 +205,7 @@ def month_range(first: Month, last: Month) -> Iterator[Month]:
 
 
 def spans(months: Iterable[Month], shown: int = 3) -> str:
-    """Describe ascending months as spans, `1940-01 to 1940-05, 1941-02`; after `shown` spans, how many more."""
+    """Describe ascending months as spans, `1940-01 to 1940-05, 1941-02`; after `shown` spans, count the rest."""
     runs: list[list[Month]] = []
     for month in months:
         if runs and month.number == runs[-1][-1].number + 1:

@@ -1,4 +1,4 @@
-"""The version of this package, as it is installed."""
+"""The installed version of this package."""
 
 from importlib.metadata import version
 

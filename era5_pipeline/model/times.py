@@ -1,4 +1,4 @@
-"""Times in UTC: hours as whole numbers since 1970, and the years, months, days and hours that a user writes."""
+"""Times in UTC: hours as whole numbers since 1970, and the years, months, days and hours that users write."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Hours as whole numbers since 1970-01-01T00 UTC: to and from datetimes, months, and text ---
+# --- Hours as whole numbers since 1970-01-01T00 UTC, to and from datetimes, months and text ---
 #
-# Valid times of ERA5 are full hours, so one integer names each; files, rows and the ledger all use these functions.
+# ERA5's valid times are full hours, so an integer identifies each; files, rows and ledger use these functions.
 # Runs of hours are text in facts and in the ledger: `2023-09-08T00 to 2023-09-30T23`.
 
 
@@ -57,7 +57,7 @@ def from_datetime64(times: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
 
 
 def describe_hours(hours: Iterable[int]) -> tuple[str, ...]:
-    """Describe ascending hours as runs, `2023-09-08T00 to 2023-09-30T23`; a single hour is `2023-09-08T00`."""
+    """Write ascending hours as runs, `2023-09-08T00 to 2023-09-30T23`; a single hour is `2023-09-08T00`."""
     runs: list[tuple[int, int]] = []
     for hour in map(int, hours):
         if runs and hour == runs[-1][1] + 1:
@@ -68,7 +68,7 @@ def describe_hours(hours: Iterable[int]) -> tuple[str, ...]:
 
 
 def hours_in(runs: Iterable[str]) -> frozenset[int]:
-    """The hours that the runs name, of one column or several: the inverse of `describe_hours`."""
+    """Parse runs of hours, of one or several columns: the inverse of `describe_hours`."""
     found: set[int] = set()
     for run in runs:
         first, _, last = run.partition(_BETWEEN)
@@ -84,7 +84,7 @@ def _hour(text: str) -> int:
     return hour_of(datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC))
 
 
-# --- Parse the times that a user writes: years, months, days and hours, as datetimes in UTC ---
+# --- Parse times that users write: years, months, days and hours, as datetimes in UTC ---
 
 
 _TIME = re.compile(
@@ -99,7 +99,7 @@ _FORMS = "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UT
 
 @dataclass(frozen=True)
 class _Span:
-    """The period that a text names: from `start` to just before `end`, aware and in UTC."""
+    """The period that a text names: `start` included, `end` excluded, aware and in UTC."""
 
     start: datetime
     end: datetime
@@ -109,7 +109,7 @@ class _Span:
 def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[datetime | None, datetime | None]:
     """Parse a range from the start of `from_text` to the end of `to_text`: (start, end), where `end` is excluded.
 
-    Each is a year, a month, a day or an instant; None leaves that side open. `to_text` is included whole, an
+    Each is a year, month, day or instant; None leaves that side open. `to_text` is included whole, an
     instant with its hour: 2023-07-15T12:00 gives 13:00. Both results are aware and in UTC.
 
     Raises:
@@ -126,7 +126,7 @@ def parse_instant(text: str) -> datetime:
     """Parse an instant on a full hour of UTC; the result is aware and in UTC.
 
     Raises:
-        UsageError: if `text` is not a time, names a longer period (such as a day), or is not on a full hour.
+        UsageError: if `text` is not a time, names a longer period (such as a day), or is not a full hour.
     """
     span = _parse(text)
     if not span.is_instant:
@@ -143,7 +143,7 @@ def parse_day(text: str) -> date:
     """Parse a day, `2023-07-15`.
 
     Raises:
-        UsageError: if `text` is not a time, or names no day.
+        UsageError: if `text` is not a time, or not a day.
     """
     span = _parse(text)
     if span.is_instant or span.end - span.start != timedelta(days=1):
@@ -162,7 +162,7 @@ def _parse(text: str) -> _Span:
     try:
         return _span(match)
     except (ValueError, OverflowError) as error:
-        # Month 13, 30 February, hour 24, or a time that in UTC is outside the years 1 to 9999.
+        # Month 13, 30 February, hour 24, or a time outside the years 1 to 9999 in UTC.
         raise UsageError(f"{text!r} is not a time: {error}", remedy=_FORMS) from None
 
 
@@ -190,10 +190,10 @@ def _zone(text: str | None) -> timezone:
 
 
 def parse_offset(text: str) -> int:
-    """Parse an offset from UTC, `+07:00`, `-03:30` or `7`: local time less UTC, in minutes.
+    """Parse an offset from UTC, `+07:00`, `-03:30` or `7`: local time minus UTC, in minutes.
 
     Raises:
-        UsageError: if it is none, or beyond those that exist.
+        UsageError: if the text is not an offset, or is out of range.
     """
     match = _OFFSET.fullmatch(text.strip())
     minutes = int(match["hours"]) * 60 + int(match["minutes"] or 0) if match else 0
@@ -208,7 +208,7 @@ def parse_offset(text: str) -> int:
 
 
 def spoken(seconds: float) -> str:
-    """Write a duration: `40 s`, `12 min`, `3.5 h`."""
+    """Format a duration: `40 s`, `12 min`, `3.5 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

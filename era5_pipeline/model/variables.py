@@ -16,25 +16,25 @@ from era5_pipeline.model.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# --- An entry of the catalogue of variables: names, number, units in files and in the table, step type, bounds ---
+# --- A catalogue entry: names, number, units in files and in the table, step type, bounds ---
 
 
-# Accumulations (totals), means and extremes are of the hour that ends at the time.
+# Accumulations (totals), means and extremes cover the hour that ends at the valid time.
 StepType = Literal["instant", "accum", "avg", "max", "min"]
 STEP_TYPES: tuple[StepType, ...] = get_args(StepType)
 
-# Where ERA5 has values: at every grid point; at the same points at all hours, those of the sea; or where and when there
-# is the thing itself (a cloud has a base), so that a missing value says something.
+# Where ERA5 has values: at every grid point; over the sea only, at the same points at all hours; or only where and when
+# the thing exists (a cloud has a base), so that a missing value means something.
 Extent = Literal["everywhere", "sea", "sometimes"]
 
-# Forecasts begin with that of 1940-01-01 06:00, whose first step ends at 07:00. All accumulations, means and extremes
-# are theirs, and some instant variables.
+# Forecasts start with the run of 1940-01-01 06:00, whose first step ends at 07:00. All accumulations, means and
+# extremes come from forecasts, and some instant variables.
 _FIRST_VALID = {"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)}
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of measure: its units as files write them, the table's unit, and `table = file * scale + offset`."""
+    """A physical quantity: its units in files, the table's unit, and `table = file * scale + offset`."""
 
     file_units: tuple[str, ...]
     unit: str
@@ -46,9 +46,9 @@ class Quantity:
 class Variable:
     """One variable. `stored = in_file * scale + offset`, computed in float64 and stored as float32.
 
-    `minimum` and `maximum` are in the unit of the table. `other_names` are names in files that other services or
-    earlier versions of the Climate Data Store gave it; `ncar_name` is that of monthly files of NSF NCAR's archive
-    (dataset d633000), which lacks hourly accumulations. `first_valid` is the first valid time of ERA5.
+    `minimum` and `maximum` are in the unit of the table. `other_names` are names in files from other services or
+    earlier versions of the Climate Data Store; `ncar_name` is the name in monthly files of NSF NCAR's archive (dataset
+    d633000), which has no hourly accumulations. `first_valid` is the first valid time in ERA5.
     """
 
     column: str
@@ -71,14 +71,14 @@ class Variable:
 
     @property
     def file_step_type(self) -> StepType:
-        """The step type by which the Climate Data Store divides variables into files: minima are with the maxima.
+        """The step type by which the Climate Data Store splits variables into files: minima go with the maxima.
 
-        Both are extremes since the last hour, and ERA5's GRIB edition 1 does not tell them apart.
+        Both are extremes since the last hour, which ERA5's GRIB edition 1 does not distinguish.
         """
         return "max" if self.step_type == "min" else self.step_type
 
     def rounded(self, value: float) -> str:
-        """A value as text, rounded for reading; -0.00 becomes 0.00. Small amounts, such as rates, have three digits."""
+        """Format a value for reading; -0.00 becomes 0.00. Small amounts, such as rates, get three digits."""
         greatest = max(abs(self.minimum), abs(self.maximum))
         if greatest < 1:
             return f"{value:.3g}"
@@ -87,15 +87,15 @@ class Variable:
 
     @property
     def names_in_files(self) -> tuple[str, ...]:
-        """Every name that it may have in a file, the usual one first."""
+        """Every name it may have in a file, the usual one first."""
         return (self.short_name, *(() if self.ncar_name is None else (self.ncar_name,)), *self.other_names)
 
     @property
     def checksum_scale(self) -> float:
-        """The factor of values before they are rounded down and summed (see `flat_month.checksum_of`), a power of two.
+        """The factor applied to values before rounding down and summing (`flat_month.checksum_of`), a power of two.
 
-        As large as keeps products within 2**29, of which 2**24 can be summed exactly in float64: below the spacing of
-        float32 at the bounds. For bounds of 1 to 512 it is 2**20, as in months that are loaded.
+        The largest that keeps products within 2**29, so that 2**24 of them sum exactly in float64: below the spacing
+        of float32 at the bounds. For bounds of 1 to 512 it is 2**20, as in months that are loaded.
         """
         greatest = max(abs(self.minimum), abs(self.maximum))
         return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
@@ -122,20 +122,20 @@ def entry(
     Args:
         column: the column of the table.
         cds_name: the name in requests.
-        short_name: the name in today's files of the Climate Data Store (ecCodes' cfVarName).
-        other_names: other names that files give it.
+        short_name: the name in current files of the Climate Data Store (ecCodes' cfVarName).
+        other_names: other names in files.
         ncar_name: the name in files of NSF NCAR's archive.
-        param_id: the number in ECMWF's parameter database.
+        param_id: the id in ECMWF's parameter database.
         step_type: one of `STEP_TYPES`.
         first_of: `analysis`, from 1940-01-01 00:00, or `forecast`, from 07:00.
         quantity: the units, and the conversion.
-        bounds: the least and the greatest possible value, in the unit of the table.
+        bounds: the smallest and largest possible value, in the table's unit.
         extent: where ERA5 has values, one of `Extent`.
-        long_name: ECMWF's name, as files have it.
-        description: what a user reads in the table's comments.
+        long_name: ECMWF's name, as in files.
+        description: the text in the table's comments.
 
     Raises:
-        ValueError: if the step type, the extent or the kind of the first time is unknown.
+        ValueError: if the step type, the extent or `first_of` is unknown.
     """
     for value, known in ((step_type, STEP_TYPES), (extent, get_args(Extent)), (first_of, _FIRST_VALID)):
         if value not in known:
@@ -161,19 +161,19 @@ def entry(
     )
 
 
-# --- The catalogue of variables: `variables.csv`, a line for each ---
+# --- The catalogue of variables: `variables.csv`, one line each ---
 #
-# Requests, DDL, checks, plots and docs all come from it.
+# Requests, DDL, checks, plots and docs are all derived from it.
 #
-# A new variable is a line there; its place is its place in every list of variables. Source: ECMWF's parameter database
-# (names, numbers, units, as ecCodes 2.50 has them) and the documentation of ERA5 (names of requests, first times,
-# grids). Bounds include every value of ERA5 (2 m temperature from about -90 to +58 degC), and half a step of 16-bit
-# packing beyond zero.
+# To add a variable, add a line; its position there is its position in every list. Source: ECMWF's parameter database
+# (names, numbers, units, as in ecCodes 2.50) and the documentation of ERA5 (request names, first times, grids). Bounds
+# include every value of ERA5 (2 m temperature from about -90 to +58 degC), and half a step of 16-bit packing beyond
+# zero.
 
 
 _FILE = Path(__file__).with_name("variables.csv")
 
-# Units as GRIB and today's files write them come first, then as other services and earlier versions did.
+# First the units of GRIB and current files, then those of other services and earlier versions.
 QUANTITIES: dict[str, Quantity] = {
     "column_mass": Quantity(("kg m**-2", "kg m-2", "kg/m2", "kg/m^2"), "kg/m2"),
     "density": Quantity(("kg m**-3", "kg m-3", "kg/m3", "kg/m^3"), "kg/m3"),
@@ -192,7 +192,7 @@ QUANTITIES: dict[str, Quantity] = {
     "speed": Quantity(("m s**-1", "m s-1", "m/s"), "m/s"),
     "stress": Quantity(("N m**-2", "N m-2", "N/m2"), "N/m2"),
     "temperature": Quantity(("K",), "degC", offset=-273.15),
-    # An index that is made of differences of temperatures.
+    # An index computed from temperature differences.
     "temperature_index": Quantity(("K",), "K"),
     "vapour_flux": Quantity(("kg m**-1 s**-1", "kg m-1 s-1", "kg/m/s"), "kg/m/s"),
     "water_depth": Quantity(("m",), "mm", scale=1000.0),
@@ -201,10 +201,10 @@ QUANTITIES: dict[str, Quantity] = {
 
 
 def read_catalogue(path: Path) -> tuple[Variable, ...]:
-    """Read a table of variables, in its order.
+    """Read a table of variables, in file order.
 
     Raises:
-        OSError, ValueError, KeyError: if the file is not such a table.
+        OSError, ValueError, KeyError: if the file is not a table of variables.
     """
     with path.open(encoding="utf-8", newline="") as lines:
         return tuple(
@@ -230,7 +230,7 @@ def read_catalogue(path: Path) -> tuple[Variable, ...]:
 VARIABLES = read_catalogue(_FILE)
 
 
-# --- Variables by name: those of the catalogue, the default ones, and the order of columns ---
+# --- Variables by name: the catalogue, the defaults, and the order of columns ---
 
 
 __all__ = [
@@ -257,12 +257,12 @@ __all__ = [
     "why_unsupported",
 ]
 
-# The variables of the study, in every table; they are loaded if none are named.
+# The variables of the study: columns of every table, and loaded by default.
 DEFAULT_VARIABLES = VARIABLES[:6]
 DEFAULT_COLUMNS = tuple(variable.column for variable in DEFAULT_VARIABLES)
-# Stands for all of them in a list of variables: `default,d2m`.
+# In a list of variables, stands for all default ones: `default,d2m`.
 DEFAULT_NAME = "default"
-# Stands for everything of the catalogue that the user's files hold.
+# Stands for every catalogue variable that the user's files hold.
 ALL_NAME = "all"
 
 BY_COLUMN = {variable.column: variable for variable in VARIABLES}
@@ -289,10 +289,10 @@ _REASONS = {
 
 
 def find_variable(name: str) -> Variable:
-    """Find a variable by its column, its CDS name, or any name that files give it.
+    """Find a variable by its column, its CDS name, or any of its names in files.
 
     Raises:
-        UsageError: if the catalogue has none; the remedy lists the nearest names.
+        UsageError: if the name is unknown; the remedy lists the nearest names.
     """
     wanted = name.strip().casefold()
     try:
@@ -310,7 +310,7 @@ def find_variable(name: str) -> Variable:
 
 
 def find_variables(names: str) -> tuple[Variable, ...]:
-    """The variables of a list with commas between their names, in table order; `default` stands for the default ones.
+    """Parse a comma-separated list of variables, in table order; `default` stands for the default ones.
 
     Raises:
         UsageError: if one is unknown.
@@ -326,10 +326,10 @@ def find_variables(names: str) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True)
 class VariableChoice:
-    """A list of variables that was asked for, and how strictly (the table in docs/variables.md).
+    """A requested list of variables, and how strictly it is required (the table in docs/variables.md).
 
-    `named` are the columns named by themselves, not by `default` or `all`. `is_open`: a month gets those of the list
-    that its files have; otherwise it must have all of them.
+    `named` are columns named individually, not by `default` or `all`. If `is_open`, a month gets those of the list that
+    its files have; otherwise it must have all of them.
     """
 
     variables: tuple[Variable, ...]
@@ -338,9 +338,9 @@ class VariableChoice:
 
 
 def choose_variables(names: str | None, *, strict: bool = False) -> VariableChoice | None:
-    """Read a list of variables, None: there is none; return None if nothing in particular is asked for.
+    """Parse a requested list of variables; return None if nothing in particular is requested.
 
-    With `strict`, no list is open; without a list, the default variables are then asked for.
+    With `strict`, no list is open, and no list means the default variables.
 
     Raises:
         UsageError: if one is unknown.
@@ -358,13 +358,13 @@ def choose_variables(names: str | None, *, strict: bool = False) -> VariableChoi
 
 
 def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns, in the order of the catalogue."""
+    """The variables of these columns, in catalogue order."""
     wanted = set(columns)
     return tuple(variable for variable in VARIABLES if variable.column in wanted)
 
 
 def named_columns(columns: Iterable[str]) -> str:
-    """Name columns in a few words; if all default ones are among them, as a list of variables: `default, d2m`."""
+    """Name columns briefly; if all default ones are included, as a list of variables: `default, d2m`."""
     names = list(columns)
     if set(DEFAULT_COLUMNS) <= set(names):
         others = (column for column in names if column not in DEFAULT_COLUMNS)
@@ -374,7 +374,7 @@ def named_columns(columns: Iterable[str]) -> str:
 
 
 def variable_names(columns: Iterable[str]) -> str:
-    """The list of variables that stands for these columns, as `find_variables` reads it: `default,d2m`."""
+    """Write these columns as a list of variables that `find_variables` reads: `default,d2m`."""
     wanted = in_table_order(columns)
     has_default = set(DEFAULT_VARIABLES) <= set(wanted)
     others = (variable.short_name for variable in wanted if not (has_default and variable in DEFAULT_VARIABLES))
@@ -382,7 +382,7 @@ def variable_names(columns: Iterable[str]) -> str:
 
 
 def _nearest(wanted: str) -> list[str]:
-    """Variables with a name like `wanted`, or with its words in name or description: `dewpoint_2m (d2m)`."""
+    """Variables with a name similar to `wanted`, or with its words in name or description: `dewpoint_2m (d2m)`."""
     written = _written(wanted)
     close = difflib.get_close_matches(written, _BY_ANY_NAME, n=3 * _SHOWN_NAMES, cutoff=0.6)
     found = dict.fromkeys((*(_BY_ANY_NAME[name] for name in close), *_with_words(written)))
@@ -390,7 +390,7 @@ def _nearest(wanted: str) -> list[str]:
 
 
 def _with_words(written: str) -> list[Variable]:
-    """Variables with all of these words in name or description."""
+    """Variables with all words of the text in name or description."""
     words = [word for word in written.split("_") if len(word) > 2]
     described = {variable: f"{' '.join(_names(variable))} {variable.description}".casefold() for variable in VARIABLES}
     return [variable for variable, text in described.items() if words and all(word in text for word in words)]
@@ -401,7 +401,7 @@ def _named(variable: Variable) -> str:
 
 
 def _meant(names: Iterable[str]) -> str:
-    """Offer the first of these names, `Did you mean snowfall (sf)? `; nothing if there are none."""
+    """Suggest the first of these names, `Did you mean snowfall (sf)? `; empty without names."""
     shown = list(names)[:_SHOWN_NAMES]
     return f"Did you mean {' or '.join(shown)}? " if shown else ""
 
@@ -411,7 +411,7 @@ def _names(variable: Variable) -> tuple[str, ...]:
 
 
 def why_unsupported(name: str) -> str | None:
-    """Say why the table cannot hold the variable of this name; None if it is no other variable of ERA5."""
+    """Explain why the table cannot hold this ERA5 variable; None if the name is not a known unsupported one."""
     kind = _unsupported_kinds().get(_written(name))
     return None if kind is None else _REASONS[kind]
 
