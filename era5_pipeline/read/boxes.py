@@ -1,4 +1,4 @@
-"""Boxes of hours, latitudes and longitudes: their axes, what the table holds of one, and its values."""
+"""Boxes of hours, latitudes and longitudes: their axes, their contents in the table, and their values."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GridWindow:
-    """A rectangle: grid indices of its northern and western border, and how many latitudes and longitudes it has.
+    """A rectangle of the grid: indices of its northern and western border, and its numbers of rows and columns.
 
-    Across the antimeridian its longitudes continue past 180, so that they ascend (180.25 is 179.75 W).
+    Across the antimeridian the longitudes continue past 180, so that they ascend (180.25 is 179.75 W).
     """
 
     north_index: int
@@ -79,7 +79,7 @@ class GridWindow:
         return grid.longitudes_of(self.west_index + np.arange(self.columns)).astype(np.float64)
 
     def part(self, rows: range, columns: range) -> GridWindow:
-        """The rectangle of these rows from the north and columns from the west; neither is empty."""
+        """The rectangle of these rows, counted from the north, and columns, from the west; neither may be empty."""
         west = (self.west_index + columns.start) % grid.N_LONGITUDES
         return GridWindow(self.north_index - rows.start, west, len(rows), len(columns))
 
@@ -92,7 +92,7 @@ class GridWindow:
 
     @property
     def ids(self) -> tuple[int, int]:
-        """The least and the greatest location_id that a place in it may have."""
+        """The lowest and the highest location_id that a place in the rectangle can have."""
         south = self.north_index - self.rows + 1
         first, last = self.west_index, self.west_index + self.columns - 1
         if last >= grid.N_LONGITUDES:
@@ -101,7 +101,7 @@ class GridWindow:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Parameters of statements that read its rows: the range of its ids, and the columns of the grid within it."""
+        """Parameters for statements that read its rows: the range of its ids, and its columns of the grid."""
         first_id, last_id = self.ids
         return {
             "first_id": first_id,
@@ -117,7 +117,7 @@ class GridWindow:
         return self.north_index - latitudes, (longitudes - self.west_index) % grid.N_LONGITUDES
 
 
-# --- What the table holds of a box, by its ledger: which months and places, and what is missing of those asked for ---
+# --- Contents of a box by the ledger: which months and places the table holds, and what is missing ---
 
 
 _SHOWN_SPANS = 6
@@ -125,12 +125,12 @@ _SHOWN_SPANS = 6
 
 @dataclass(frozen=True)
 class BoxContents:
-    """A box and what is missing of it.
+    """What the table holds of a box, and what is missing.
 
-    `start` and `end` are those asked for, or those of the months that are held. `missing_months` are those in which no
-    place of the box has the column, by column, for columns that lack some; `incomplete_months` lack hours or values
-    somewhere in the box. Of the grid points of the box the table holds `points_held`. `left_out` names single hours
-    that decided neither the area nor the time, where these were left open.
+    `start` and `end` are those requested, or else those of the months held. `missing_months` are, by column, the months
+    in which no place of the box has the column; `incomplete_months` are missing hours or values somewhere in the box.
+    `points_held` counts the grid points of the box that the table holds. `left_out` names single hours that were
+    ignored in choosing the area or the time, where these were left open.
     """
 
     window: GridWindow
@@ -145,7 +145,7 @@ class BoxContents:
 
     @property
     def lines(self) -> list[str]:
-        """What is missing, in words."""
+        """Sentences that say what is missing."""
         alike: dict[tuple[Month, ...], list[str]] = {}
         for column, months in self.missing_months.items():
             alike.setdefault(months, []).append(column)
@@ -168,13 +168,13 @@ def read_box_contents(
     start: datetime | None,
     end: datetime | None,
 ) -> BoxContents:
-    """What the table holds of an area with `start <= time < end` (aware; None: unlimited).
+    """Read what the table holds of an area with `start <= time < end` (aware; None: unlimited).
 
-    Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months of
-    which the table has single hours only do not lengthen an area or a time that is left open, if it has others.
+    Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months
+    with single hours only do not widen an area or a time that is left open, unless there are no others.
 
     Raises:
-        NoDataError: if it holds nothing of it; it says what there is.
+        NoDataError: if the table holds none of it; the message says what it holds instead.
     """
     held_anywhere = places_held(connection)
     if not held_anywhere:
@@ -219,7 +219,7 @@ def read_box_contents(
             f"the table has no {what} {where}of that time; {why.instead.removeprefix('; ')}",
             remedy=why.remedy,
         )
-    if end is not None:  # hours that have not come yet are not missing
+    if end is not None:  # hours in the future are not missing
         end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), max(months).end))
         last_month = _last_month(end)
     first, last = first_month or min(months), last_month or max(months)
@@ -268,13 +268,13 @@ def _places_between(
 # --- Values of one column in a box (hours, latitudes, longitudes), read packed, in pieces of bounded size ---
 
 
-# Values of a statement: 64 MB of the server, which packs 16 bytes of each; and where two sessions take turns.
+# The most values that one statement reads (the server takes 16 bytes for each: 64 MB), alone and with a second session.
 _MOST_VALUES = 4_000_000
 _MOST_VALUES_BESIDE = 1_000_000
 _MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
-# Hours from 1970 to 2000, from where PostgreSQL counts.
+# Hours from 1970 to PostgreSQL's epoch, 2000.
 _POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
-# Boxes that are read at once, however many threads Dask has: each has a connection, and memory of the server.
+# Boxes read at the same time, however many threads Dask has: each takes a connection, and memory on the server.
 _AT_ONCE = threading.BoundedSemaphore(4)
 
 
@@ -283,8 +283,8 @@ def read_box(
 ) -> npt.NDArray[np.float32]:
     """The values (hours, rows, columns) of the table in its unit; NaN for NULL or no row.
 
-    Opens a connection of its own, so that it can be called by any thread or process that reaches the server; `by_two`,
-    for a box that is read alone: a second one for a large box, if the server lets it.
+    Opens its own connection, so that any thread or process that reaches the server can call it. With `by_two`, for a
+    box that is read alone, a large box gets a second connection, if the server allows one.
 
     Raises:
         NoDataError: if there is no table.
@@ -298,14 +298,14 @@ def read_box(
 
     def fill_from(connection: psycopg.Connection[Any]) -> None:
         while waiting:
-            with suppress(IndexError):  # another thread took the last
+            with suppress(IndexError):  # the other thread took the last piece
                 some_hours, rows = waiting.popleft()
                 own_hours = slice(some_hours.start, some_hours.stop)
                 piece = window.part(rows, range(window.columns))
                 _fill(connection, column, hours[own_hours], piece, values[own_hours], rows.start)
 
     with _AT_ONCE, warehouse.connect() as connection, server_errors("reading a box"), connection.transaction():
-        # All pieces are of one state of the table, and compiling expressions takes longer than the query.
+        # All pieces must be of one state of the table; compiling expressions takes longer than the query.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL jit = off")
         with _beside(warehouse, connection) if by_two else nullcontext() as second, ThreadPoolExecutor(1) as pool:
@@ -325,9 +325,9 @@ def read_box(
 
 @contextmanager
 def _beside(warehouse: Warehouse, connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any] | None]:
-    """A second session in the same state of the table; then neither has workers of the server. None if it is refused.
+    """Open a second session on the same snapshot, without parallel workers in either; yield None if it is refused.
 
-    Two sessions are faster than one with workers, which would pack the values again to hand them over.
+    Two sessions are faster than one with workers, which would have to pack the values again to pass them on.
     """
     with ExitStack() as stack:
         second: psycopg.Connection[Any] | None = None
@@ -345,7 +345,7 @@ def _beside(warehouse: Warehouse, connection: psycopg.Connection[Any]) -> Iterat
 
 
 def _pieces(hours: int, rows: int, columns: int, most: int) -> Iterator[tuple[range, range]]:
-    """Hours and rows of pieces of at most so many values: bands of latitudes; if one is too much, of hours."""
+    """Split a box into hours and rows of at most `most` values: bands of latitudes; if one is too large, of hours."""
     row_step = min(max(most // (hours * columns), 1), rows)
     hour_step = min(max(most // (row_step * columns), 1), hours)
     for row in range(0, rows, row_step):
@@ -371,7 +371,7 @@ def _fill(
         np.frombuffer(packed or b"", dtype=kind) for packed, kind in zip(row, (">i4", ">i8", ">f4"), strict=True)
     )
     _, all_rows, columns = target.shape
-    # Rows of the table are location-major, so that places are looked up once for many hours.
+    # Rows come sorted by location, so each place is looked up only once.
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
     place_rows, place_columns = window.positions(ids[starts])
     at = times.astype(np.int64)

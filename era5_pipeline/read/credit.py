@@ -31,9 +31,9 @@ _NOTHING_REAL = "not ERA5: these numbers say nothing about the real weather"
 
 
 def sample_notice(sources: Iterable[str]) -> str | None:
-    """What must be said first where data of these sources are shown; None if none of them is generated.
+    """The warning that must precede generated data; None if none of these sources is generated.
 
-    An answer that has a notice draws no conclusion: neither "warmer" nor "significant".
+    An answer with this warning draws no conclusion: neither "warmer" nor "significant".
     """
     is_generated = {source_kind(name).is_generated for name in sources}
     if True not in is_generated:
@@ -44,7 +44,7 @@ def sample_notice(sources: Iterable[str]) -> str | None:
 
 
 def era5_credit(first_year: int, last_year: int) -> str:
-    """The credit line for ERA5 data of these years, and those between them."""
+    """The credit line for ERA5 data from the first to the last year."""
     years = f"{first_year}" if first_year == last_year else f"{first_year} to {last_year}"
     return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
 
@@ -58,7 +58,7 @@ def read_credit(
 ) -> str:
     """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
 
-    Copernicus is credited only if a month came from a source of real data, with the years of these months.
+    Copernicus is credited only if a month came from a source of real data, with the years of those months.
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
@@ -76,7 +76,7 @@ def read_credit(
 
 
 def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
-    """The credit line for data of these sources, each with the first and the last year of what came from it."""
+    """The credit line for data of these sources, each with the first and the last year of its data."""
     sources = list(sources)
     real = [years for source, *years in sources if not source_kind(source).is_generated]
     if not real:

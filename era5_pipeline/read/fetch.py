@@ -29,8 +29,8 @@ def fetch_array(
     Raises:
         NoDataError: if there is no table.
     """
-    # Binary numbers, read straight into the array: a global map (a million rows) takes 0.6 s in addition to the
-    # server's own time. COPY sends each row in a block of its own, and takes four times as long to read in Python.
+    # Binary numbers, read straight into the array: a global map (a million rows) adds 0.6 s to the server's own time.
+    # COPY sends each row in a separate block, and takes four times as long to read in Python.
     with table_required(), connection.cursor(binary=True) as cursor:
         cursor.execute(query, parameters)
         return np.fromiter(cursor, dtype=dtype, count=cursor.rowcount)

@@ -64,8 +64,8 @@ def read_snapshot(
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there is no row; it names the months that the table holds there, or the nearest location. Or if
-            the table has no such column.
+        NoDataError: if there is no row (the message names the months held there, or the nearest location), or the table
+            has no such column.
     """
     require_columns(connection, (variable,))
     rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
@@ -83,9 +83,9 @@ def snapshot_of(
 
 
 def on_rectangle(location_ids: npt.NDArray[np.int32], values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Latitudes (n,), longitudes (m,) and values (n, m) on the rectangle of a `Snapshot`, NaN between the locations.
+    """Arrange values as a `Snapshot` does: latitudes (n,), longitudes (m,), values (n, m), NaN between locations.
 
-    The values (k,) are of locations (k,), in any order, k > 0.
+    The values (k,) belong to the locations (k,), in any order, k > 0.
     """
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
     south = int(rows.min())
@@ -106,7 +106,7 @@ def locations_at(
 
 
 def rectangle_parameters(area: grid.Area) -> dict[str, int]:
-    """The parameters by which statements find the locations of a rectangle, as in sql/snapshot.sql."""
+    """Parameters for statements that select the locations of a rectangle, as in sql/snapshot.sql."""
     latitudes = area.latitude_indices()
     west, width = narrowest_arc(area.longitude_indices())
     return {
@@ -122,7 +122,8 @@ def narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
     """Western end and width, in grid columns, of the shortest arc that contains all these columns (n,)."""
     found = np.unique(columns)
     gaps = np.diff(found, append=found[0] + grid.N_LONGITUDES)
-    # The arc leaves out the widest gap; of several, the last one, so that a whole parallel begins at the antimeridian.
+    # The arc leaves out the widest gap; if several are equal, the last, so that a whole parallel starts at the
+    # antimeridian.
     widest = len(gaps) - 1 - int(np.argmax(gaps[::-1]))
     west = int(found[(widest + 1) % len(found)])
     return west, grid.N_LONGITUDES - int(gaps[widest]) + 1
@@ -131,18 +132,18 @@ def narrowest_arc(columns: npt.NDArray[np.int32]) -> tuple[int, int]:
 def describe_absent(
     connection: psycopg.Connection[Any], snapshot: Snapshot, area: grid.Area | None = None
 ) -> list[str]:
-    """Say in words which locations lack a value in the snapshot, of those of `area`; none if all have one.
+    """Describe which locations of `area` have no value in the snapshot; empty if all have one.
 
-    Without an area, of those that the table holds in that month, by the ledger or by the rows of that hour.
+    Without an area, the locations are those held in that month by the ledger, or those with a row at that hour.
 
     Raises:
-        NoDataError: if no location has a value; it names the columns that the table holds there.
+        NoDataError: if no location has a value; the message names the columns that the table holds there.
     """
     if not np.isfinite(snapshot.values).any():
         when = f"at {snapshot.time:%Y-%m-%d %H:%M} UTC"
         raise only_null(connection, snapshot.variable, {Month.of(snapshot.time)}, area, when)
     if snapshot.variable.extent != "everywhere":
-        return []  # missing over land, or where the thing itself is not there: no gap
+        return []  # undefined over land, or where there is no cloud, ice or the like: no gap
     month = Month.of(snapshot.time)
     wanted = LocationSet() if area else places_held(connection, month)
     kind = f"places that the table holds in {month}"
@@ -163,7 +164,7 @@ def drawn_places(latitudes: FloatArray, longitudes: FloatArray, values: FloatArr
 def line_of_absent(
     variable: Variable, drawn: LocationSet, area: grid.Area | None, wanted: LocationSet, kind: str
 ) -> list[str]:
-    """Say in words which locations are not drawn, of those of the area or, without one, of those `wanted`."""
+    """Describe which locations of the area (without one: of `wanted`) are not drawn."""
     if area:
         wanted, kind = LocationSet.of_area(area), f"grid points of {area}"
     absent = wanted - drawn
@@ -181,7 +182,7 @@ def only_null(
     area: grid.Area | None,
     when: str,
 ) -> NoDataError:
-    """The error for rows of these months of which none has a value; `when` is the end of a clause."""
+    """The error for rows of these months that have no value; `when` ends a clause."""
     there = LocationSet.of_area(area) if area else None
     held = {one: columns for one, columns in months_held(connection, there).items() if one in months}
     why = lacking_column(connection, (variable,), held, _middle(area) if area else None)
@@ -201,7 +202,7 @@ def no_rows(
     when: str,
     which: str,
 ) -> NoDataError:
-    """The error for no row with `start <= time < end` (aware), which are `when` in words, and `which` of a row."""
+    """The error for no row with `start <= time < end` (aware); `when` names that time, `which` the kind of row."""
     places = places_held(connection)
     if not places:
         return _no_row(connection, start, area, when, which)
@@ -221,7 +222,7 @@ def no_rows(
 def _no_row(
     connection: psycopg.Connection[Any], time: datetime, area: grid.Area | None, when: str, which: str
 ) -> NoDataError:
-    """The error for a table whose ledger does not say what it holds."""
+    """The error for a table whose ledger does not say what the table holds."""
     ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
     if area and ids.size:
         nearest, distance = nearest_place(ids, *_middle(area))
@@ -238,7 +239,7 @@ def _no_row(
 
 
 def _middle(area: grid.Area) -> tuple[float, float]:
-    """Latitude and longitude of the middle of an area."""
+    """Latitude and longitude of the centre of an area."""
     west, width = narrowest_arc(area.longitude_indices())
     longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
     return (area.north + area.south) / 2, longitude

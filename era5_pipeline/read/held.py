@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-# --- Contents of the table at a place: by its ledger, or by its rows where the ledger does not know them ---
+# --- Contents of the table at a place: from the ledger; without one, from the rows ---
 #
-# For the messages of `NoDataError`, and for the range in which a series has gaps. Without a ledger, or if the user may
-# not read it, the rows remain.
+# For the messages of `NoDataError`, and for the range in which a series has gaps. The rows serve where there is no
+# ledger, or the user may not read it.
 
 
-# A ledger that is missing, or is not this user's to read.
+# The ledger is missing, or this user may not read it.
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
-# How many spans of months a message names.
+# The most spans of months that a message names.
 _SHOWN_SPANS = 6
-# A part of a month with fewer hours is single hours, such as one of the whole globe: it does not decide which places
-# and which time an answer is about where the question leaves that open.
+# With fewer hours, a part of a month counts as single hours (such as one hour of the whole globe): it does not decide
+# which places and times an open question covers.
 FEWEST_HOURS = 24
 
 
 @dataclass(frozen=True)
 class Absence:
-    """Why there is no data: what is there instead, as the end of a sentence, and what to do."""
+    """Why there is no data: what the table holds instead, as the end of a sentence, and what to do."""
 
     instead: str
     remedy: str
@@ -54,7 +54,7 @@ class Absence:
 def months_held(
     connection: psycopg.Connection[Any], locations: LocationSet | None = None
 ) -> dict[Month, tuple[str, ...]]:
-    """The months that parts with any of these locations (None: all) have, and their columns; none without a ledger."""
+    """The months held at any of these locations (None: anywhere), with their columns; empty without a ledger."""
     parameters = {"location_ids": None if locations is None else multirange(locations)}
     try:
         rows = connection.execute(read_sql("months_held"), parameters).fetchall()
@@ -65,14 +65,14 @@ def months_held(
 
 @dataclass(frozen=True)
 class Span:
-    """The months from `first` to `last`, and those outside that hold single hours only."""
+    """The months from `first` to `last`; and those `apart`, with single hours only."""
 
     first: Month
     last: Month
     apart: tuple[Month, ...] = ()
 
     def apart_between(self, start: datetime | None, end: datetime | None) -> str | None:
-        """The months left out at an open side (None) of the range of aware times, in words; None: there are none."""
+        """Name the months left out at an open side (None) of the range of aware times; None if there are none."""
         begins_open = start is None and (end is None or end > self.first.start)
         ends_open = end is None and (start is None or start < self.last.end)
         left_out = [month for month in self.apart if (begins_open if month < self.first else ends_open)]
@@ -82,10 +82,10 @@ class Span:
 
 
 def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Span | None:
-    """The span of the months held at any of these locations; None: there are none, or no ledger.
+    """The span of the months held at any of these locations; None if there are none, or no ledger.
 
-    Months at its ends that hold less than a day of hours, with an absent month between them and the others, are
-    `apart`: one hour of the whole globe must not lengthen the series of a place by years of gaps.
+    A month at either end with less than a day of hours, and separated from the others by an absent month, is `apart`:
+    one hour of the whole globe must not lengthen the series of a place by years of gaps.
     """
     try:
         rows = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchall()
@@ -111,7 +111,7 @@ def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Sp
 def places_held(
     connection: psycopg.Connection[Any], month: Month | None = None, column: str | None = None
 ) -> LocationSet:
-    """The locations that the parts of a month (None: of any) have, with values of a column; none without a ledger."""
+    """The locations held in a month (None: in any), with values of a column if one is given; empty without a ledger."""
     parameters = {"month": month.start.date() if month else None, "column": column}
     try:
         row = connection.execute(read_sql("places_held"), parameters).fetchone()
@@ -124,7 +124,7 @@ def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     """An hour and a location that the table holds.
 
     Raises:
-        NoDataError: if it is empty.
+        NoDataError: if the table is empty.
     """
     with table_required():
         row = connection.execute(read_sql("some_row")).fetchone()
@@ -145,10 +145,10 @@ def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | N
 
 
 def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Variable]) -> None:
-    """Require that the table has a column of each of these variables.
+    """Require that the table has a column for each of these variables.
 
     Raises:
-        NoDataError: if it lacks one: no month was loaded with it; or if there is no table.
+        NoDataError: if a column is missing, as no month was loaded with it; or if there is no table.
     """
     there = variables_in_table(connection)
     if not there:
@@ -172,7 +172,7 @@ def describe_months(months: Iterable[Month]) -> str:
 
 
 def absence_of(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
-    """Explain why there is no row with `start <= time < end` (aware; None: unlimited) where these months are held.
+    """Explain why there is no row with `start <= time < end` (aware; None: unlimited), given the months held.
 
     `months` (at least one) are ascending.
     """
@@ -205,10 +205,10 @@ def lacking_column(
     held: Mapping[Month, tuple[str, ...]],
     nearest_to: tuple[float, float] | None,
 ) -> Absence:
-    """Explain why there is no value of these columns in rows of months that are `held` with their columns.
+    """Explain why there is no value of these columns in the `held` months, which have other columns.
 
-    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has the one
-    asked for.
+    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has those
+    requested.
     """
     there = in_table_order({column for columns in held.values() for column in columns})
     absent = [v for v in variables if not holds([variable.column for variable in there], v)]
@@ -248,15 +248,15 @@ def point_name(place: grid.Location) -> str:
 
 CoverageState = Literal["complete", "incomplete", "preliminary", "incomplete and preliminary"]
 
-# More sets of locations with equal coverage are reported as one area.
+# If more sets of locations than this have equal coverage, they are reported as one area.
 _MOST_ALIKE = 8
 
 
 @dataclass(frozen=True)
 class AreaCoverage:
-    """The months of one area: by column, the state of each month that has values of it.
+    """The months of one area: by column, the state of each month that has values.
 
-    A month is incomplete if any location lacks an hour, and preliminary if any hour is; complete if neither.
+    A month is incomplete if any location is missing an hour, preliminary if any hour is, and complete if neither.
     """
 
     locations: LocationSet
@@ -270,7 +270,7 @@ class AreaCoverage:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of which any month has values, in table order."""
+        """The columns with values in any month, in table order."""
         order = {column: number for number, column in enumerate(BY_COLUMN)}
         return tuple(sorted(self.states, key=lambda column: (order.get(column, len(order)), column)))
 
@@ -285,7 +285,7 @@ class AreaCoverage:
         return max(max(months) for months in self.states.values())
 
     def months(self, column: str, word: Literal["complete", "incomplete", "preliminary"]) -> tuple[Month, ...]:
-        """The months in which the column is what the word says, in order: some are both incomplete and preliminary."""
+        """The months in which the column is in this state, in order; some are both incomplete and preliminary."""
         return tuple(sorted(month for month, state in self.states[column].items() if word in state.split()))
 
     def missing_months(self, column: str) -> tuple[Month, ...]:
@@ -293,7 +293,7 @@ class AreaCoverage:
         return tuple(month for month in month_range(self.first, self.last) if month not in self.states[column])
 
     def to_json(self) -> dict[str, Any]:
-        """Make the JSON value that `era5 status --coverage --json` prints."""
+        """The JSON value that `era5 status --coverage --json` prints."""
         return {
             "area": str(self.locations),
             "locations": len(self.locations),
@@ -311,7 +311,7 @@ class AreaCoverage:
 
 
 def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
-    """Read the coverage of each area by the ledger, the areas with the most values first; none without a ledger."""
+    """Read the coverage of each area from the ledger, those with the most values first; empty without a ledger."""
     if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
         return []
     areas = []

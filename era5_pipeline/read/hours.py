@@ -1,4 +1,4 @@
-"""Hours of one location as numpy arrays, each column as one packed value, and as a table of pandas."""
+"""Hours of one location: as numpy arrays, read as packed columns, and as a pandas table."""
 
 from __future__ import annotations
 
@@ -48,23 +48,22 @@ if TYPE_CHECKING:
 
     Hours = tuple[npt.NDArray[np.datetime64], dict[str, npt.NDArray[np.float32]]]
 
-# --- Hours of one location, read as fast as the server gives them: each column as one value, long ranges in two
-#     halves ---
+# --- Hours of one location, read as fast as the server can: one packed value per column, long ranges in two halves ---
 #
-# A row for each hour takes twice as long as the server's work again in Python, and a new session spends two fifths of
-# its time on learning of a thousand chunks (docs/performance.md). So the columns come packed, and of many months a
-# second session reads the earlier half at the same time.
+# Reading row by row takes twice the server's own time again in Python, and a new session spends two fifths of its time
+# on planning for a thousand chunks (docs/performance.md). So the columns come packed, and for many months a second
+# session reads the earlier half at the same time.
 
 
-# The instant from which PostgreSQL counts microseconds, 2000-01-01 00:00 UTC, in seconds since 1970.
+# PostgreSQL's epoch, 2000-01-01 00:00 UTC, in seconds since 1970.
 _POSTGRES_EPOCH = 946_684_800
-# The server packs 85 years of so many in 100 MB.
+# The server packs 85 years of this many columns in 100 MB.
 _COLUMNS_AT_ONCE = 32
-# Fewer months are read sooner than a second session is there.
+# For fewer months than this, opening a second session takes longer than it saves.
 _MONTHS_FOR_TWO = 240
 _SHORTEST_MONTH = timedelta(days=28)
-# Plans that cost more for a thousand chunks than they gain here, where the server knows the setting; `jit` compiles the
-# expressions of each chunk, which takes longer than the query.
+# Query plans that cost more for a thousand chunks than they gain here, where the server knows the setting; `jit`
+# compiles the expressions of each chunk, which takes longer than the query.
 _SETTINGS = {
     "jit": "off",
     "max_parallel_workers_per_gather": "0",
@@ -73,7 +72,7 @@ _SETTINGS = {
 
 
 def packed(column: str) -> sql.Composed:
-    """The expression for all values of a column of reals, as `read_packed` reads them; NULL is NaN."""
+    """The expression that packs all values of a real column, as `read_packed` reads them; NULL becomes NaN."""
     return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(value_of(column))
 
 
@@ -84,7 +83,7 @@ def read_hours(
     start: datetime | None,
     end: datetime | None,
 ) -> Hours:
-    """Times (n,), ascending, in UTC, and values (n,) by column, of the rows with `start <= time < end`; n may be 0.
+    """Read times (n,), ascending, in UTC, and values (n,) by column, with `start <= time < end`; n may be 0.
 
     The connection is in autocommit mode. Each month is read in one transaction.
 
@@ -112,7 +111,7 @@ def read_hours(
 
 
 def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, end: datetime | None) -> datetime | None:
-    """The start of the month that halves those in the range; None: too few, or the ledger cannot be read."""
+    """The start of the month that halves the range; None if there are too few months, or the ledger cannot be read."""
     if start is not None and end is not None and end - start < _MONTHS_FOR_TWO * _SHORTEST_MONTH:
         return None
     with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
@@ -131,11 +130,11 @@ def _read_aside(
     start: datetime | None,
     end: datetime | None,
 ) -> Hours | None:
-    """Read the hours in a session like that of `connection`, added to `sessions`; None if it is refused or fails."""
+    """Read the hours in a second session like `connection`, added to `sessions`; None if it is refused or fails."""
     parameters = connection.info.get_parameters()
     if connection.info.password:
         parameters["password"] = connection.info.password
-    # Without the settings of the first session it may find no table, or not be allowed to read it.
+    # Without the first session's settings it may not find the table, or not be allowed to read it.
     with (
         suppress(psycopg.Error, NoDataError),
         psycopg.connect(make_conninfo(**parameters), autocommit=True) as second,
@@ -151,7 +150,7 @@ def _statement(columns: tuple[str, ...]) -> sql.Composed:
 
 
 def prepare_for_reading(connection: psycopg.Connection[Any]) -> None:
-    """Set for the whole session what `read_packed` otherwise sets for each transaction; for sessions that are kept."""
+    """Apply to a kept session, once, the settings that `read_packed` otherwise applies in each transaction."""
     _set_settings(connection, lasting=True)
 
 
@@ -172,9 +171,9 @@ def read_packed(
     *,
     is_prepared: bool = False,
 ) -> Hours:
-    """Read the hours in this session alone; see `read_hours`.
+    """Read the hours in this session alone; otherwise as `read_hours`.
 
-    `is_prepared`: after `prepare_for_reading`; then a few columns are read by one statement, without a transaction.
+    `is_prepared`: `prepare_for_reading` was called; a few columns are then one statement, without a transaction.
     """
     parameters = {"location_id": location_id, "start": start, "end": end}
     groups = [columns[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(columns), _COLUMNS_AT_ONCE)]
@@ -185,7 +184,7 @@ def read_packed(
         connection.transaction() if needs_transaction else nullcontext(),
         connection.cursor(binary=True) as cursor,
     ):
-        if len(groups) > 1:  # the same rows for all of them
+        if len(groups) > 1:  # all groups must see the same rows
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         if not is_prepared:
             _set_settings(cursor, lasting=False)
@@ -222,13 +221,13 @@ def read_series(
     start: datetime | None,
     end: datetime | None,
 ) -> Series:
-    """All rows of a location with `start <= time < end` (aware; None: unlimited); `columns` None: those of the table.
+    """Read the rows of a location with `start <= time < end` (aware; None: unlimited); `columns` None: all.
 
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there are none; it names what the table holds of the place, or the nearest one. Or if the table
-            has no such column.
+        NoDataError: if there are none (the message names what the table holds of the place, or the nearest one), or the
+            table has no such column.
     """
     require_columns(connection, columns or ())
     columns = columns or variables_in_table(connection)
@@ -242,9 +241,9 @@ def read_series(
 def without_single_hours(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> tuple[datetime | None, datetime | None, str | None]:
-    """Narrow the range (aware; None: open) where single hours are far from the location's other months, and name these.
+    """Narrow an open range (None) to leave out single hours far from the location's other months; name those left out.
 
-    A side that is given stays, and so does an open one if nothing is left out.
+    A side that was given stays, and so does an open one if nothing is left out.
     """
     span = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
     left_out = span.apart_between(start, end) if span else None
@@ -260,10 +259,10 @@ def require_values(
     location: Location,
     description: str,
 ) -> tuple[Variable, ...]:
-    """The columns that were asked for, or else those that have values; `description` is of the place.
+    """The requested columns, or else those with values; `description` names the place.
 
     Raises:
-        NoDataError: if all of them are NULL; it names the columns that the table has at the location.
+        NoDataError: if all of them are NULL; the message names the columns that the table has at the location.
     """
     variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
     if variables:
@@ -281,7 +280,7 @@ def require_values(
 def no_series(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
-    """The error for a location without a row in the range: what the table holds of it, or the nearest one."""
+    """The error for a location without a row in the range: what the table holds there, or the nearest location."""
     place = f"location {location.location_id} ({point_name(location)})"
     months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
     if months:
@@ -326,7 +325,7 @@ def _range(start: datetime | None, end: datetime | None) -> str:
     return " ".join((*texts, "UTC")) if texts else "at all"
 
 
-# --- All hours of one location as a table of pandas ---
+# --- All hours of one location as a pandas table ---
 
 
 def read_place_hours(
@@ -336,16 +335,16 @@ def read_place_hours(
     start: datetime | None,
     end: datetime | None,
 ) -> pd.DataFrame:
-    """The hours of a location with `start <= time < end` (aware; None: unlimited), as `read_series` reads them.
+    """Read the hours of a location with `start <= time < end` (aware; None: unlimited), as `read_series` does.
 
-    The index `time` is in UTC and ascends, to the second. A column for each variable, named as in the table and in its
-    unit, float32; NULL is NaN. Hours without a row are left out.
+    The index `time` is in UTC and ascends, to the second. Each variable is a float32 column, with the table's name and
+    unit; NULL is NaN. Hours without a row are left out.
 
     Raises:
-        NoDataError: if there are none; it names what the table holds of the place, or the nearest one. Or if the table
-            has no such column.
+        NoDataError: if there are none (the message names what the table holds of the place, or the nearest one), or the
+            table has no such column.
     """
-    import pandas as pd  # noqa: PLC0415  # takes half a second, which a plot or a list of hours does without
+    import pandas as pd  # noqa: PLC0415  # takes half a second; plots and lists of hours do not need it
 
     series = read_series(connection, location_of(location_id), columns, start, end)
     index = pd.DatetimeIndex(series.times, tz="UTC", name="time")

@@ -1,7 +1,7 @@
 """Gaps in a series: whole months, runs of hours within months, and the hours between its steps.
 
-Here: finding gaps in the rows of a location, and saying them in words. Not here: what the ledger holds (`available`),
-or how a plot shows a gap (`plots`).
+Finds gaps in the rows of a location, and puts them into words. What the ledger holds is in `held`; how a plot shows a
+gap, in `draw/series`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     Hours = npt.NDArray[np.int64]
 
-# Values that are further apart than a day are single hours, not a series with a step.
+# Values more than a day apart are single hours, not a series with a step.
 _LONGEST_STEP = 24
-# How many values make a step.
+# The fewest values that make a step.
 _FEWEST_VALUES = 3
-# How many spans of months, and runs of hours, are named.
+# The most spans of months, and runs of hours, that are named.
 _SHOWN_SPANS = 6
 _SHOWN_RUNS = 3
 _EPOCH_MONTH = 1970 * 12  # the `number` of January 1970
@@ -43,8 +43,8 @@ _EPOCH_MONTH = 1970 * 12  # the `number` of January 1970
 class Gaps:
     """The missing hours of one column within a range.
 
-    Whole `months` without a value; missing `hours` of the other months, ascending. `steps` are those of the other
-    months that have a value only every so many hours; `due` is `hours` less the hours between these steps.
+    `months` have no value at all; `hours`, ascending, are those missing from the other months. `steps` are, for months
+    with a value only every few hours, the hours between values; `due` is `hours` without those between these steps.
     """
 
     is_empty: bool = False
@@ -60,9 +60,9 @@ class Gaps:
 def find_gaps(
     series: Series, variables: Iterable[Variable], start: datetime | None, end: datetime | None
 ) -> dict[str, Gaps]:
-    """Find what each column lacks of the hours `start <= hour < end` (aware; None: from the first, to the last row).
+    """Find the missing hours of each column, of `start <= hour < end` (aware; None: from the first, to the last row).
 
-    Hours before ERA5 begins, and those that have not come yet, are not missing.
+    Hours before ERA5 begins, and those in the future, are not missing.
     """
     hours = from_datetime64(series.times)
     first = _hour_from(start) if start is not None else int(hours[0])
@@ -76,14 +76,14 @@ def find_gaps(
 
 
 def _distinct(hours: Hours) -> Hours:
-    """Ascending hours (n,), each once; numpy.unique takes a second for 85 years, since it does not know their order."""
+    """Ascending hours (n,) without duplicates; numpy.unique, unaware of their order, takes a second for 85 years."""
     return hours[np.append(True, np.diff(hours) > 0)] if hours.size else hours
 
 
 def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable) -> npt.NDArray[np.bool_]:
     """Whether each hour (n,) counts as held: it has a value.
 
-    For a variable that ERA5 has only sometimes, all rows of a month with at least one value count.
+    For a variable that ERA5 defines only at times, all rows of a month with at least one value count.
     """
     there = np.isfinite(values)
     if variable.extent != "sometimes":
@@ -100,22 +100,22 @@ def read_gaps(
     start: datetime | None,
     end: datetime | None,
 ) -> dict[str, Gaps]:
-    """Find what each column of the location's `series` lacks of the range that was asked for (aware).
+    """Find the gaps of each column of the location's `series` in the requested range (aware).
 
-    An open side of the range ends with the first or last month that the table holds of the place; if the ledger does
-    not know the place, with the first or last row.
+    An open side of the range ends with the first or last month that the table holds there; if the ledger does not know
+    the place, with the first or last row.
     """
     if start is None or end is None:
         held = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
         if held:
-            # Rows outside the span are single hours that the range asked for.
+            # Rows outside the span are single hours that the range explicitly includes.
             first, last = (Month.of(time.astype("datetime64[s]").item()) for time in series.times[[0, -1]])
             start, end = start or min(held.first, first).start, end or max(held.last, last).end
     return find_gaps(series, variables, start, end)
 
 
 def regular_step(hours: Hours) -> int | None:
-    """The step of ascending, distinct hours (n,): 1, or how many hours lie between values; None without any step."""
+    """The usual distance of ascending, distinct hours (n,): 1 if hourly; None if there is no regular one."""
     if hours.size < 2:
         return None
     step = int(np.gcd.reduce(np.diff(hours)))
@@ -123,7 +123,7 @@ def regular_step(hours: Hours) -> int | None:
 
 
 def gap_lines(gaps: Mapping[str, Gaps]) -> list[str]:
-    """Say in words what the columns lack, each gap once: `no data for 2023-03 to 2023-05`."""
+    """Describe the gaps of the columns, each gap once: `no data for 2023-03 to 2023-05`."""
     lines = []
     given = {column: one for column, one in gaps.items() if not one.is_empty}
     empty = [column for column, one in gaps.items() if one.is_empty]
@@ -149,9 +149,9 @@ def gap_lines(gaps: Mapping[str, Gaps]) -> list[str]:
 
 
 def gaps_as_json(gaps: Mapping[str, Gaps]) -> dict[str, dict[str, list[str]]]:
-    """Make the JSON values `missing_months` and `missing_hours`: by column, for the columns that lack some.
+    """The JSON values `missing_months` and `missing_hours`: by column, for the columns with gaps.
 
-    Hours are written as in the ledger: as runs, and only those of months that are not missing as a whole.
+    Hours are written as runs, as in the ledger, without those of missing months.
     """
     return {
         "missing_months": {column: list(map(str, one.months)) for column, one in gaps.items() if one.months},
@@ -160,13 +160,13 @@ def gaps_as_json(gaps: Mapping[str, Gaps]) -> dict[str, dict[str, list[str]]]:
 
 
 def _hour_from(time: datetime) -> int:
-    """The first full hour that is not before `time`."""
+    """The first full hour at or after `time`."""
     first = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
     return hour_of(max(time, first) + timedelta(hours=1) - timedelta(microseconds=1))
 
 
 def _gaps(held: Hours, asked: range, valid: range) -> Gaps:
-    """The gaps of the `asked` hours: those outside `valid` are not missing; `held` (n,), ascending, have values."""
+    """The gaps in the `asked` hours, of which only `valid` ones can be missing; `held` (n,), ascending, have values."""
     first, after = max(asked.start, valid.start), min(asked.stop, valid.stop)
     if first >= after:
         return Gaps(is_empty=not held.size)
@@ -207,7 +207,7 @@ def _joined(parts: list[Hours]) -> tuple[int, ...]:
 
 
 def _alike(by_column: Mapping[str, tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], list[str]]]:
-    """Each value that is not empty, with the columns that share it."""
+    """Each distinct value that is not empty, with the columns that share it."""
     columns: dict[tuple[Any, ...], list[str]] = {}
     for column, value in by_column.items():
         if value:
