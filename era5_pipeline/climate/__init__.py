@@ -1,1 +1,1 @@
-"""How the weather of a place has changed: days, years, anomalies, trends, indices, records, from the table's hours."""
+"""How the weather of a place has changed: days, years, anomalies, trends, indices and records, from hours."""

@@ -1,4 +1,4 @@
-"""Anomalies: temperatures less their mean over baseline years, and how much the baseline rests on."""
+"""Anomalies: temperatures minus their mean over baseline years, and how complete the baseline is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # WMO's current normal period.
 DEFAULT_BASELINE = YearSpan(1991, 2020)
-# Below this, single years decide what is normal.
+# With fewer, single years decide what is normal.
 FEWEST_YEARS_OF_BASELINE = 10
 # WMO (No. 1203) asks for 24 of the 30 years of a normal.
 _SHARE_OF_YEARS = 0.8
@@ -26,7 +26,7 @@ def parse_baseline(text: str) -> YearSpan:
     """Parse the years of a baseline, `1961-1990`.
 
     Raises:
-        UsageError: if they are none, the wrong way round, or too few.
+        UsageError: if the text is not a range of years, or the range is reversed or too short.
     """
     match = _SPAN.fullmatch(text.strip())
     remedy = "A baseline is FIRST-LAST, for example 1991-2020 or 1961-1990."
@@ -45,7 +45,7 @@ def parse_baseline(text: str) -> YearSpan:
 
 
 def baseline_of(years: YearSpan, complete_years: Sequence[int]) -> Baseline:
-    """Judge a baseline by the complete years of the record."""
+    """Assess a baseline by the complete years of the record."""
     within = [year for year in complete_years if year in years]
     count = len(within)
     are = "is" if count < 2 else "are"
@@ -60,7 +60,7 @@ def baseline_of(years: YearSpan, complete_years: Sequence[int]) -> Baseline:
 
 
 def yearly_anomalies(yearly: pd.DataFrame, of_baseline: pd.DataFrame, baseline: Baseline) -> pd.Series:
-    """The anomaly of each complete year of a yearly table; NaN for the others, and without a baseline.
+    """The anomaly of each complete year of a yearly table; NaN for other years, and without a baseline.
 
     `of_baseline` is a yearly table that holds the baseline's years.
     """
@@ -72,7 +72,7 @@ def yearly_anomalies(yearly: pd.DataFrame, of_baseline: pd.DataFrame, baseline: 
 
 
 def monthly_anomalies(monthly: pd.DataFrame, of_baseline: pd.DataFrame, baseline: Baseline) -> pd.Series:
-    """The anomaly of each complete month against the same month of the baseline's years, as `yearly_anomalies`."""
+    """The anomaly of each complete month from the mean of that month in the baseline, as `yearly_anomalies`."""
     complete = monthly["mean_temperature"].where(monthly["temperature_complete"])
     if not baseline.is_used:
         return complete * float("nan")
@@ -83,7 +83,7 @@ def monthly_anomalies(monthly: pd.DataFrame, of_baseline: pd.DataFrame, baseline
 
 
 def _in_span(table: pd.DataFrame, years: pd.Index, span: YearSpan) -> pd.DataFrame:
-    """The rows with complete temperature within the span."""
+    """The rows within the span whose temperature is complete."""
     wanted = (years >= span.first) & (years <= span.last) & table["temperature_complete"].to_numpy()
     kept: pd.DataFrame = table.loc[wanted]
     return kept

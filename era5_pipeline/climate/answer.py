@@ -1,4 +1,4 @@
-"""The answer of `era5 climate`: its quantities, what was asked, tables, trends, records, and what numbers rest on."""
+"""The answer of `era5 climate`: its quantities, the question, tables, trends, records, and the data behind them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.source_kinds import Version
 
-# --- The yearly quantities of a climate answer: name, label, unit, what they are computed from, and how they are
-#     written ---
+# --- The yearly quantities of a climate answer: name, label, unit, source, and how they are written ---
 
 
-# What is measured: completeness is counted for each of these alone.
+# The measured elements; completeness is counted for each separately.
 Element = Literal["temperature", "precipitation", "wind"]
 ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
 
@@ -31,7 +30,7 @@ ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
 class YearlyQuantity:
     """One number a year: the column `name` of the yearly table, in `unit`, written with `decimals`.
 
-    `definition` says what it is, as the end of a sentence. `has_trend` is False for extremes of single hours.
+    `definition` explains it, as the end of a sentence. `has_trend` is False for extremes of single hours.
     """
 
     name: str
@@ -43,7 +42,7 @@ class YearlyQuantity:
     has_trend: bool = True
 
     def rounded(self, value: float) -> str:
-        """Write a value of it, without its unit; `-` for NaN."""
+        """Write a value without its unit; `-` for NaN."""
         return "-" if value != value else f"{value:,.{self.decimals}f}"  # noqa: PLR0124  # only NaN differs from itself
 
 
@@ -83,7 +82,7 @@ def quantities_of(elements: Iterable[Element]) -> tuple[YearlyQuantity, ...]:
     return tuple(quantity for quantity in QUANTITIES if quantity.element in wanted)
 
 
-# --- The answer of `era5 climate`: what was asked, tables, trends, records, and what the numbers rest on ---
+# --- The answer of `era5 climate`: the question, tables, trends, records, and the data behind the numbers ---
 #
 # Units: temperatures and their differences degC, precipitation mm, wind m/s, offsets of time minutes. A missing number
 # in a table is NaN.
@@ -108,11 +107,12 @@ class YearSpan:
 
 @dataclass(frozen=True)
 class ClimatePlace:
-    """What was asked: one grid cell (`location`), or the mean over the grid points of an `area`.
+    """The place in question: one grid cell (`location`), or the mean over the grid points of an `area`.
 
-    `name` is that of the place, with its country, if one was named. `asked` are latitude and longitude as given or of
-    the place, in degrees; None for an area. `points` is the number of grid points: 1 for a cell. `land_share` is that
-    of the cell, 0 to 1; None if it is not known, and for an area. `zone` is the time zone of the place, if known.
+    `name` is the name of the place, with its country, if one was given. `asked` is the latitude and longitude in
+    degrees, as given or of the named place; None for an area. `points` is the number of grid points: 1 for a cell.
+    `land_share` is the cell's, 0 to 1; None if unknown, and for an area. `zone` is the time zone of the place, if
+    known.
     """
 
     name: str | None
@@ -125,7 +125,7 @@ class ClimatePlace:
 
     @classmethod
     def of_asked(cls, asked: AskedPlace, *, in_its_zone: bool) -> ClimatePlace:
-        """The cell of a place. The zone of bare coordinates is looked up only if days are cut in it."""
+        """The cell of a place. For bare coordinates, the zone is looked up only if days follow local time."""
         return cls(
             name=asked.name,
             asked=(asked.latitude, asked.longitude),
@@ -138,7 +138,7 @@ class ClimatePlace:
 
     @property
     def title(self) -> str:
-        """A short name of it: the place's, else the cell's degrees, else the area's borders."""
+        """A short name: the place's, else the cell's degrees, else the area's borders."""
         if self.name:
             return self.name
         if self.location:
@@ -147,7 +147,7 @@ class ClimatePlace:
 
     @property
     def description(self) -> str:
-        """Which points of the grid the numbers are of."""
+        """Which grid points the numbers describe."""
         if self.area is not None:
             there = self.area.latitude_indices().size * self.area.longitude_indices().size
             which = f"{self.points:,}" if self.points == there else f"{self.points:,} of {there:,}"
@@ -161,11 +161,11 @@ class ClimatePlace:
 
 @dataclass(frozen=True)
 class DayRule:
-    """How hours are put into days, months and years: one fixed offset from UTC.
+    """How hours are grouped into days, months and years: one fixed offset from UTC.
 
-    `offset_minutes` is local time less UTC: 420 for UTC+07:00, 0 for days in UTC. `zone` is the time zone whose
-    standard offset it is; None for UTC or an offset that was given. `warnings` say where the zone's standard offset was
-    another in some years of the period, and what a part of an hour means.
+    `offset_minutes` is local time minus UTC: 420 for UTC+07:00, 0 for days in UTC. `zone` is the time zone with this
+    standard offset; None for UTC or an offset that was given. `warnings` say in which years of the period the zone had
+    another standard offset, and what an offset with a fraction of an hour means.
     """
 
     offset_minutes: int = 0
@@ -182,7 +182,7 @@ class DayRule:
 
     @property
     def statement(self) -> str:
-        """A sentence that says what a day is, with the rule for totals."""
+        """A sentence that defines the day, and how totals are assigned to it."""
         zone = f" (standard time of {self.zone}, one offset for all years)" if self.zone else ""
         return (
             f"Days, months and years are in {self.offset_name}{zone}. A value of precipitation is of the hour before "
@@ -193,10 +193,10 @@ class DayRule:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The years that anomalies are against: `years` asked for, `complete` of them with all hours of temperature.
+    """The reference years of anomalies: `years` requested, `complete` those with all hours of temperature.
 
-    `is_used` is False if there are too few complete years: then there are no anomalies. `note` says so, or that the
-    baseline rests on fewer years than it should; None if it has enough.
+    `is_used` is False if too few years are complete: then there are no anomalies. `note` says so, or that the baseline
+    has fewer years than it should; None if it has enough.
     """
 
     years: YearSpan
@@ -207,7 +207,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Trend:
-    """A linear trend of yearly values, per decade, with 95 % intervals, over `count` complete years within `years`.
+    """A linear trend of yearly values per decade, with 95 % intervals, from `count` complete years within `years`.
 
     `slope` is by ordinary least squares; `low` and `high` widen its interval for the lag-1 autocorrelation of the
     residuals (`lag1`), which leaves `effective_count` independent values. `theil_sen` is the median of the slopes
@@ -229,20 +229,20 @@ class Trend:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the 95 % interval of `slope` leaves out zero."""
+        """Whether the 95 % interval of `slope` excludes zero."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class NoTrend:
-    """Why there is no trend: too few complete years, or values that do not change. `reason` is a clause."""
+    """Why there is no trend: too few complete years, or constant values. `reason` is a clause."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class QuantityTrends:
-    """Trends of one yearly quantity: over the whole record, and since 1979, from when on satellites see the globe."""
+    """Trends of one yearly quantity: over the whole record, and since 1979, the start of global satellite coverage."""
 
     quantity: YearlyQuantity
     whole: Trend | NoTrend
@@ -251,10 +251,10 @@ class QuantityTrends:
 
 @dataclass(frozen=True)
 class Record:
-    """An extreme of the record: `what` (`hottest hour`), its value, and when.
+    """An extreme of the record: `what` (`hottest hour`), its value, and its time.
 
-    `when` is text in the answer's offset: `2023-10-15 13:00`, `2023-10-15`, `2023-10` or `2023`. If several share the
-    value it is the earliest, and `others` how many more there are.
+    `when` is text in the answer's offset: `2023-10-15 13:00`, `2023-10-15`, `2023-10` or `2023`. In a tie it is the
+    earliest, and `others` is the number of the others.
     """
 
     name: str
@@ -271,8 +271,8 @@ class SeasonalCycle:
     """The mean of each month of the year, then and now.
 
     `table`: index `month` (1 to 12); columns `temperature_then`, `temperature_now` (degC), `precipitation_then`,
-    `precipitation_now` (mean total of the month, mm), `wind_then`, `wind_now` (m/s), and `<element>_change` (now less
-    then). `then` is the baseline, `now` the last ten complete years; each None if it has too few years.
+    `precipitation_now` (mean total of the month, mm), `wind_then`, `wind_now` (m/s), and `<element>_change` (now minus
+    then). `then` is the baseline, `now` the last ten complete years; each None if there are too few years.
     """
 
     table: pd.DataFrame
@@ -282,15 +282,15 @@ class SeasonalCycle:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the numbers rest on, by the ledger and by the rows that were read.
+    """The data behind the numbers, from the ledger and the rows that were read.
 
-    `missing_months` are months within the period of which the table has no value, by element. `missing_hours` counts
+    `missing_months` are, by element, the months within the period without a value in the table; `missing_hours` counts
     the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
-    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` of those whose version is not known: their files do not
+    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` the share whose version is unknown: their files do not
     state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
-    months; a month with parts of several counts once for each. `lines` say all of this in words; `gaps` are those of
-    what is missing. `notice` says that data are generated, those that only the baseline rests on included (None: none
-    are): it stands first, and no conclusion is drawn.
+    months; a month with parts of several counts once for each. `lines` say all of this in words, `gaps` only what is
+    missing. `notice` says that data are generated, even if only those of the baseline (None: none are): it comes first,
+    and no conclusion is drawn.
     """
 
     months: int
@@ -308,7 +308,7 @@ class Provenance:
 
     @property
     def version_words(self) -> str:
-        """How many of the hours are preliminary, and of how many the version is not known: unknown is not none."""
+        """The share of preliminary hours, and of hours whose version is unknown: unknown does not mean final."""
         words = []
         if self.preliminary_share is not None:
             words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
@@ -321,21 +321,21 @@ class Provenance:
 class ClimateAnswer:
     """How the weather of a place has changed.
 
-    `elements` are those with values: of "temperature", "precipitation", "wind"; the tables have the columns of these.
+    `elements` are those of "temperature", "precipitation", "wind" that have values; the tables have only their columns.
 
     `yearly`: index `year`; the columns of `quantities` (see there for units), and for each element `<element>_hours`
-    (hours with a value) and `<element>_complete` (at most 24 of the year's hours lack). An incomplete year has values
-    of the hours that it has, no anomaly, and is in no trend.
+    (hours with a value) and `<element>_complete` (at most 24 of the year's hours are missing). The values of an
+    incomplete year are those of its hours held; it has no anomaly, and is in no trend.
 
     `monthly`: index `month`, a DatetimeIndex of first days; `mean_temperature`, `temperature_anomaly` (against the same
     month of the baseline), `precipitation` (total, mm), `mean_wind_speed`, `<element>_hours`, `<element>_complete`.
 
     `daily`: index `date`, a DatetimeIndex, every day from the first to the last; `mean_temperature`, `min_temperature`,
-    `max_temperature`, `precipitation` (total, mm), `max_wind_speed`; NaN on a day that lacks one of its 24 hours.
+    `max_temperature`, `precipitation` (total, mm), `max_wind_speed`; NaN on a day without all of its 24 hours.
 
     `first` and `last` are the times of the first and last hour read within the period (aware, UTC). `sentence` answers
-    in words; `is_significant` is whether the temperature's trend over the whole record is (None: there is none, or it
-    is of generated data, from which no conclusion is drawn).
+    in words; `is_significant` says whether the trend of temperature over the whole record is (None: there is no trend,
+    or the data are generated, and no conclusion is drawn).
     `notes` are what a reader must know, each a sentence or two.
     """
 
@@ -362,7 +362,7 @@ class ClimateAnswer:
         """The trend of a quantity of the yearly table, by its name.
 
         Raises:
-            KeyError: if the answer has no trend of such a quantity.
+            KeyError: if the answer has no trend of this quantity.
         """
         for trends in self.trends:
             if trends.quantity.name == quantity:

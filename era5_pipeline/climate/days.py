@@ -1,7 +1,7 @@
-"""Hours put into days of one fixed offset from UTC, and what each day had.
+"""Hours grouped into days at one fixed offset from UTC, and daily values.
 
-A value of temperature or wind is of its instant. A value of precipitation is of the hour before its time, so that the
-one of 24:00 belongs to the day that ends then. A day that lacks any of its 24 hours has no daily value.
+Temperature and wind are instantaneous. Precipitation is the total of the hour before its time, so the value at 24:00
+belongs to the day that ends then. A day without all of its 24 hours has no daily value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOURS_PER_DAY = 24
 _MINUTES_PER_DAY = 24 * 60
 
-# Columns of hours, as in the table weather; an area has the mean of its points' speeds instead of the two components.
+# Columns of hours, as in the table weather; for an area, the mean wind speed of its points replaces the two components.
 TEMPERATURE = "temperature_2m"
 PRECIPITATION = "total_precipitation"
 ZONAL, MERIDIONAL = "zonal_wind_10m", "meridional_wind_10m"
@@ -38,8 +38,8 @@ WIND_SPEED = "wind_speed_10m"
 class DayHours:
     """The hours of each day: `values` of an element (n, 24) in float64, NaN for a missing hour, on `dates` (n,).
 
-    Column 0 is the hour of an instant from 00:00 to before 01:00 of the day; of precipitation the total from 00:00 to
-    01:00 (in an offset with a part of an hour: of the hour that begins then).
+    Column 0 holds the instant from 00:00 to before 01:00 of the day; for precipitation, the total from 00:00 to 01:00
+    (if the offset has a fraction of an hour: of the hour that begins then).
     """
 
     dates: pd.DatetimeIndex
@@ -48,7 +48,7 @@ class DayHours:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The elements that have any value."""
+        """The elements with any value."""
         return tuple(element for element in ELEMENTS if element in self.values)
 
     def within(self, first: date | None, last: date | None) -> DayHours:
@@ -90,7 +90,7 @@ def hours_by_day(hours: pd.DataFrame, offset_minutes: int = 0) -> DayHours:
         )
     values: dict[Element, FloatArray] = {}
     for element, of_hours in given.items():
-        # A total is put where its hour begins.
+        # A total belongs where its hour begins.
         begins = minutes - 60 if element == "precipitation" else minutes
         slots = begins // 60 - first * HOURS_PER_DAY
         inside = (slots >= 0) & np.isfinite(of_hours)

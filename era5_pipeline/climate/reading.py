@@ -1,4 +1,4 @@
-"""The climate answer of a place or an area: its hours, what the ledger says of them, and what is computed from them."""
+"""The climate answer of a place or an area: read its hours and the ledger, and compute the answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any]
 
-# --- The answer of hours at a place: all tables, trends and words of it, without a database ---
+# --- The answer from the hours of a place: all tables, trends and words, without a database ---
 
 
 def make_answer(
@@ -79,9 +79,9 @@ def make_answer(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> ClimateAnswer | None:
-    """The answer for the days from `first_day` to `last_day` (None: no limit); None if there is no whole day.
+    """The answer for the days from `first_day` to `last_day` (None: no limit); None without a whole day.
 
-    `hours` is as `hours_by_day` takes it; those outside these days only serve the baseline.
+    `hours` is as for `hours_by_day`; hours outside these days serve only the baseline.
     """
     every = hours_by_day(hours, rule.offset_minutes)
     days = every.within(first_day, last_day)
@@ -141,19 +141,19 @@ def _ends(hours: pd.DataFrame, offset_minutes: int, dates: pd.DatetimeIndex) -> 
     return within[0].to_pydatetime().astimezone(UTC), within[-1].to_pydatetime().astimezone(UTC)
 
 
-# --- The hours that an answer on climate is made of: those of a cell, or the weighted means of an area ---
+# --- The hours behind a climate answer: those of a cell, or the weighted means of an area ---
 #
-# Only here does an answer read hours of the table.
+# Nothing else in this package reads hours from the table.
 
 
 _WANTED = (TEMPERATURE, PRECIPITATION, ZONAL, MERIDIONAL)
 
 
 def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
-    """The variables that answers are made of, as far as the table has columns of them.
+    """The variables that answers use, of those with a column in the table.
 
     Raises:
-        NoDataError: if it has none of them, or there is no table.
+        NoDataError: if the table has none of them, or there is no table.
     """
     there = variables_in_table(connection)
     if not there:
@@ -170,19 +170,19 @@ def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
 def hours_of_cell(
     connection: Connection, location: Location, start: datetime | None, end: datetime | None
 ) -> pd.DataFrame:
-    """The hours of a location with `start <= time < end` (aware; None: unlimited), as `hours_by_day` takes them.
+    """Read the hours of a location with `start <= time < end` (aware; None: unlimited), as `hours_by_day` takes them.
 
     Raises:
-        NoDataError: if there are none; it names what the table holds there, or the nearest location.
+        NoDataError: if there are none; the message names what the table holds there, or the nearest location.
     """
     return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
 
 
 def locations_of_area(connection: Connection, area: Area) -> LocationSet:
-    """The locations of an area that most months have: all hours of an answer are means of the same locations.
+    """The locations of an area that most months have, so that all hours are means of the same locations.
 
     Raises:
-        NoDataError: if the table holds none of them; it names the nearest one.
+        NoDataError: if the table holds none of them; the message names the nearest one.
     """
     asked = LocationSet.of_area(area)
     try:
@@ -218,10 +218,10 @@ def _nothing_in(connection: Connection, area: Area, held: LocationSet) -> NoData
 def hours_of_area(
     connection: Connection, locations: LocationSet, start: datetime | None, end: datetime | None
 ) -> pd.DataFrame:
-    """The means over locations of each hour, weighted by the area of their cells, as `hours_of_cell` gives a cell's.
+    """Read the mean of each hour over locations, weighted by the area of their cells, in the form of `hours_of_cell`.
 
-    Wind is the mean of the speeds. An hour that lacks a value at any of the locations is NaN: a mean over fewer of them
-    would jump. The server computes them, in one statement.
+    Wind is the mean of the speeds. An hour without a value at any one of the locations is NaN: a mean over fewer of
+    them would jump. The server computes the means, in one statement.
     """
     there = {variable.column for variable in columns_for_climate(connection)}
     means = {column: sql.Identifier(column) for column in (TEMPERATURE, PRECIPITATION) if column in there}
@@ -259,7 +259,7 @@ def hours_of_area(
 def cell_weights(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
     """The areas of cells on these rows of the grid (latitude indices), relative to one at the equator.
 
-    They are the cosine of latitude, except at the poles: a cell there is a cap of half the height.
+    They are the cosine of latitude, except at the poles, where a cell is a cap of half the height.
     """
     latitudes = latitudes_of(rows).astype(np.float64)
     north = np.sin(np.deg2rad(np.minimum(latitudes + STEP_DEGREES / 2, 90.0)))
@@ -269,11 +269,11 @@ def cell_weights(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
 
 
 def variable_of(column: str) -> Variable:
-    """The variable whose gaps stand for those of a column of an answer's hours: of wind speed, that of a component."""
+    """The variable whose gaps stand for those of a column of hours: for wind speed, one of its components."""
     return BY_COLUMN[ZONAL if column == WIND_SPEED else column]
 
 
-# --- What the numbers of an answer rest on: months, missing ones, versions and sources, by the ledger and the hours ---
+# --- The data behind the numbers: months, missing ones, versions and sources, from the ledger and the hours ---
 
 
 _ELEMENT_OF: dict[str, Element] = {
@@ -293,12 +293,12 @@ def read_provenance(
     *,
     beside: pd.DataFrame | None = None,
 ) -> Provenance:
-    """What is known of these hours, which were read of the locations.
+    """Read the origin of these hours of the locations.
 
-    `beside` are all hours of the answer, those that serve only the baseline included: generated ones are noticed.
+    `beside` are all hours of the answer, including those only for the baseline: generated ones are noted.
 
-    `start` and `end` are the period that was asked for (aware; None: from the start of the first month that the ledger
-    knows, to the end of the last). A column without any value is not a gap: the answer has nothing of it.
+    `start` and `end` are the requested period (aware; None: from the first month that the ledger knows, to the end of
+    the last). A column without any value is not a gap: the answer does not cover it.
     """
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
     columns = _columns(hours)
@@ -306,7 +306,7 @@ def read_provenance(
     months = {month for month, *_ in parts}
     if months:
         start, end = start or min(months).start, end or max(months).end
-        # Local days begin in another month of UTC: of one that was never loaded, hours are no gap.
+        # Local days may begin in the UTC month before: if that was never loaded, its hours are no gap.
         if timedelta(0) < min(months).start - start < _DAY and not _held(connection, locations, Month.of(start)):
             start = min(months).start
         if timedelta(0) < end - max(months).end < _DAY and not _held(connection, locations, Month.of(end)):
@@ -349,9 +349,9 @@ _Part = tuple[Month, tuple[str, ...], "Version", "Mapping[str, list[str]]"]
 def _parts(
     connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
 ) -> list[_Part]:
-    """Month, sources, version and runs of preliminary hours of the parts that have any of these locations.
+    """Month, sources, version and runs of preliminary hours of each part with any of these locations.
 
-    The sources are those of the columns.
+    Only the sources of these columns count.
     """
     parameters = {
         "location_ids": multirange(locations),
@@ -372,12 +372,12 @@ def _held(connection: psycopg.Connection[Any], locations: LocationSet, month: Mo
 
 
 def _columns(hours: pd.DataFrame) -> set[str]:
-    """The columns of the table that hours were read from."""
+    """The columns of the table from which the hours were read."""
     return set(stored_columns(hours.columns))
 
 
 def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
-    """The hours read that are preliminary in any of the columns read."""
+    """The hours that are preliminary in any of the columns read."""
     columns = _columns(hours)
     found: set[int] = set()
     for _, _, _, runs in parts:
@@ -389,7 +389,7 @@ def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
 
 
 def _hours_of_unknown_version(parts: list[_Part], hours: pd.DataFrame) -> int:
-    """How many of the hours are of months with a part that states no version, or of months that no ledger knows."""
+    """Count the hours in months that the ledger does not know, or with a part that states no version."""
     months, counts = np.unique(_times(hours).astype("datetime64[M]"), return_counts=True)
     stated = {month for month, *_ in parts} - {month for month, _, version, _ in parts if version == "unknown"}
     return sum(
@@ -402,7 +402,7 @@ def _hours_of_unknown_version(parts: list[_Part], hours: pd.DataFrame) -> int:
 def _all_sources(
     connection: psycopg.Connection[Any], locations: LocationSet, sources: Iterable[str], beside: pd.DataFrame | None
 ) -> set[str]:
-    """These sources, and those of the hours beside."""
+    """These sources, and those of the hours `beside`."""
     if beside is None:
         return set(sources)
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(beside.index)[[0, -1]])
@@ -411,7 +411,7 @@ def _all_sources(
 
 
 def _count_months(hours: pd.DataFrame) -> int:
-    """In how many months there is an hour."""
+    """The number of months with an hour."""
     of_hours = _times(hours).astype("datetime64[M]").astype(np.int64)
     return int(np.count_nonzero(np.diff(of_hours))) + 1
 
@@ -422,14 +422,14 @@ def _times(hours: pd.DataFrame) -> npt.NDArray[np.datetime64]:
 
 
 def _gaps(hours: pd.DataFrame, start: datetime | None, end: datetime | None) -> dict[str, Gaps]:
-    """What each column lacks of the period."""
+    """The gaps of each column in the period."""
     columns = {variable_of(column): hours[column].to_numpy(dtype="float32") for column in hours.columns}
     series = Series(_times(hours), {variable.column: values for variable, values in columns.items()})
     return find_gaps(series, columns, start, end)
 
 
 def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tuple[Any, ...]]:
-    """What any column of an element lacks, ascending; only elements that lack something."""
+    """The gaps of all columns of an element together, ascending; only for elements with gaps."""
     found: dict[Element, set[Any]] = {}
     for column, missing in of_columns.items():
         if missing:
@@ -469,7 +469,7 @@ class Period:
         """The days from the start of `from_text` to the end of `to_text`: each a year, a month or a day.
 
         Raises:
-            UsageError: if one is none of these, or the range is empty.
+            UsageError: if a text is not a year, month or day, or the range is empty.
         """
         start, end = parse_time_range(from_text, to_text)
         for text, instant in ((from_text, start), (to_text, end)):
@@ -480,7 +480,7 @@ class Period:
 
 @dataclass(frozen=True)
 class DayChoice:
-    """How days are to be cut: at an offset from UTC in minutes or, with a zone, at its standard offset."""
+    """How days are delimited: at an offset from UTC in minutes or, with a zone, at its standard offset."""
 
     offset_minutes: int = 0
     zone: str | None = None
@@ -491,11 +491,11 @@ def read_climate(
 ) -> ClimateAnswer:
     """Answer how the weather of a place has changed.
 
-    The baseline's years are read even where they are outside the period. The connection is in autocommit mode.
+    The baseline's years are read even if outside the period. The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if the table has no whole day of the place in the period; it says what there is, and what to do.
-        UsageError: if there is no such zone.
+        NoDataError: if the table has no whole day of the place in the period; the message says what it holds instead.
+        UsageError: if the time zone is unknown.
     """
     if place.area is not None:
         locations = locations_of_area(connection, place.area)
@@ -537,7 +537,7 @@ def within_period(hours: pd.DataFrame, period: Period, offset: timedelta) -> pd.
 
 
 def _bounds(period: Period, offset: timedelta) -> tuple[datetime | None, datetime | None]:
-    """The first instant of the period, and the first after it, of days cut at an offset."""
+    """The first instant of the period, and the first one after it, for days at this offset."""
     start = datetime.combine(period.first, time(), UTC) - offset if period.first else None
     end = datetime.combine(period.last + _DAY, time(), UTC) - offset if period.last else None
     return start, end
@@ -548,7 +548,7 @@ def _instants(period: Period, rule: DayRule) -> tuple[datetime | None, datetime 
 
 
 def _to_read(period: Period, baseline: YearSpan) -> tuple[datetime | None, datetime | None]:
-    """The hours to read: of the period and the baseline, a day more at each end for any offset, two for totals."""
+    """The hours to read for period and baseline: a day more at each end for the offset, and two for totals."""
     start = end = None
     if period.first:
         start = datetime.combine(min(period.first, date(baseline.first, 1, 1)), time(), UTC) - _DAY
@@ -558,7 +558,7 @@ def _to_read(period: Period, baseline: YearSpan) -> tuple[datetime | None, datet
 
 
 def _rule(choice: DayChoice, hours: pd.DataFrame) -> DayRule:
-    """The offset of the days, and what to warn of; a zone's is that of the last full year of the hours."""
+    """The offset of the days, with warnings; for a zone, its offset in the last full year of the hours."""
     minutes, zone = choice.offset_minutes, choice.zone
     others: tuple[int, ...] = ()
     first, last = (stamp.to_pydatetime() for stamp in pd.DatetimeIndex(hours.index)[[0, -1]])
@@ -583,7 +583,7 @@ def _rule(choice: DayChoice, hours: pd.DataFrame) -> DayRule:
 
 
 def _require_months(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> None:
-    """Require that the table has a month of the period, as far as there is a ledger that knows the place."""
+    """Require that the table has a month of the period, if a ledger knows the place."""
     months = tuple(months_held(connection, locations))
     start, end = _bounds(period, timedelta(0))
     if not months or any(

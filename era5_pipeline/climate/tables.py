@@ -1,6 +1,6 @@
-"""The tables of a climate answer, by the names of the option `--table`, and all of it as a JSON value.
+"""The tables of a climate answer, by the names of the option `--table`, and the whole answer as a JSON value.
 
-Not here: the summary for a terminal (`cli/climate_summary`).
+The summary for a terminal is in `cli/climate_summary`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from era5_pipeline.climate.answer import NoTrend
 if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer
 
-# Of numbers in CSV and JSON.
+# For numbers in CSV and JSON.
 SIGNIFICANT_DIGITS = 8
 
 
 def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[str, Any]:
-    """Make the JSON value of `era5 climate --format json`."""
+    """The JSON value of `era5 climate --format json`."""
     place, provenance = answer.place, answer.provenance
     names = [name for name in tables_of(answer) if name != "daily" or with_days]
     return {
@@ -86,7 +86,7 @@ def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:
 
 
 def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:
-    """A row for each quantity and span, with the reason where there is no trend."""
+    """A row for each quantity and span; if there is no trend, it has the reason."""
     rows = []
     for trends in answer.trends:
         for span, trend in (("whole", trends.whole), ("since_1979", trends.since_1979)):

@@ -2,7 +2,7 @@
 
 The headline is ordinary least squares whose 95 % interval is widened for the lag-1 autocorrelation of the residuals,
 as in Santer et al. (2000), doi:10.1029/1999JD901105: the residuals count as fewer independent values. Theil-Sen's slope
-and Kendall's test are beside it, since they do not assume a normal distribution.
+and Kendall's test are given too, since they do not assume a normal distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
-# WMO calls the mean of 30 years climate; a trend over less than 20 says more about single years than about climate.
+# WMO defines climate as a mean over 30 years; a trend over less than 20 says more about single years than about
+# climate.
 FEWEST_YEARS = 20
 # From this year on satellites are assimilated throughout.
 SATELLITE_YEAR = 1979
@@ -30,7 +31,7 @@ _YEARS_PER_DECADE = 10.0
 
 
 def trends_of(yearly: pd.DataFrame, quantities: tuple[YearlyQuantity, ...]) -> tuple[QuantityTrends, ...]:
-    """The trends of each of these quantities that can have one, over the complete years of a yearly table."""
+    """The trends of those of these quantities that can have one, over the complete years of a yearly table."""
     found = []
     for quantity in quantities:
         if not quantity.has_trend:
@@ -42,8 +43,8 @@ def trends_of(yearly: pd.DataFrame, quantities: tuple[YearlyQuantity, ...]) -> t
 
 
 def trend_of(values: pd.Series) -> Trend | NoTrend:
-    """The trend of values (n,) by year, ascending, without NaN; years may lack."""
-    from scipy import stats  # noqa: PLC0415  # half a second, which only an answer with trends costs
+    """The trend of values (n,) by year, ascending, without NaN; years may be missing."""
+    from scipy import stats  # noqa: PLC0415  # takes half a second; only answers with trends need it
 
     count = len(values)
     if count < FEWEST_YEARS:
@@ -95,7 +96,7 @@ def describe_years(years: list[int]) -> str:
 
 
 def _least_squares(years: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
-    """Slope a year, and residuals (n,)."""
+    """Slope per year, and residuals (n,)."""
     centred = years - years.mean()
     slope = float((centred * values).sum() / (centred**2).sum())
     return slope, values - values.mean() - slope * centred
@@ -104,7 +105,7 @@ def _least_squares(years: FloatArray, values: FloatArray) -> tuple[float, FloatA
 def _lag1(years: FloatArray, residuals: FloatArray) -> float:
     """The lag-1 autocorrelation of the residuals, over pairs of consecutive years; a negative one counts as 0.
 
-    With a negative one the interval would be narrower than without any, on the strength of a few years.
+    A negative one would make the interval narrower than without any, on the evidence of a few years.
     """
     total = float((residuals**2).sum())
     pairs = np.diff(years) == 1

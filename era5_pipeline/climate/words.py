@@ -1,4 +1,4 @@
-"""The words of a climate answer: the sentence that answers, the notes, and what ERA5 is."""
+"""The words of a climate answer: the sentence that answers, the notes, and a description of ERA5."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WHAT_ERA5_IS = (
 def sentence_of(
     place: ClimatePlace, trends: Sequence[QuantityTrends], elements: Sequence[Element], notice: str | None = None
 ) -> str:
-    """Answer in a sentence or two: how temperature has changed, or why that cannot be told.
+    """Answer in a sentence or two: how temperature has changed, or why that is unknown.
 
-    Where a notice says that data are generated, there is nothing to be told.
+    With a notice that data are generated, no change is stated.
     """
     if notice is not None:
         return f"{notice} {place.title}: whether it is getting warmer cannot be told from them."
@@ -58,9 +58,9 @@ def _change(title: str, trend: Trend) -> str:
 
 
 def decimals_of(trend: Trend, fewest: int = 2) -> int:
-    """The decimals with which a trend is written: slope and ends of its interval differ, and no end looks like zero.
+    """The decimals to write a trend with: enough to tell slope and interval apart, and no end from zero.
 
-    What differs in the seventh decimal only is the same.
+    Differences from the seventh decimal on are ignored.
     """
     exact = (trend.low, trend.slope, trend.high)
     for decimals in range(fewest, _MOST_DECIMALS):
@@ -72,14 +72,14 @@ def decimals_of(trend: Trend, fewest: int = 2) -> int:
 
 
 def interval_text(trend: Trend) -> str:
-    """Write slope and interval: `+0.196 (+0.004 to +0.388)`."""
+    """Write a slope with its interval: `+0.196 (+0.004 to +0.388)`."""
     decimals = decimals_of(trend)
     slope, low, high = (f"{value:+z.{decimals}f}" for value in (trend.slope, trend.low, trend.high))
     return f"{slope} ({low} to {high})"
 
 
 def in_all_text(change: float, decimals: int) -> str:
-    """Write the change over the whole period of a trend that is written with so many decimals."""
+    """Write the change over the whole period of a trend that is written with `decimals`."""
     return f"{change:.{max(decimals - 2, 1)}f}"
 
 
@@ -104,7 +104,7 @@ def notes_of(
     days: DayRule,
     elements: Sequence[Element],
 ) -> tuple[str, ...]:
-    """What a reader must know of the tables: the rule of days, incomplete years, the baseline."""
+    """What a reader must know about the tables: the definition of days, incomplete years, the baseline."""
     notes = [days.statement, *days.warnings]
     notes += incomplete_lines(yearly, elements)
     if baseline.note:
@@ -113,7 +113,7 @@ def notes_of(
 
 
 def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[str]:
-    """Name the incomplete years of each element; elements with the same ones together."""
+    """Name the incomplete years of each element; elements with the same years share a line."""
     by_years: dict[tuple[int, ...], list[Element]] = {}
     for element in elements:
         years = tuple(yearly.index[~yearly[f"{element}_complete"]].tolist())

@@ -1,4 +1,4 @@
-"""Means and totals of years and months, indices counted from days, the seasonal cycle, and records."""
+"""Yearly and monthly means and totals, indices counted from days, the seasonal cycle, and records."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # --- Indices of a year, counted from its days: hot days, tropical nights, frost days, wet days, spells ---
 #
-# Definitions and names are those of ETCCDI where it has them (SU, TR, FD, R1mm, Rx1day, CDD, CWD), with daily extremes
-# of hourly values.
+# Definitions and names are those of ETCCDI, where there is one (SU, TR, FD, R1mm, Rx1day, CDD, CWD), with daily
+# extremes of hourly values.
 
 
 SUMMER_DAY, HOT_DAY, VERY_HOT_DAY = 25.0, 30.0, 35.0  # degC, exceeded by the highest hour
@@ -33,7 +33,7 @@ WET_DAY = 1.0  # mm, reached by the day's total
 def yearly_indices(daily: pd.DataFrame) -> pd.DataFrame:
     """The indices of each year of a table of days (`daily_values`), index `year`; days without a value are left out.
 
-    NaN for a year without any value. A spell does not continue over the end of the year, nor over a missing day.
+    NaN for a year without any value. A spell ends with the year, and at a missing day.
     """
     years = pd.DatetimeIndex(daily.index).year
     table = pd.DataFrame(index=pd.Index(np.unique(years), name="year", dtype=np.int64))
@@ -60,7 +60,7 @@ def yearly_indices(daily: pd.DataFrame) -> pd.DataFrame:
 
 
 def _longest_run(is_such: pd.Series) -> float:
-    """The most values in a row, (n,), that are true."""
+    """The longest run of true values, (n,)."""
     padded = np.zeros(len(is_such) + 2, dtype=np.int8)
     padded[1:-1] = is_such.to_numpy(dtype=np.int8)
     edges = padded[1:] - padded[:-1]
@@ -68,19 +68,19 @@ def _longest_run(is_such: pd.Series) -> float:
     return float(lengths.max(initial=0))
 
 
-# --- Means and totals of years and months, from all of their hours, and whether each is complete ---
+# --- Means and totals of years and months from all of their hours, and whether each is complete ---
 #
-# A year or month is complete for an element if at most 24 of its hours lack: ERA5 itself lacks the first six hours of
-# precipitation of 1940, and in an offset from UTC the first hours of a record belong to the day before.
+# A year or month is complete for an element if at most 24 of its hours are missing: ERA5 itself has no precipitation
+# for the first six hours of 1940, and with an offset from UTC the first hours of a record belong to the day before.
 
 
 MOST_MISSING_HOURS = 24
 
 
 def yearly_values(days: DayHours, daily: pd.DataFrame) -> pd.DataFrame:
-    """The table of years, as `ClimateAnswer.yearly` describes it, its anomalies NaN; `daily` is that of the same days.
+    """The yearly table as described in `ClimateAnswer.yearly`, with anomalies NaN; `daily` covers the same days.
 
-    Years at the ends of the record that have no more than a day's hours are left out.
+    Years at the ends of the record with no more than a day of hours are left out.
     """
     years = days.dates.year
     table = _sums(days, years, "year")
@@ -98,7 +98,7 @@ def yearly_values(days: DayHours, daily: pd.DataFrame) -> pd.DataFrame:
 
 
 def monthly_values(days: DayHours) -> pd.DataFrame:
-    """The table of months, as `ClimateAnswer.monthly` describes it, its anomalies NaN; trimmed as the years are."""
+    """The monthly table as described in `ClimateAnswer.monthly`, with anomalies NaN; trimmed like the years."""
     months = days.dates.to_period("M").to_timestamp()
     table = _sums(days, months, "month")
     expected = pd.Series(pd.DatetimeIndex(table.index).days_in_month * HOURS_PER_DAY, index=table.index)
@@ -110,7 +110,7 @@ def monthly_values(days: DayHours) -> pd.DataFrame:
 
 
 def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
-    """Means or totals of the hours of each key (n,) of the days, and how many there are; no value of a day or less."""
+    """Means or totals of the hours of each key (n,) of the days, and their number; NaN for a day of hours or less."""
     columns: dict[str, npt.NDArray[np.float64]] = {}
     for element, of_hours in days.values.items():
         columns[element] = np.nansum(of_hours, axis=1)
@@ -133,7 +133,7 @@ def _sums(days: DayHours, keys: pd.Index, name: str) -> pd.DataFrame:
 
 
 def _trimmed(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out rows at both ends that have no more than a day's hours of any element."""
+    """Leave out rows at both ends with no more than a day of hours of any element."""
     hours = table[[column for column in table.columns if column.endswith("_hours")]].max(axis=1).to_numpy()
     kept = np.flatnonzero(hours > HOURS_PER_DAY)
     return table.iloc[kept[0] : kept[-1] + 1] if kept.size else table
@@ -143,7 +143,7 @@ def _is_leap(year: int) -> bool:
     return (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
 
 
-# --- The mean of each month of the year, in the baseline and in the last years: how the seasons have moved ---
+# --- The mean of each month of the year, in the baseline and in the last years: the shift of the seasons ---
 
 
 RECENT_YEARS = 10
@@ -174,17 +174,17 @@ def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Se
 
 
 def _means(months: pd.Series, years: YearSpan | None) -> pd.Series:
-    """The mean of each month of the year over these years; NaN without any."""
+    """The mean of each month of the year over these years; NaN without any value."""
     index = pd.DatetimeIndex(months.index)
     wanted = (index.year >= years.first) & (index.year <= years.last) if years else index.year < 0
     return months[wanted].groupby(index[wanted].month).mean().reindex(range(1, 13))
 
 
-# --- Records: the extremes of hours, days, months and years, with when they were ---
+# --- Records: the extremes of hours, days, months and years, with their times ---
 
 
 def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> tuple[Record, ...]:
-    """The records of these days, and of the complete months and years of the tables made of them."""
+    """The records of these days, and of the complete months and years of their tables."""
     return tuple(_records(days, daily, monthly, yearly))
 
 
@@ -219,7 +219,7 @@ _UNITS: dict[Element, str] = {"temperature": "degC", "precipitation": "mm", "win
 def _hour(name: str, what: str, days: DayHours, element: Element, decimals: int, *, highest: bool) -> Record:
     of_hours = days.values[element].reshape(-1)
     position, value, others = _extreme(of_hours, highest=highest)
-    # A total is named by the time at which its hour ends, as in the table.
+    # A total is identified by the end of its hour, as in the table.
     ends_after = 1 if element == "precipitation" else 0
     time = days.dates[0] + pd.Timedelta(hours=position + ends_after, minutes=days.offset_minutes % 60)
     return Record(name, what, value, _UNITS[element], decimals, f"{time:%Y-%m-%d %H:%M}", others)
@@ -240,7 +240,7 @@ def _row(name: str, what: str, values: pd.Series, unit: str, decimals: int, *, h
 
 
 def _extreme(values: npt.NDArray[np.float64], *, highest: bool) -> tuple[int, float, int]:
-    """Position and value of the first extreme of values (n,), and how many others equal it."""
+    """Position and value of the first extreme of values (n,), and the number of others equal to it."""
     position = int(np.nanargmax(values) if highest else np.nanargmin(values))
     value = float(values[position])
     return position, value, int((values == value).sum()) - 1
