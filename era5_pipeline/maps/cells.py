@@ -1,4 +1,4 @@
-"""Statistics of many locations at once: of days and months, the complete years, and their trends."""
+"""Statistics of many locations at once, from days and months: complete years, and their trends."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     DoubleArray = npt.NDArray[np.float64]
 
-# --- One statistic of many locations and the hours that it is of, from the hours of a day or from monthly summaries ---
+# --- One statistic of many locations with its number of hours, from the hours of a day or from monthly summaries ---
 
 
 Number = TypeVar("Number", np.float32, np.float64, np.int32)
 
 _AGGREGATES: dict[MapStatistic, str] = {"mean": "avg", "min": "min", "max": "max", "sum": "sum"}
-# What adds nothing to a statistic.
+# The neutral value of each statistic.
 _NOTHING: dict[MapStatistic, float] = {"mean": 0.0, "sum": 0.0, "min": np.inf, "max": -np.inf}
 
 
 @dataclass(frozen=True, eq=False)
 class CellValues:
-    """Values (n,) float64 at `location_ids` (n,), and of how many hours each is, (n,); NaN where there is no hour.
+    """Values (n,) float64 at `location_ids` (n,), with their numbers of hours, (n,); NaN without an hour.
 
     The locations ascend.
     """
@@ -55,13 +55,13 @@ class CellValues:
     hours: npt.NDArray[np.int32]
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> CellValues:
-        """Those that are wanted, (n,)."""
+        """The locations selected by the mask `wanted`, (n,)."""
         return CellValues(self.location_ids[wanted], self.values[wanted], self.hours[wanted])
 
 
 @contextmanager
 def one_state(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that reads one state of the table, in however many statements. The connection is in autocommit."""
+    """A transaction on one snapshot of the table, however many statements it runs. The connection is in autocommit."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         # Compiling expressions takes longer than most of these queries.
@@ -70,9 +70,9 @@ def one_state(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def hours_of_day(variable: Variable, day: date) -> tuple[datetime, datetime]:
-    """The hours of a day in UTC, from the first to just before the second result.
+    """The hours of a day in UTC, from the first result to just before the second.
 
-    Instants are those from 00:00 on; a total, mean or extreme of an hour has the time of its end, 01:00 to 24:00.
+    Instants are those from 00:00 on; a total, mean or extreme over an hour has the time of its end, 01:00 to 24:00.
     """
     start = datetime.combine(day, time(), tzinfo=UTC)
     if variable.step_type != "instant":
@@ -107,7 +107,7 @@ def read_part(
     """A statistic of a part of a year, from monthly summaries, at each location of an area.
 
     Raises:
-        NoDataError: if the database has no summaries, or none of the variable.
+        NoDataError: if the database has no summaries, or none for the variable.
     """
     return _together(
         (_read_month(connection, variable, start, statistic, area) for start in part.starts(year)), statistic
@@ -137,7 +137,7 @@ def _read_month(
 def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValues:
     """The statistic of all hours of several months.
 
-    Put together here: grouping a year of the globe on the server takes twice as long as reading its months.
+    Combined here: grouping a year of the globe on the server takes twice as long as reading its months.
     """
     ids, values, hours = np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=np.int32)
     for month in months:
@@ -151,7 +151,7 @@ def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValu
         hours[at] += np.where(is_there, month.hours, 0).astype(np.int32)
         match statistic:
             case "mean":
-                # The mean of all hours is that of the months' means by their hours.
+                # The overall mean is that of the monthly means, weighted by their hours.
                 values[at] += added * month.hours
             case "sum":
                 values[at] += added
@@ -167,7 +167,7 @@ def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValu
 def spread(
     values: npt.NDArray[Number], ids: npt.NDArray[np.int32], among: npt.NDArray[np.int32], fill: float
 ) -> npt.NDArray[Number]:
-    """Put values (m,) at ids (m,) among others (n,), all ascending; `fill` at these."""
+    """Place values (m,) of ids (m,) among the ids `among` (n,), all ascending, with `fill` for the rest."""
     if ids.size == among.size:
         return values
     filled = np.full(among.size, fill, dtype=values.dtype)
@@ -180,7 +180,7 @@ def _read(
 ) -> CellValues:
     query = sql.SQL(read_sql("packed_cells")).format(cells=cells)
     with connection.cursor(binary=True) as cursor:
-        # Not prepared: the plan needs the months, to leave out the partitions of others.
+        # Not prepared: the plan must know the months, to exclude other partitions.
         row = cursor.execute(
             query, {**parameters, **rectangle_parameters(area or EVERYWHERE)}, prepare=False
         ).fetchone()
@@ -193,14 +193,14 @@ def _read(
     return CellValues(ids[order], values[order], hours[order])
 
 
-# --- The complete years of many locations, read year by year: what anomalies and trends are made of ---
+# --- The complete years of many locations, read year by year: the basis of anomalies and trends ---
 
 
 @dataclass(frozen=True, eq=False)
 class YearlyCells:
     """Values of `years` (k,) at `location_ids` (n,), both ascending: k rows (n,) float32, NaN for incomplete years.
 
-    The rows are apart, since 30 years of the globe are 125 MB. `has_values`: whether there is a value of any year,
+    The rows are separate arrays, since 30 years of the globe are 125 MB. `has_values`: whether any year has a value,
     complete or not.
     """
 
@@ -220,7 +220,7 @@ class YearlyCells:
 
 
 def is_complete(cells: CellValues, expected_hours: int) -> npt.NDArray[np.bool_]:
-    """Where a month or year lacks no more than a day's hours, (n,): the rule of `query.climate`."""
+    """Where a month or year is missing no more than a day of hours, (n,): the rule of `climate.years`."""
     return np.isfinite(cells.values) & (expected_hours - cells.hours <= MOST_MISSING_HOURS)
 
 
@@ -232,7 +232,7 @@ def read_years(
     statistic: MapStatistic,
     area: Area | None,
 ) -> YearlyCells:
-    """The values of a part of each of these years, where it is complete; locations with none are left out.
+    """Read a part of each of these years where it is complete; locations without any are left out.
 
     Raises:
         NoDataError: if the database has no summaries of the variable.
@@ -254,24 +254,24 @@ def read_years(
     return YearlyCells(numbers, ids, tuple(rows), has_values)
 
 
-# --- Trends of many locations at once, by the definition of `query.climate.trends` ---
+# --- Trends of many locations at once, as defined in `climate.trends` ---
 #
 # Ordinary least squares over the complete years; significant if the 95 % interval, widened for the lag-1
-# autocorrelation of the residuals (Santer et al. 2000), leaves out zero.
+# autocorrelation of the residuals (Santer et al. 2000), excludes zero.
 
 
-# Locations at a time: 30 years of them are 16 MB.
+# Locations per block: 30 years of them are 16 MB.
 _BLOCK = 65_536
 _YEARS_PER_DECADE = 10.0
 # Two-sided, 95 %.
 _QUANTILE = 0.975
-# With no more effective years than this, there is no variance of residuals.
+# With no more effective years than this, the variance of the residuals is undefined.
 _FEWEST_EFFECTIVE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class CellTrends:
-    """Slopes (n,) per decade, NaN where there is no trend; `significant` (n,); the complete years of each, (n,)."""
+    """Slopes (n,) per decade, NaN without a trend; `significant` (n,); the number of complete years of each, (n,)."""
 
     slopes: DoubleArray
     significant: npt.NDArray[np.bool_]
@@ -279,7 +279,7 @@ class CellTrends:
 
 
 def trends_of_cells(cells: YearlyCells) -> CellTrends:
-    """The trend of each location that has enough complete years; of values that never change it is zero."""
+    """The trend of each location with enough complete years; zero for values that never change."""
     years = np.asarray(cells.years, dtype=np.float64)
     starts = range(0, cells.location_ids.size, _BLOCK)
     found = [_trends(years, cells.block(slice(start, start + _BLOCK))) for start in starts]
@@ -294,7 +294,7 @@ def trends_of_cells(cells: YearlyCells) -> CellTrends:
 
 def _trends(years: DoubleArray, values: DoubleArray) -> CellTrends:
     """Compute the trend of each place from values (k, n) of k consecutive years; an incomplete year is NaN."""
-    from scipy import special  # noqa: PLC0415  # half a second, which other maps do without
+    from scipy import special  # noqa: PLC0415  # takes half a second; other maps do not need it
 
     held = np.isfinite(values)
     count = held.sum(axis=0)
@@ -307,7 +307,7 @@ def _trends(years: DoubleArray, values: DoubleArray) -> CellTrends:
         slope = (time * value).sum(axis=0) / squares
         residuals = np.where(held, value - slope * time, 0.0)
         total = (residuals**2).sum(axis=0)
-        # A year that lacks has the residual 0, so that only pairs of consecutive years count.
+        # A missing year has the residual 0, so that only pairs of consecutive years count.
         lag1 = np.where(total > 0.0, (residuals[:-1] * residuals[1:]).sum(axis=0) / total, 0.0)
         lag1 = np.maximum(lag1, 0.0)
         effective = count * (1.0 - lag1) / (1.0 + lag1)

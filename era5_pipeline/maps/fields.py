@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 # --- The look of each variable: title, unit, kind of colour scale, colours ---
 #
-# A few variables have a style of their own; that of any other of the catalogue follows from its unit, its step type
-# and its bounds.
+# A few variables have a style of their own; for any other of the catalogue it follows from unit, step type and bounds.
 
 
-# thermal: around freezing; symmetric: around zero; fraction: 0 to 1; amount: fixed steps of mm, dry is white;
-# cyclic: the points of the compass; plain: the range of the values, from zero on if they come near it.
+# thermal: around freezing; symmetric: around zero; fraction: 0 to 1; amount: fixed steps of mm, white for dry;
+# cyclic: the points of the compass; plain: the range of the values, from zero if they come close to it.
 Scale = Literal["thermal", "symmetric", "fraction", "amount", "cyclic", "plain"]
 
 NO_DATA = "#e4e4e4"
@@ -44,7 +43,7 @@ class VariableStyle:
 
 
 _CLOUDS = ("#3f6490", "#7391b1", "#adc2d4", "#e0e7ee", "#ffffff")
-# North, east, south, west, and north again; coasts are visible on all of them.
+# North, east, south, west, and north again; coastlines are visible on all of them.
 _COMPASS = ("#6f8fc9", "#86bf7f", "#f4cf63", "#d9728a", "#6f8fc9")
 _RAIN = ("#d9f0c8", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#5e3c99", "#b02a8f")
 _SNOW = ("#dfe5f2", "#b3cde3", "#8c96c6", "#8856a7", "#9e1f86", "#e7298a", "#f7a1c4")
@@ -60,7 +59,7 @@ _STYLES = {
     "snowfall": VariableStyle("Snowfall, water equivalent", "mm", "amount", _SNOW, "#6f4a9b"),
 }
 
-# By unit of the table: colours of a scale that begins at zero or at the least value, and of lines.
+# By unit of the table: colours of a scale from zero or the lowest value, and of lines.
 _PLAIN: dict[str, tuple[str, str]] = {
     "hPa": ("viridis", "#2f4b7c"),
     "m/s": ("YlGnBu", "#1b7f79"),
@@ -75,25 +74,25 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "m3/m3": ("YlGnBu", "#5a7d2a"),
     "m2/m2": ("YlGn", "#31803a"),
 }
-# The same for values of both signs.
+# The same for values of either sign.
 _SYMMETRIC: dict[str, tuple[str, str]] = {
     "mm": ("BrBG", "#01665e"),
     "kg/m2/s": ("BrBG", "#01665e"),
     "J/m2": ("RdBu_r", "#a50f4e"),
     "W/m2": ("RdBu_r", "#a50f4e"),
 }
-# Differences of variables that have one sign: those of water and plants brown to green, of energy blue to red.
+# Differences of variables with one sign: water and plants from brown to green, energy from blue to red.
 _DIFFERENCES = {
     **dict.fromkeys(("mm", "m", "m3/m3", "m2/m2", "kg/m2", "kg/m2/s"), "BrBG"),
     **dict.fromkeys(("J/m2", "W/m2", "J/kg", "K"), "RdBu_r"),
 }
-# Words that column names abbreviate.
+# Words for abbreviations in column names.
 _WORDS = {"toa": "TOA", "dewpoint": "dew point", "zonal": "eastward", "meridional": "northward"}
 _HEIGHT = re.compile(r"^(.*)_(\d+m)$")
 
 
 def style_of(variable: Variable) -> VariableStyle:
-    """The style of a variable of the catalogue, or of any other with a unit, step type and bounds."""
+    """The style of a variable, of the catalogue or any other with a unit, step type and bounds."""
     if variable.column in _STYLES:
         return _STYLES[variable.column]
     title, unit = title_of(variable.column), unit_text(variable.unit)
@@ -131,14 +130,14 @@ def difference_style(variable: Variable) -> VariableStyle:
 
 
 def variable_title(variable: Variable) -> str:
-    """The name of a variable in pictures."""
+    """The name of a variable in figures."""
     return style_of(variable).title
 
 
 def is_signed(variable: Variable) -> bool:
-    """Whether zero divides the values, as of a wind or a flux: not where the scale of the unit has it by accident."""
+    """Whether values have either sign, like wind or flux; not if zero is an accident of the unit, as for degC."""
     least, most = sorted((-variable.minimum, variable.maximum))
-    # The bounds of values that have one sign allow for a little of the other, by the packing of files.
+    # For variables of one sign, the bounds allow a little of the other: files are packed.
     return variable.unit not in {"degC", "K"} and least > 0.1 * most
 
 
@@ -152,7 +151,7 @@ def title_of(column: str) -> str:
 
 
 def unit_text(unit: str) -> str:
-    """A unit of the table as text: `kg/m2/s` is kg m⁻² s⁻¹, `degC` is °C, and a number without a unit is nothing."""
+    """A unit of the table as text: `kg/m2/s` is kg m⁻² s⁻¹, `degC` is °C, and the unit 1 is empty."""
     if unit in {"degC", "1"}:
         return "°C" if unit == "degC" else ""
     above, *below = unit.split("/")
@@ -164,7 +163,7 @@ def unit_text(unit: str) -> str:
     return " ".join(words)
 
 
-# Of Okabe and Ito's palette, for variables that share axes.
+# From Okabe and Ito's palette, for variables that share axes.
 LINES = ("#b2182b", "#0072B2", "#009E73", "#E69F00")
 
 _OF_THE_HOUR = {
@@ -176,14 +175,14 @@ _OF_THE_HOUR = {
 
 
 def unit_of_hour(variable: Variable, power: int = 0) -> str:
-    """The unit with what an hour's value stands for: "mm in the hour before"; `power` as for `with_power`."""
+    """The unit with the time that an hourly value covers: "mm in the hour before"; `power` as in `with_power`."""
     text = with_power(style_of(variable).unit, power) + _OF_THE_HOUR.get(variable.step_type, "")
     return text.removeprefix(", ").strip()
 
 
 def number_text(value: float, power: int = 0) -> str:
     """A number as a label, divided by a power of ten."""
-    # Adding 0 makes 0 of -0.
+    # Adding 0 turns -0 into 0.
     return f"{round(value / 10.0**power, 6) + 0.0:g}".replace("-", "\u2212")
 
 
@@ -195,16 +194,16 @@ def power_of(largest: float) -> int:
 
 
 def with_power(unit: str, power: int) -> str:
-    """A unit for numbers that are divided by a power of ten: `10⁶ J m⁻²`."""
+    """A unit for numbers divided by a power of ten: `10⁶ J m⁻²`."""
     raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"10{raised} {unit}".strip() if power else unit
 
 
-# --- The field that one map draws: values on a rectangle of the grid, with their unit, title and time in words ---
+# --- The field that a map draws: values on a rectangle of the grid, with their unit, title and time in words ---
 
 
 FieldKind = Literal["hour", "day", "month", "season", "year", "anomaly", "trend"]
-# The time over which values are summed up: it decides the steps of the colours of amounts.
+# The time over which totals are summed: it decides the colour steps of amounts.
 Period = Literal["hour", "day", "month", "season", "year"]
 
 
@@ -214,12 +213,12 @@ class FieldMap:
 
     `latitudes` (n,) ascend from the south, `longitudes` (m,) from the west; both are degrees in float32, 0.25 apart.
     Longitudes are in (-180, 180], except where the rectangle crosses the antimeridian: there they continue past 180, so
-    that they ascend (180.25 is 179.75 W). `values` (n, m) float32 are in `unit`, NaN where there is none.
+    that they ascend (180.25 is 179.75 W). `values` (n, m) float32 are in `unit`, NaN where there is no value.
 
     `unit` is a text for the colour bar ("mm in the day", "°C per decade"), `title` names what is drawn ("2 m
     temperature, mean of the day"), `when` its time or period in UTC. `is_difference`: the values are differences or
-    changes, drawn around zero. `period`: over which totals are summed up. `stippled` (n, m): where a trend is
-    significant, to be marked; None for other kinds.
+    changes, drawn around zero. `period`: over which totals are summed. `stippled` (n, m): where a trend is significant,
+    and marked; None for other kinds.
     """
 
     kind: FieldKind
@@ -237,8 +236,6 @@ class FieldMap:
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot) -> Self:
         """The map of one hour."""
-        # The folder of plots imports matplotlib, which only a map that is drawn costs.
-
         return cls(
             kind="hour",
             variable=snapshot.variable,

@@ -28,7 +28,7 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),
 )
-# A winter of the north has the year of its January.
+# A northern winter belongs to the year of its January.
 _SEASONS = {"DJF": 0, "MAM": 3, "JJA": 6, "SON": 9}
 _SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4})", re.ASCII)
 
@@ -57,7 +57,7 @@ class YearPart:
         return sum(monthrange(of, month)[1] for of, month in numbers) * 24
 
     def in_year(self, year: int) -> str:
-        """It in a year, as words: `July 2023`, `December 2022 to February 2023`, `2023`."""
+        """The part in one year, in words: `July 2023`, `December 2022 to February 2023`, `2023`."""
         if self.period == "year":
             return f"{year}"
         if self.period == "month":
@@ -67,7 +67,7 @@ class YearPart:
         return f"{_MONTHS[first.month - 1]}{early} to {_MONTHS[last.month - 1]} {last.year}"
 
     def in_years(self, years: YearSpan) -> str:
-        """It over several years, as words: `July 1991-2020`."""
+        """The part over several years, in words: `July 1991-2020`."""
         return f"{years}" if self.period == "year" else f"{self.name} {years}"
 
 
@@ -75,7 +75,7 @@ WHOLE_YEAR = YearPart(1, 12, "year", "year")
 
 
 def calendar_month(number: int) -> YearPart:
-    """The part that is one calendar month, 1 to 12.
+    """A calendar month, 1 to 12, as a part of the year.
 
     Raises:
         UsageError: if there is no such month.
@@ -85,10 +85,10 @@ def calendar_month(number: int) -> YearPart:
 
 
 def season(name: str) -> YearPart:
-    """The part that is a season of three months: DJF, MAM, JJA or SON.
+    """A season of three months, DJF, MAM, JJA or SON, as a part of the year.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if the name is not one of these.
     """
     first = _SEASONS.get(name.strip().upper())
     if first is None:
@@ -103,7 +103,7 @@ def parse_year(text: str) -> int:
     """Parse a year, `2023`.
 
     Raises:
-        UsageError: if it is none, or before ERA5 begins.
+        UsageError: if the text is not a year, or the year is before ERA5 begins.
     """
     if not re.fullmatch(r"\d{4}", text.strip(), re.ASCII):
         raise UsageError(f"{text!r} is not a year", remedy="A year has four digits, for example 2023.")
@@ -111,10 +111,10 @@ def parse_year(text: str) -> int:
 
 
 def parse_years(text: str) -> YearSpan:
-    """Parse the years from the first to the last, `1991-2020`.
+    """Parse a range of years, `1991-2020`.
 
     Raises:
-        UsageError: if they are none, the wrong way round, or before ERA5 begins.
+        UsageError: if the text is not a range of years, or the range is reversed or begins before ERA5.
     """
     match = _SPAN.fullmatch(text.strip())
     if not match:
@@ -162,7 +162,7 @@ class PartQuestion:
 
 @dataclass(frozen=True)
 class AnomalyQuestion:
-    """One part of one year, less the mean of the same part over the complete years of a baseline."""
+    """One part of one year, minus the mean of the same part over the complete years of a baseline."""
 
     part: YearPart
     year: int
@@ -175,7 +175,7 @@ class AnomalyQuestion:
 
 @dataclass(frozen=True)
 class TrendQuestion:
-    """The trend of a part of the year over years.
+    """The trend of a part of the year over several years.
 
     Raises:
         UsageError: if there are too few years, or the statistic is an extreme.
@@ -199,10 +199,10 @@ MapQuestion = HourQuestion | DayQuestion | PartQuestion | AnomalyQuestion | Tren
 
 
 def require_summaries(variable: Variable) -> None:
-    """Require a variable that monthly summaries have.
+    """Require a variable with monthly summaries.
 
     Raises:
-        UsageError: if it is a derived one.
+        UsageError: if the variable is derived.
     """
     if variable.column in DERIVED:
         raise UsageError(
@@ -212,10 +212,10 @@ def require_summaries(variable: Variable) -> None:
 
 
 def statistic_for(variable: Variable, name: str | None = None) -> MapStatistic:
-    """The statistic of this name, or the variable's usual one: the sum of totals, the mean of all else.
+    """The statistic of this name, or the variable's usual one: the sum for totals, otherwise the mean.
 
     Raises:
-        UsageError: if there is no such statistic, or it makes no sense of the variable.
+        UsageError: if there is no such statistic, or it is meaningless for the variable.
     """
     if is_direction(variable):
         raise UsageError(

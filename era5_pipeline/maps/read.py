@@ -1,4 +1,4 @@
-"""Any map: a question to a field, what is missing, and words."""
+"""Any map, from a question to its field, with words for what is missing."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 def read_day_map(
     connection: psycopg.Connection[Any], question: DayQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """The map of a day, of locations that have all of its hours.
+    """Read the map of a day, of the locations with all of its hours.
 
     Raises:
-        NoDataError: if no location has; it says what the table holds instead.
+        NoDataError: if there is no such location; the message says what the table holds instead.
     """
     require_columns(connection, (variable,))
     day, statistic = question.day, question.statistic
@@ -104,11 +104,7 @@ def _require_hours(
     area: Area | None,
     found: CellValues,
 ) -> None:
-    """Require a location with all hours of the day.
-
-    Raises:
-        NoDataError: if there is none.
-    """
+    """Require a location with all hours of the day; otherwise say what the table holds."""
     day = question.day
     start, end = hours_of_day(variable, day)
     if not found.location_ids.size:
@@ -134,7 +130,7 @@ def _require_hours(
 def read_part_map(
     connection: psycopg.Connection[Any], question: PartQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """The map of a part of a year. Where hours lack, it is of those that are there, and the reading says so.
+    """Read the map of a part of a year. Where hours are missing, it covers the others, and the reading says so.
 
     Raises:
         NoDataError: if no location has a value; it says what the table holds instead, or that there are no summaries.
@@ -173,9 +169,9 @@ def read_part_map(
 def read_anomaly_map(
     connection: psycopg.Connection[Any], question: AnomalyQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """The map of a part of a year, less the mean of the same part over the complete years of the baseline.
+    """Read the map of a part of a year, minus the mean of the same part over the complete years of the baseline.
 
-    A location needs ten of these years; the part of the year asked for is complete, too.
+    A location needs ten of these years, and the requested part of the year complete.
 
     Raises:
         NoDataError: if no location has both; it says what the table holds instead, or that there are no summaries.
@@ -240,11 +236,7 @@ def _read_valued(
     variable: Variable,
     area: Area | None,
 ) -> CellValues:
-    """The locations that have a value in that part of that year.
-
-    Raises:
-        NoDataError: if there is none.
-    """
+    """Read the locations that have a value in that part of that year, of which there must be one."""
     part, year = question.part, question.year
     cells = read_part(connection, variable, part, year, question.statistic, area)
     cells = cells.where(np.isfinite(cells.values))
@@ -254,7 +246,7 @@ def _read_valued(
 
 
 def _differences(cells: CellValues, normals: YearlyCells) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Values (n,) less the mean of the complete years, NaN where there are too few; and how many years each has."""
+    """Values (n,) minus the mean of the complete years, NaN if there are too few; and the number of years of each."""
     total = np.zeros(normals.location_ids.size)
     count = np.zeros(normals.location_ids.size, dtype=np.int64)
     for row in normals.rows:
@@ -300,17 +292,17 @@ def _hours(cells: CellValues) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-# --- The map of a trend: the change per decade of the year, a season or a calendar month, and where it is
-#     significant ---
+# --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
 
 
 def read_trend_map(
     connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """The map of a trend per decade over the complete years; locations with too few of them have no value.
+    """Read the map of a trend per decade over the complete years; locations with too few of them have no value.
 
     Raises:
-        NoDataError: if no location has a trend; it says which years are complete, or that there are no summaries.
+        NoDataError: if no location has a trend; the message says which years are complete, or that there are no
+            summaries.
     """
     require_columns(connection, (variable,))
     part, years = question.part, question.years
@@ -369,7 +361,7 @@ def read_trend_map(
 
 
 def _no_trend(name: str, complete: list[int], trends: CellTrends, without: list[str]) -> NoDataError:
-    """The error for too few complete years; `without` says which months have no summaries."""
+    """The error for too few complete years; `without` names the months without summaries."""
     most = int(trends.years.max()) if complete else 0
     which = f" of {describe_years(complete)}" if complete else ""
     more = f" ({without[0]})" if without else ""
@@ -380,18 +372,18 @@ def _no_trend(name: str, complete: list[int], trends: CellTrends, without: list[
     )
 
 
-# --- Any map: a question to a field, what is missing, and words ---
+# --- Any map, from a question to its field, with words for what is missing ---
 
 
 def read_map(
     connection: psycopg.Connection[Any], question: MapQuestion, variable: Variable, area: Area | None = None
 ) -> MapReading:
-    """Read what a map shows, in `area` or at all locations of the table. The connection is in autocommit mode.
+    """Read the map for a question, in `area` or at all locations of the table. The connection is in autocommit mode.
 
-    Without an area, of locations far apart the map shows the part with the most of them, and says so.
+    Without an area, if locations are far apart, the map shows the part with the most of them, and says so.
 
     Raises:
-        NoDataError: if there is nothing to draw; it says what the table holds instead.
+        NoDataError: if there is nothing to draw; the message says what the table holds instead.
     """
     reading = _read(connection, question, variable, area)
     field = reading.field

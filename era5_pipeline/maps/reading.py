@@ -1,4 +1,4 @@
-"""A field to draw with what goes with it: what it lacks, the time that it covers, and words for the terminal."""
+"""A field to draw, with what is missing, the time that it covers, and words for the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from era5_pipeline.maps.question import MapStatistic
     from era5_pipeline.model.variables import Variable
 
-# --- Lines that name what a map of several hours lacks: locations, hours, months, years, summaries ---
+# --- Lines that name what is missing on a map of several hours: locations, hours, months, years, summaries ---
 
 
 _SUMMARIES = "Compute them from the hours: era5 db summaries."
@@ -37,14 +37,14 @@ _SUMMARIES = "Compute them from the hours: era5 db summaries."
 def describe_missing(
     variable: Variable, location_ids: npt.NDArray[np.int32], area: Area | None, wanted: LocationSet, kind: str
 ) -> list[str]:
-    """Say which locations are not drawn, of those of the area or, without one, of those `wanted`; none if all are."""
+    """Describe which locations of the area (without one: of `wanted`) are not drawn; empty if all are."""
     if variable.extent != "everywhere":
-        return []  # missing over land, or where the thing itself is not there: no gap
+        return []  # undefined over land, or where there is no cloud, ice or the like: no gap
     return line_of_absent(variable, LocationSet.of_ids(location_ids), area, wanted, kind)
 
 
 def lines_of_short(cells: CellValues, is_enough: npt.NDArray[np.bool_], expected: int, when: str) -> list[str]:
-    """Say how many locations lack hours, and between which numbers they have; none if all have enough."""
+    """Say how many locations are missing hours, and the range of hours that they have; empty if all have enough."""
     if is_enough.all():
         return []
     hours = cells.hours[~is_enough]
@@ -54,7 +54,7 @@ def lines_of_short(cells: CellValues, is_enough: npt.NDArray[np.bool_], expected
 
 
 def lines_of_few_years(years: npt.NDArray[np.int64], needed: int, most: int, which: str) -> tuple[list[str], list[str]]:
-    """Say how many locations have fewer complete years than are needed, and of how few years the others are."""
+    """Say how many locations have too few complete years, and how few the others have."""
     absent, remarks = [], []
     if (years < needed).any():
         count = int((years < needed).sum())
@@ -68,7 +68,7 @@ def lines_of_few_years(years: npt.NDArray[np.int64], needed: int, most: int, whi
 def lines_without_summaries(
     connection: psycopg.Connection[Any], months: Sequence[Month], area: Area | None
 ) -> list[str]:
-    """Say of which of these months the table holds hours, and no summaries."""
+    """Name those of these months for which the table holds hours but no summaries."""
     lacking = _without_summaries(connection, months, area)
     if not lacking:
         return []
@@ -113,7 +113,7 @@ def _between(numbers: npt.NDArray[np.integer[Any]]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-# --- A field to draw with what goes with it: what is missing, the time that it covers, and words for the terminal ---
+# --- A field to draw, with what is missing, the time that it covers, and words for the terminal ---
 
 
 _WORDS: dict[MapStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
@@ -121,11 +121,11 @@ _WORDS: dict[MapStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": 
 
 @dataclass(frozen=True, eq=False)
 class MapReading:
-    """A field; the data are of `start <= time < end` (aware).
+    """A field, from data with `start <= time < end` (aware).
 
-    `absent` say in words which locations are grey, and why; `remarks` what else is to be known of the values drawn.
-    `summary` says what was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of
-    the values there. `left_out` says which locations far away are not on the map.
+    `absent` says which locations are grey, and why; `remarks` what else to know about the values. `summary` says what
+    was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of the values there.
+    `left_out` names distant locations that are not on the map.
     """
 
     field: FieldMap
@@ -152,7 +152,7 @@ class MapReading:
 
     @property
     def notes(self) -> list[str]:
-        """The same, as a picture says it."""
+        """The same lines, worded for a figure."""
         return [
             *(f"Grey: no data; {line}" for line in self.absent),
             *(f"{line[0].upper()}{line[1:]}" for line in (*self.remarks, *([self.left_out] if self.left_out else []))),
@@ -160,11 +160,11 @@ class MapReading:
 
     @property
     def counted(self) -> str:
-        """The number of locations with a value, and the least and greatest, with their unit."""
+        """The number of locations with a value, and the lowest and highest value, with their unit."""
         values = self.field.values[np.isfinite(self.field.values)]
         low, high = float(values.min()), float(values.max())
         if self.field.is_difference:
-            # Differences are small beside the values that the variable's rounding is meant for.
+            # Differences are small compared with the values that the variable's rounding is meant for.
             digits = 2 if max(-low, high) >= 0.1 else 4
             texts = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in (low, high)]
         else:
@@ -174,7 +174,7 @@ class MapReading:
 
 @dataclass(frozen=True, eq=False)
 class PlacedCells:
-    """Values on a rectangle of the grid, as a `FieldMap` has them."""
+    """Values on a rectangle of the grid, arranged as in a `FieldMap`."""
 
     latitudes: FloatArray
     longitudes: FloatArray
@@ -182,26 +182,25 @@ class PlacedCells:
 
     @classmethod
     def of(cls, location_ids: npt.NDArray[np.int32], values: npt.NDArray[np.float64]) -> PlacedCells:
-        """Values (k,) at locations (k,), k > 0."""
+        """Arrange values (k,) of locations (k,), k > 0."""
         return cls(*on_rectangle(location_ids, values.astype(np.float32)))
 
 
 def statistic_words(statistic: MapStatistic) -> str:
-    """A statistic as a picture names it."""
+    """The wording of a statistic in figures."""
     return _WORDS[statistic]
 
 
 def title_words(variable: Variable) -> str:
-    """The name of a variable in pictures."""
-    # The folder of plots imports matplotlib, which only a map that is drawn costs.
+    """The name of a variable in figures."""
     from era5_pipeline.maps.fields import variable_title  # noqa: PLC0415
 
     return variable_title(variable)
 
 
 def unit_words(variable: Variable, statistic: MapStatistic, period: str) -> str:
-    """The unit of a statistic for a colour bar: `mm in the day`; of a total's mean or extreme `mm in an hour`."""
-    from era5_pipeline.maps.fields import unit_text  # noqa: PLC0415  # as above
+    """The unit of a statistic for a colour bar: `mm in the day`; for a total's mean or extreme, `mm in an hour`."""
+    from era5_pipeline.maps.fields import unit_text  # noqa: PLC0415
 
     unit = unit_text(variable.unit)
     if statistic == "sum":
@@ -209,20 +208,20 @@ def unit_words(variable: Variable, statistic: MapStatistic, period: str) -> str:
     return f"{unit} in an hour" if variable.step_type == "accum" else unit
 
 
-# --- Places far apart: the part of them that one map can show ---
+# --- Places far apart: the part that one map can show ---
 
 
-# A map of which more is filled shows its places. In the demonstration's July it is 0.4 %: a field of 64 cells in Qatar
-# and one cell at the Mekong.
+# A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in
+# Qatar and one cell on the Mekong.
 _FILLED = 0.05
-# Places belong together if no empty block of so many cells (five degrees) is between them.
+# Places belong together unless an empty block of this many cells (five degrees) separates them.
 _BLOCK = 20
 _SHOWN_PARTS = 4
 
 
 @dataclass(frozen=True)
 class MainPart:
-    """The rows and columns of a map to draw, their area, and a line that says what is left out."""
+    """The rows and columns of a map to draw, their area, and a line that names what is left out."""
 
     rows: slice
     columns: slice
@@ -233,7 +232,7 @@ class MainPart:
 def main_part(
     latitudes: npt.NDArray[np.float32], longitudes: npt.NDArray[np.float32], has_value: npt.NDArray[np.bool_]
 ) -> MainPart | None:
-    """The part of a map (n, m) with the most places, if these would be lost on a map of all; None: draw all.
+    """The part of a map (n, m) with the most places, if a map of all would make them invisible; None: draw all.
 
     Latitudes (n,) and longitudes (m,) ascend, as in a `FieldMap`.
     """
@@ -266,8 +265,8 @@ def main_part(
 
 
 def _labels(rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-    """The number, from 0 on, of the part that each place (k,) is in."""
-    from scipy import ndimage  # noqa: PLC0415  # takes a while, and few maps need it
+    """The number, from 0, of the part that each place (k,) belongs to."""
+    from scipy import ndimage  # noqa: PLC0415  # slow to import, and few maps need it
 
     blocks = np.zeros((int(rows.max()) // _BLOCK + 1, int(columns.max()) // _BLOCK + 1), dtype=np.bool_)
     blocks[rows // _BLOCK, columns // _BLOCK] = True
