@@ -1,1 +1,1 @@
-"""Pictures: maps and their animations, series, coverage, and those of a climate answer."""
+"""Figures: maps and their animations, series, coverage, and those of a climate answer."""

@@ -1,4 +1,4 @@
-"""An animated map of hours, painted and written frame by frame: whole, or not there."""
+"""An animated map of hours, written frame by frame; the file is complete or absent."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     ByteArray = npt.NDArray[np.uint8]
 
-# --- The hours of a span of time on a rectangle of the grid, to be drawn one after the other ---
+# --- The hours of a time range on a rectangle of the grid, to be drawn one by one ---
 #
-# Values that would take much memory are kept in a file meanwhile. The table is read once, place by place, as its rows
-# are stored: hour by hour, every row of the month would be read for each.
+# Large values are kept in a file meanwhile. The table is read once, place by place, as its rows are stored: reading
+# hour by hour would read every row of the month for each.
 
 
-# Values that are read at a time, and the most that stay in memory: 200 MB.
+# The most values read at a time, and kept in memory: 200 MB.
 _MOST_VALUES = 50_000_000
-# The scale of colours follows from about so many values, and the extremes of all.
+# The colour scale follows from a sample of about this many values, and from the extremes of all.
 _SAMPLED_VALUES = 2_000_000
 _FEWEST_SAMPLED = 64
 
 
 @dataclass(frozen=True, eq=False)
 class HourFrames:
-    """One variable at k hours, ascending, on a rectangle of the grid as that of a `FieldMap`.
+    """One variable at k hours, ascending, on a rectangle of the grid like that of a `FieldMap`.
 
-    `values` (k, n, m) are NaN where there is none. `scale_values` are some of them, with the least and the greatest.
-    `notes` say what is missing, `left_out` which places far away are not shown.
+    `values` (k, n, m) are NaN where there is no value. `scale_values` are a sample of them, with the extremes. `notes`
+    say what is missing, `left_out` which distant places are not shown.
     """
 
     variable: Variable
@@ -77,7 +77,7 @@ class HourFrames:
     longitudes: FloatArray
     values: FloatArray
     scale_values: FloatArray
-    is_empty: npt.NDArray[np.bool_]  # (k,) no place has a value
+    is_empty: npt.NDArray[np.bool_]  # (k,) whether no place has a value
     notes: tuple[str, ...]
     credit: str
     left_out: str | None = None
@@ -99,12 +99,12 @@ def read_hour_frames(
     every: int,
     folder: Path,
 ) -> HourFrames:
-    """Read every so many hours with `start <= time < end` (aware), in an area or at all places with the column.
+    """Read every `every`th hour with `start <= time < end` (aware), in an area or at all places with the column.
 
-    `folder` is for a file of the values, which the caller removes.
+    `folder` is for a file of values; the caller removes it.
 
     Raises:
-        NoDataError: if there is no value; it says what there is.
+        NoDataError: if there is no value; the message says what the table holds.
         LocalDiskError: if the values fit neither into memory nor into the folder.
     """
     require_columns(connection, (variable,))
@@ -151,7 +151,7 @@ def read_hour_frames(
 
 
 def _main_part(connection: psycopg.Connection[Any], variable: Variable, held: BoxContents) -> MainPart | None:
-    """The part to draw of places far apart that have the column in the month; None: all."""
+    """The part of widely scattered places to draw, of those with the column in the month; None: all."""
     places = places_held(connection, Month.of(held.start), variable.column) & LocationSet.of_area(held.area)
     if not places:
         return None
@@ -166,7 +166,7 @@ def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
         return np.empty(shape, dtype=np.float32)
     size = 4 * int(np.prod(shape, dtype=np.int64))
     with disk_errors(f"keeping {size / 1e9:.1f} GB of hours", folder), (folder / "hours").open("w+b") as file:
-        # A disk that gets full while the array is written would kill the process.
+        # A disk that fills up while a mapped array is written would kill the process.
         os.posix_fallocate(file.fileno(), 0, size)
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
@@ -191,23 +191,23 @@ def _lines_of_absent(variable: Variable, hours: npt.NDArray[np.int64], counts: n
     """Say at which hours no place has a value, and at which fewer places than at others."""
     most = int(counts.max())
     for lacks, where in ((counts == 0, "anywhere"), ((counts > 0) & (counts < most), "at some places")):
-        # Missing over land, or where the thing itself is not there, is no gap.
+        # Values undefined over land, or where there is no cloud, ice or the like, are no gap.
         if lacks.any() and (where == "anywhere" or variable.extent == "everywhere"):
             yield f"no {variable.column} {where} at {', '.join(_runs(hours, lacks))}"
 
 
 def _runs(hours: npt.NDArray[np.int64], lacks: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    """The hours that lack, as runs: of every third hour, those in between are not asked for."""
+    """The missing hours as runs; with a step, the hours in between were not requested."""
     step = int(hours[1] - hours[0]) if len(hours) > 1 else 1
     missing = {int(hour) for hour in hours[lacks]}
     filled = sorted({hour + more for hour in missing for more in range(step) if hour + step in missing} | missing)
     return describe_hours(filled)
 
 
-# --- The 256 colours of all frames: those of the values exactly, and others for lines, letters and greys ---
+# --- The 256 colours of all frames: those of values exactly, the others for lines, letters and greys ---
 
 
-# Of a scale without steps. More would leave too few for lines, and make a GIF larger.
+# Levels of a scale without steps. More would leave too few colours for lines, and enlarge a GIF.
 _LEVELS = 120
 NO_LEVEL = 255
 _ALWAYS = ("white", NO_DATA, NO_DATA_ON_LAND, INK, FAINT)
@@ -215,14 +215,14 @@ _ALWAYS = ("white", NO_DATA, NO_DATA_ON_LAND, INK, FAINT)
 
 @dataclass(frozen=True, eq=False)
 class ColourLevels:
-    """The colours of values, (l, 3), in steps: those of a scale with steps, otherwise 120 equal ones."""
+    """The colours of values, (l, 3), in steps: those of a stepped scale, otherwise 120 equal ones."""
 
     colours: ByteArray
     norm: Normalize
 
     @classmethod
     def of(cls, colormap: Colormap, norm: Normalize) -> ColourLevels:
-        """The steps of a scale of colours."""
+        """The steps of a colour scale."""
         if isinstance(norm, BoundaryNorm):
             edges = np.asarray(norm.boundaries, dtype=np.float64)
             middles = np.concatenate([[edges[0] - 1.0], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1.0]])
@@ -232,7 +232,7 @@ class ColourLevels:
         return cls(np.asarray(colormap(places, bytes=True), dtype=np.uint8)[:, :3], norm)
 
     def of_values(self, values: npt.NDArray[np.floating]) -> ByteArray:
-        """The step of each value, of the same shape; 255 of NaN."""
+        """The step of each value, of the same shape; 255 for NaN."""
         if isinstance(self.norm, BoundaryNorm):
             levels = np.digitize(values, np.asarray(self.norm.boundaries)).astype(np.uint8)
         else:
@@ -246,15 +246,15 @@ class ColourLevels:
 
 @dataclass(frozen=True, eq=False)
 class FramePalette:
-    """Colours (256, 3), the first of which are those of the levels."""
+    """Colours (256, 3), beginning with those of the levels."""
 
     colours: ByteArray
-    # The nearest colour to the middle of each of 64 x 64 x 64 cubes of colours.
+    # The colour nearest to the middle of each of 64 x 64 x 64 cubes of colours.
     table: ByteArray
 
     @classmethod
     def of(cls, levels: ColourLevels, others: ByteArray) -> FramePalette:
-        """The colours of the levels, and as many as there is room for that stand for `others`, (n, 3)."""
+        """The colours of the levels, and as many as fit to represent `others`, (n, 3)."""
         fixed = np.array([np.round(255 * np.array(mpl.colors.to_rgb(name))) for name in _ALWAYS], dtype=np.uint8)
         room = 256 - len(levels.colours) - len(fixed)
         picture = Image.fromarray(np.ascontiguousarray(others[None]), "RGB").quantize(room, Image.Quantize.MEDIANCUT)
@@ -274,7 +274,7 @@ class FramePalette:
         return _nearest(self.colours, parts.astype(np.uint8))[where]
 
     def nearly_nearest(self, colours: ByteArray) -> ByteArray:
-        """The number of a colour near each of `colours`, (n, 3), found at once: off by three of 256 at most."""
+        """The number of a colour near each of `colours`, (n, 3), by table look-up: off by at most three of 256."""
         cubes = (colours >> 2).astype(np.int32)
         found: ByteArray = self.table[(cubes[:, 0] << 12) | (cubes[:, 1] << 6) | cubes[:, 2]]
         return found
@@ -286,20 +286,20 @@ def _nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
     found = np.empty(len(colours), dtype=np.uint8)
     for first in range(0, len(colours), 65536):
         part = colours[first : first + 65536].astype(np.float32)
-        # |a - b|^2 without |a|^2, which is the same for all colours of the palette.
+        # |a - b|^2 without |a|^2, which is the same for the whole palette.
         found[first : first + 65536] = np.argmin((own**2).sum(axis=1) - 2 * part @ own.T, axis=1)
     return found
 
 
-# --- The pixels of each frame of an animated map, as numbers of colours of one palette ---
+# --- The pixels of each frame of an animated map, as colour numbers of one palette ---
 #
-# The figure is drawn by matplotlib three times: without cells, with black cells and with white ones. As lines over the
-# cells are transparent by a part that the last two tell, the colour of any pixel over any cell follows from them,
-# exactly as if the figure were drawn again. Only the time is drawn for each frame.
+# matplotlib draws the figure three times: without cells, with black cells and with white ones. The last two give the
+# transparency of lines over cells, so the colour of any pixel over any cell follows exactly as if the figure were drawn
+# again. Only the time is drawn for each frame.
 
 
 _AROUND_TEXT = 3  # pixels
-# Levels whose mixture with lines decides on the palette.
+# The number of levels whose mixtures with lines decide on the palette.
 _MIXED_LEVELS = 12
 
 
@@ -307,13 +307,13 @@ class FramePainter:
     """Draws fields of the grid of a map into its figure, (height, width) pixels."""
 
     def __init__(self, drawn: DrawnMap) -> None:
-        """Draw what all frames share. The map's time must be the longest text that is to stand there."""
+        """Draw what all frames share. The map's time must be the longest text that will appear there."""
         self._drawn = drawn
         canvas = drawn.figure.canvas
-        assert isinstance(canvas, FigureCanvasAgg)  # noqa: S101  # as `new_figure` makes them
-        self._canvas: Any = canvas  # whose methods have no types
+        assert isinstance(canvas, FigureCanvasAgg)  # noqa: S101  # `new_figure` makes these
+        self._canvas: Any = canvas  # its methods have no types
         longest = drawn.when.get_text()
-        # A line that was too long was cut off at its end: the time alone is shown then.
+        # If the line is too long and was cut off at its end, the time alone is shown.
         self._before_time = longest.removesuffix(drawn.field.when) if longest.endswith(drawn.field.when) else ""
         extent = drawn.when.get_window_extent()
         height, width = (round(inches * drawn.figure.dpi) for inches in drawn.figure.get_size_inches()[::-1])
@@ -337,7 +337,7 @@ class FramePainter:
         white = self._pixels()[self._map]
         cover.remove()
         norm = drawn.image.norm
-        assert isinstance(norm, Normalize)  # noqa: S101  # as `colour_scale` makes them
+        assert isinstance(norm, Normalize)  # noqa: S101  # `colour_scale` makes these
         self._levels = ColourLevels.of(drawn.image.get_cmap(), norm)
         self._index = self._cells(height).index
         self._mix(base, black, white)
@@ -345,7 +345,7 @@ class FramePainter:
 
     @property
     def palette(self) -> ByteArray:
-        """The colours, (256, 3), of which frames consist."""
+        """The colours of all frames, (256, 3)."""
         return self._palette.colours
 
     def paint(self, values: npt.NDArray[np.floating], when: str) -> ByteArray:
@@ -383,7 +383,7 @@ class FramePainter:
         self._greys = self._palette.nearest(np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
 
     def _cells(self, height: int) -> NearestCells:
-        """The cells of the pixels of the map."""
+        """The grid cells behind the pixels of the map."""
         axes, drawn = self._drawn.axes, self._drawn
         rows, columns = (np.arange(part.start, part.stop) + 0.5 for part in self._map)
         box = axes.get_window_extent()
@@ -410,14 +410,14 @@ class FramePainter:
         return pixels
 
 
-# --- An animated map of hours, written frame by frame: whole, or not there ---
+# --- An animated map of hours, written frame by frame; the file is complete or absent ---
 
 
-# Dots per inch of the figure, which is 5 to 11 inches wide; its margins are whole pixels then.
+# Dots per inch of the figure, which is 5 to 11 inches wide; at these, its margins are whole pixels.
 _GIF_DPI, _MP4_DPI = 80, 100
-# A GIF that is larger is not written: hardly a program shows it.
+# The largest GIF that is written: hardly any program shows a larger one.
 MOST_BYTES = 150_000_000
-# Frames after which the size of all is known well enough.
+# The number of frames that predict the total size well enough.
 _TRIED_FRAMES = 12
 _NO_DATA = ": no data"
 
@@ -434,12 +434,12 @@ class MapLook:
 
 
 def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path: Path | None = None) -> None:
-    """Write the hours as a GIF or MP4, by the suffix of `path`, which is a temporary one of `shown_path`.
+    """Write the hours as a GIF or MP4, by the suffix of `path`, the temporary path of `shown_path`.
 
     All frames have the same colours for the same values.
 
     Raises:
-        UsageError: if one of the limits leaves no range, or a GIF would be too large.
+        UsageError: if the limits leave no range, or a GIF would be too large.
         LocalDiskError: if the disk is full.
         RefusedError: if ffmpeg fails.
     """
@@ -447,7 +447,7 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
     field = frames.field(first)
     is_mp4 = path.suffix.lower() == MP4
     drawn = draw_map(
-        # The longest text that will stand there.
+        # The longest text that will appear there.
         replace(field, when=field.when + _NO_DATA),
         credit=frames.credit,
         notes=[

@@ -1,4 +1,4 @@
-"""Writers of animations frame by frame: GIF by Pillow, MP4 (H.264) by the program ffmpeg."""
+"""Writers of animations, frame by frame: GIF with Pillow, MP4 (H.264) with the program ffmpeg."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     ByteArray = npt.NDArray[np.uint8]
 
-# --- A GIF written frame by frame, by Pillow: one palette, and of each frame only the part that differs from the
-#     last ---
+# --- A GIF written frame by frame with Pillow: one palette, and only the part of each frame that differs from the last
+# ---
 #
-# Pillow's own `save_all` keeps all frames until the last one is there: half a gigabyte of a month.
+# Pillow's own `save_all` keeps all frames until the end: half a gigabyte for a month.
 
 
 class GifFile:
-    """An animation that repeats for ever; the format counts time in hundredths of a second."""
+    """An animation that repeats forever; the format counts time in hundredths of a second."""
 
     def __init__(self, file: BinaryIO, palette: ByteArray, fps: int) -> None:
         """Begin a file with these colours, (256, 3)."""
@@ -55,7 +55,7 @@ class GifFile:
         self._file.flush()
 
     def stop(self) -> None:
-        """Do nothing: no program runs, and the caller removes the unfinished file."""
+        """Do nothing: there is no program to stop, and the caller removes the unfinished file."""
 
     @property
     def bytes_written(self) -> int | None:
@@ -68,7 +68,7 @@ class GifFile:
 
 
 def _changed(last: ByteArray, frame: ByteArray) -> tuple[slice, slice]:
-    """The smallest rectangle that holds all pixels that differ; one pixel if there are none."""
+    """The smallest rectangle with all pixels that differ; one pixel if none does."""
     differs = last != frame
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     if not rows.size:
@@ -76,14 +76,14 @@ def _changed(last: ByteArray, frame: ByteArray) -> tuple[slice, slice]:
     return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
-# --- An MP4 (H.264) written frame by frame, by the program ffmpeg ---
+# --- An MP4 (H.264) written frame by frame by the program ffmpeg ---
 
 
 _FULL = "No space left on device"
 
 
 class Mp4File:
-    """A film that any browser plays: even width and height, colours at half the resolution."""
+    """A video that any browser plays: even width and height, colours at half the resolution."""
 
     def __init__(self, path: Path, palette: ByteArray, fps: int) -> None:
         """Begin a file with frames of these colours, (256, 3)."""
@@ -100,11 +100,11 @@ class Mp4File:
             LocalDiskError: if the disk is full.
             RefusedError: if ffmpeg fails otherwise.
         """
-        # White is added, not cut off: the format needs even sizes.
+        # Pad with the border instead of cropping: the format needs even sizes.
         even = np.pad(self._palette[frame], [(0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)], mode="edge")
         if self._program is None:
             self._program = self._started(*even.shape[:2])
-        assert self._program.stdin is not None  # noqa: S101  # it is a pipe
+        assert self._program.stdin is not None  # noqa: S101  # opened as a pipe
         try:
             self._program.stdin.write(even.tobytes())
         except BrokenPipeError:
@@ -120,14 +120,14 @@ class Mp4File:
         """
         if self._program is None:
             return
-        assert self._program.stdin is not None  # noqa: S101  # it is a pipe
-        with suppress(BrokenPipeError):  # then the program failed
+        assert self._program.stdin is not None  # noqa: S101  # opened as a pipe
+        with suppress(BrokenPipeError):  # ffmpeg failed
             self._program.stdin.close()
         if self._program.wait() != 0:
             raise self._error()
 
     def stop(self) -> None:
-        """End the program, if it still runs."""
+        """End the program if it is still running."""
         if self._program is not None:
             self._program.kill()
             with suppress(BrokenPipeError):
@@ -137,7 +137,7 @@ class Mp4File:
 
     @property
     def bytes_written(self) -> int | None:
-        """Not known before the end: ffmpeg holds frames back."""
+        """None, as ffmpeg holds frames back until the end."""
         return None
 
     def _started(self, height: int, width: int) -> subprocess.Popen[bytes]:
@@ -147,13 +147,13 @@ class Mp4File:
             *("-pix_fmt", "yuv420p", "-movflags", "+faststart", str(self._path)),
         )
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `stop`
-        # A session of its own: an interrupt stops this process, which then ends the program.
+        # In its own session: an interrupt reaches only this process, which then ends the program.
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True
         )
 
     def _error(self) -> LocalDiskError | RefusedError:
-        assert self._said is not None  # noqa: S101  # the program was started
+        assert self._said is not None  # noqa: S101  # set when the program is started
         self._said.seek(0)
         said = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
         if any(_FULL in line for line in said):

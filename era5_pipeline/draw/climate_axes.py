@@ -1,4 +1,4 @@
-"""What the pictures of a climate share: sizes, grid, years, colours, and which years and labels are drawn."""
+"""What the figures of a climate answer share: sizes, grid, years and colours, and the years and labels to draw."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
-# --- What pictures of years draw: values of complete years, what they are compared with, and numbers as labels ---
+# --- The contents of yearly figures: values of complete years, the reference, and numbers as labels ---
 
 
-# What `TrendLine` has between its edges.
+# The name of the band between the edges of a `TrendLine`.
 BAND_WORDS = "95 % confidence band of the fitted mean"
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnYears:
-    """Every year from the first to the last of the record, (k,), and one value each: NaN where a year is incomplete.
+    """Every year from the first to the last of the record, (k,), with a value: NaN for an incomplete year.
 
     The incomplete years at either end are left out.
     """
@@ -43,7 +43,7 @@ class DrawnYears:
 
     @property
     def count(self) -> int:
-        """How many years are complete."""
+        """The number of complete years."""
         return int(np.isfinite(self.values).sum())
 
     @property
@@ -65,7 +65,7 @@ class DrawnYears:
 
 @dataclass(frozen=True)
 class Reference:
-    """What yearly temperatures are compared with: a mean (degC), and of which years it is."""
+    """What yearly temperatures are compared with: a mean (degC), and its years."""
 
     value: float
     words: str
@@ -73,7 +73,7 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class TrendLine:
-    """A trend as it is drawn: every year from its first to its last, (k,), the line, and the edges of its band."""
+    """A trend to draw: every year from first to last, (k,), the line, and the edges of its band."""
 
     years: FloatArray
     line: FloatArray
@@ -95,9 +95,9 @@ def complete_years(answer: ClimateAnswer, quantity: str) -> DrawnYears | None:
 
 
 def reference_of(answer: ClimateAnswer, means: DrawnYears) -> Reference:
-    """The mean of the baseline; of all complete years, if the baseline has too few of them."""
+    """The mean of the baseline; if too few of its years are complete, that of all complete years."""
     if answer.baseline.is_used:
-        # The record may begin after the baseline: the anomalies know its mean.
+        # The record may begin after the baseline; the anomalies still give its mean.
         normal = answer.yearly["mean_temperature"] - answer.yearly["temperature_anomaly"]
         span = answer.baseline.years
         return Reference(float(normal.mean()), f"{span.first}\u2013{span.last}")
@@ -107,11 +107,11 @@ def reference_of(answer: ClimateAnswer, means: DrawnYears) -> Reference:
 
 
 def trend_line(means: DrawnYears, trend: Trend) -> TrendLine:
-    """The line of a trend, and the 95 % confidence band of the mean that it gives for each year.
+    """The line of a trend, and the 95 % confidence band of its mean in each year.
 
-    The band rests on the same variance of the residuals, the same quantile and the same effective number of years as
-    the interval of the slope, so that its distance from the line is, x years from the middle of n effective years,
-    that of the slope's interval times sqrt(sum of squares / n + x^2).
+    The band uses the same residual variance, quantile and effective number of years as the interval of the slope. So
+    x years from the middle of n effective years, its distance from the line is that of the slope's interval times
+    sqrt(sum of squares / n + x^2).
     """
     within = means.within(trend.years.first, trend.years.last)
     complete = within.years[np.isfinite(within.values)].astype(np.float64)
@@ -133,7 +133,7 @@ def unit_of(quantity: str) -> str:
     return unit_text(BY_QUANTITY[quantity].unit)
 
 
-# --- Axes that the pictures of a climate share: sizes, grid, years, months, and the colours of what is drawn ---
+# --- Axes of the figures of a climate answer: sizes, grid, years, months, and colours ---
 #
 # A figure is drawn for a width in inches: `WIDE` for a desk, `NARROW` for a phone. Letters have the same size on both.
 
@@ -157,7 +157,7 @@ def is_wide(width: float) -> bool:
 
 
 def new_panel(width: float, height: float, *, legend_lines: int = 1) -> tuple[Figure, Axes]:
-    """A figure of this size (inches) with one panel, below so many lines of a legend."""
+    """A figure of this size (inches) with one panel below a legend of `legend_lines` lines."""
     figure = new_figure(width, height)
     top = _TOP + _LEGEND * legend_lines
     axes = add_axes(figure, _LEFT, _BOTTOM, width - _LEFT - _RIGHT, height - _BOTTOM - top)
@@ -179,7 +179,7 @@ def style_panel(axes: Axes) -> None:
 
 
 def mark_generated(figure: Figure) -> None:
-    """Write across a figure, over what it draws, that its data are generated."""
+    """Print across a figure, over its contents, that its data are generated."""
     figure.text(
         0.5, 0.5, "generated, not ERA5", fontsize=16, color=FAINT, alpha=0.6, ha="center", va="center", zorder=9
     )
@@ -208,7 +208,7 @@ def print_legend(axes: Axes, columns: int) -> None:
 
 
 def columns_of_legend(axes: Axes) -> int:
-    """How many words of a legend stand side by side in axes of this width."""
+    """The number of legend entries side by side in axes of this width."""
     return 4 if is_wide(_inches(axes)) else 2
 
 
@@ -221,7 +221,7 @@ def draw_bars(axes: Axes, pairs: Sequence[tuple[int, float]], colours: str | Seq
 
 
 def year_axis(axes: Axes, first: int, last: int) -> None:
-    """Label years from first to last, each the middle of its bar."""
+    """Label years from first to last, each at the middle of its bar."""
     most = max(int(_inches(axes) / _INCHES_PER_YEAR_LABEL), 2)
     steps = (1, 2, 5, 10, 20, 25, 50)
     step = next((step for step in steps if (last - first) / step <= most), steps[-1])
@@ -231,7 +231,7 @@ def year_axis(axes: Axes, first: int, last: int) -> None:
 
 
 def month_axis(axes: Axes, starts: list[float]) -> None:
-    """Label months: `starts` are the places of the first day of each, and of what follows the last."""
+    """Label months: `starts` are the positions of the first day of each, and the end of the last."""
     middles = [(begin + end) / 2 for begin, end in pairwise(starts)]
     short = _inches(axes) / 12 < _INCHES_PER_MONTH_LABEL
     axes.set_xticks(starts, labels=[""] * len(starts))

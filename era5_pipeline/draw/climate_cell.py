@@ -1,4 +1,4 @@
-"""The grid cell on a map: its rectangle, coast and borders around it, and where on Earth that is."""
+"""The grid cell on a map: its rectangle with coast and borders around, and its position on Earth."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 SEA, LAND = "#dbe7ef", "#f0ead8"
 _COAST = "#6b7f8c"
-_DOT = "#101010"  # on a map, which is as pale on a dark page
+_DOT = "#101010"  # the map stays pale on a dark page
 # Inches.
 _LEFT, _BOTTOM, _RIGHT, _TOP, _GAP = 0.52, 0.28, 0.1, 0.1, 0.12
 _POINTS_PER_INCH = 72
-# Vertices closer than this (points) are one, so that the picture is small.
+# Vertices closer than this (points) are merged, to keep the file small.
 _FINEST = 0.6
 _TALLEST = 4.0  # degrees
-_HIGHEST_STRETCH = 4.0  # of a degree of latitude against one of longitude
+_HIGHEST_STRETCH = 4.0  # length of a degree of latitude to one of longitude
 _WORLD: Window = (-180.0, 180.0, -90.0, 90.0)
 
 
 def cell_figure(cells: tuple[float, float, float, float], asked: tuple[float, float] | None, width: float) -> Figure:
-    """Draw the rectangle of cells (its west, east, south and north border, degrees) and the point that was asked for.
+    """Draw the rectangle of cells (its west, east, south and north border, degrees) and the requested point.
 
     The map is 4 degrees high, or 1.6 times as high as the rectangle; below it is the Earth with the place marked.
     """
@@ -85,7 +85,7 @@ def cell_bounds(latitude: float, longitude: float) -> tuple[float, float, float,
 
 
 def _window(cells: tuple[float, float, float, float], shape: float) -> Window:
-    """The window around the cells: `shape` is its width to its height, in kilometres."""
+    """The window around the cells: `shape` is its ratio of width to height, in kilometres."""
     west, east, south, north = cells
     middle = (south + north) / 2
     stretch = min(1.0 / max(float(np.cos(np.deg2rad(middle))), 1e-6), _HIGHEST_STRETCH)
@@ -99,7 +99,7 @@ def _draw_land(axes: Axes, window: Window, across: float, *, is_close: bool) -> 
     west, east, south, north = window
     finest = (_FINEST if is_close else 2 * _FINEST) * (east - west) / (across * _POINTS_PER_INCH)
     axes.set_facecolor(SEA)
-    # Lakes are drawn over land, and islands in them over lakes: what has the same colour and follows is one path.
+    # Lakes are drawn over land, and islands in them over lakes: successive polygons of one colour make one path.
     for is_land, polygons in groupby(land(*window), key=lambda polygon: polygon[0]):
         _draw(axes, [ring for _, ring in polygons], finest, 3, facecolor=LAND if is_land else SEA, linewidth=0.0)
     if is_close:
@@ -113,7 +113,7 @@ def _draw_land(axes: Axes, window: Window, across: float, *, is_close: bool) -> 
 
 
 def _draw(axes: Axes, lines: list[FloatArray], finest: float, fewest: int, **style: Any) -> None:  # noqa: ANN401
-    """Draw lines or polygons, (n, 2) each, as one path, without those of less than `fewest` points."""
+    """Draw lines or polygons, (n, 2) each, as one path, without those of fewer than `fewest` points."""
     thinned = [_thinned(line, finest) for line in lines]
     paths = [MatplotlibPath(line) for line in thinned if len(line) >= fewest]
     if paths:
@@ -121,7 +121,7 @@ def _draw(axes: Axes, lines: list[FloatArray], finest: float, fewest: int, **sty
 
 
 def _thinned(points: FloatArray, finest: float) -> FloatArray:
-    """A line (n, 2) without points that are nearer than `finest` (degrees) to the one before."""
+    """A line (n, 2) without points closer than `finest` (degrees) to the one before."""
     places = np.rint(points / finest)
     is_other = np.concatenate(([True], (np.diff(places, axis=0) != 0).any(axis=1)))
     is_other[-1] = True

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 DAYS = 365
-# Days before and after, whose values count as those of a day: the range is then of 15 values a year.
+# The days before and after whose values count for a day: 15 values a year.
 _AROUND = 7
 _FEWEST_YEARS = 3
 _USUAL = (10.0, 90.0)  # percentiles
@@ -50,9 +50,9 @@ _USUAL = (10.0, 90.0)  # percentiles
 
 @dataclass(frozen=True, eq=False)
 class NormalBand:
-    """Daily mean temperatures (degC) by day of the year, (365,), without 29 February; NaN where there is none.
+    """Daily mean temperatures (degC) by day of the year, (365,), without 29 February; NaN without a value.
 
-    `values` are those of `year`. The others are of all days within a week of that day in `years`: `low` to `high` the
+    `values` are those of `year`. The others cover all days within a week of that day in `years`: `low` to `high` the
     10th to 90th percentile, `middle` the median, `lowest` and `highest` the extremes.
     """
 
@@ -68,24 +68,24 @@ class NormalBand:
 
     @property
     def above(self) -> int:
-        """How many days of the year are above the usual range."""
+        """The number of days of the year above the usual range."""
         return int((self.values > self.high).sum())
 
     @property
     def below(self) -> int:
-        """How many days of the year are below the usual range."""
+        """The number of days of the year below the usual range."""
         return int((self.values < self.low).sum())
 
     @property
     def count(self) -> int:
-        """How many days of the year there are."""
+        """The number of days of the year."""
         return int(np.isfinite(self.values).sum())
 
 
 def normal_band(answer: ClimateAnswer) -> NormalBand | None:
-    """The last year of the record against the baseline; against all years before it, if the baseline has too few.
+    """The last year of the record against the baseline; if that has too few years, against all years before.
 
-    None if there is no daily temperature, or fewer than three years to compare with.
+    None without daily temperatures, or with fewer than three years to compare.
     """
     if "mean_temperature" not in answer.daily.columns or answer.daily["mean_temperature"].dropna().empty:
         return None
@@ -105,7 +105,7 @@ def normal_band(answer: ClimateAnswer) -> NormalBand | None:
 
 
 def by_day_of_year(daily: pd.Series[float]) -> dict[int, FloatArray]:
-    """The days of each year that has values, (365,), without 29 February."""
+    """The days of each year with values, (365,), without 29 February."""
     days = daily.index
     dates = daily.to_frame("value").assign(year=days.year, month=days.month, day=days.day, number=days.day_of_year)  # type: ignore[attr-defined]
     dates = dates[~((dates["month"] == 2) & (dates["day"] == 29))]
@@ -121,7 +121,7 @@ def by_day_of_year(daily: pd.Series[float]) -> dict[int, FloatArray]:
 
 
 def _percentiles(values: FloatArray, wanted: tuple[float, ...]) -> list[FloatArray]:
-    """Percentiles of each day, (365,), of values (n, 365); NaN for a day without any."""
+    """Percentiles of each day, (365,), from values (n, 365); NaN for a day without any."""
     there = np.isfinite(values).any(axis=0)
     found = []
     for percentile in wanted:
@@ -138,7 +138,7 @@ _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def band_figure(band: NormalBand, width: float) -> Figure:
-    """Draw a year's daily means over the usual range of each day, and over the extremes of the years compared with."""
+    """Draw a year's daily means over the usual range of each day, and over the extremes of the reference years."""
     figure, axes = new_panel(width, 3.3, legend_lines=1) if is_wide(width) else new_panel(width, 3.0, legend_lines=2)
     days = np.arange(DAYS) + 0.5
     axes.fill_between(
@@ -171,7 +171,7 @@ _STARTS = [number + 0.5 for number in range(13)]
 
 @dataclass(frozen=True, eq=False)
 class DrawnCycle:
-    """Means of the months 1 to 12, (12,), of the years that `label` names: temperature degC, precipitation mm."""
+    """Means of the months 1 to 12, (12,), over the years in `label`: temperature degC, precipitation mm."""
 
     label: str
     temperature: FloatArray
@@ -179,7 +179,7 @@ class DrawnCycle:
 
 
 def seasonal_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw the months of the baseline and of the last ten years; of all complete months, if there are too few years."""
+    """Draw the months of the baseline and of the last ten years; if too few years are complete, of all months."""
     cycles = cycles_of(answer)
     if not cycles:
         return None
@@ -197,7 +197,7 @@ def seasonal_figure(answer: ClimateAnswer, width: float) -> Figure | None:
 
 
 def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
-    """Then and now, as far as there are years enough; otherwise one cycle of all complete months."""
+    """Then and now, if there are enough years; otherwise one cycle of all complete months."""
     seasons = answer.seasons
     found = []
     for name, span in (("then", seasons.then), ("now", seasons.now)):

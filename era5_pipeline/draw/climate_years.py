@@ -1,4 +1,4 @@
-"""Pictures of years: warming stripes, anomalies and trends, counts of days, precipitation; that of `era5 climate`."""
+"""Yearly figures: warming stripes, anomalies and trends, day counts, precipitation; and that of `era5 climate`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def anomaly_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw the differences of complete years from the baseline; from their own mean, if the baseline has too few."""
+    """Draw the anomalies of complete years from the baseline; if it has too few years, from their own mean."""
     means = complete_years(answer, "mean_temperature")
     if means is None:
         return None
@@ -70,7 +70,7 @@ def anomaly_figure(answer: ClimateAnswer, width: float) -> Figure | None:
 
 
 def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
-    """Draw the bars and trends into axes; the gid of each bar is `year-1994`. The legend is not drawn."""
+    """Draw the bars and trends into axes; the gid of each bar is `year-1994`. The legend is drawn separately."""
     reference = reference_of(answer, means).value
     pairs = [(year, value - reference) for year, value in means.pairs()]
     draw_bars(axes, pairs, [WARM if difference >= 0.0 else COLD for _, difference in pairs])
@@ -97,7 +97,7 @@ def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None
 
 
 def trends_drawn(answer: ClimateAnswer) -> tuple[Trend, ...]:
-    """The trends of the mean temperature: over the whole record, and since 1979 where that is another."""
+    """The trends of the mean temperature: over the whole record, and since 1979 if that differs."""
     both = (answer.trend_of("mean_temperature"), answer.trend_of("mean_temperature", "since_1979"))
     found = [trend for trend in both if isinstance(trend, Trend)]
     return tuple(found[:1] if len(found) == 2 and found[0].years == found[1].years else found)
@@ -113,9 +113,9 @@ COLOURS = (
 )
 # The ends of the scale, in standard deviations of the yearly means, as in the original.
 _DEVIATIONS = 2.6
-# The shortest scale (degC): with a few years that are alike, small differences are not drawn as large ones.
+# The shortest scale (degC), so that a few similar years do not exaggerate small differences.
 _SHORTEST = 0.5
-# Wider than a year, so that no seam is seen between stripes.
+# Wider than a year, so that no seams show between stripes.
 _OVERLAP = 0.04
 _HEIGHT = {True: 1.75, False: 1.35}  # inches, of a wide figure and of a narrow one
 _LABELS = 0.26
@@ -153,14 +153,14 @@ def draw_stripes(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
 
 
 def stripes_limit(means: DrawnYears) -> float:
-    """The difference from the reference (degC) that has the darkest colour."""
+    """The difference from the reference (degC) with the darkest colour."""
     return max(_DEVIATIONS * float(np.nanstd(means.values)), _SHORTEST)
 
 
 # --- Hot days, tropical nights and frost days of each year, as bars ---
 
 
-# From the hottest: the first that half of the years have is drawn.
+# From the hottest: the first that occurs in half of the years is drawn.
 _HOT = ("very_hot_days", "hot_days", "summer_days")
 _COLOURS = {"tropical_nights": "#8e3b6f", "frost_days": COLD}
 # Inches.
@@ -196,9 +196,9 @@ def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
 
 
 def counted_days(answer: ClimateAnswer) -> tuple[str, ...]:
-    """The kinds of days to draw: hot ones by the highest limit that half of the years reach, then nights and frost.
+    """The kinds of days to draw: the hottest that half of the years reach, tropical nights and frost days.
 
-    Nights and frost are left out where no year has any. Without a complete year: none.
+    Nights and frost are left out if no year has any. Empty without a complete year.
     """
     names = []
     for name in _HOT:
@@ -219,7 +219,7 @@ def counted_days(answer: ClimateAnswer) -> tuple[str, ...]:
 
 
 def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw the totals of complete years, with their mean, and the trend if its interval leaves out zero."""
+    """Draw the totals of complete years, with their mean, and the trend if its interval excludes zero."""
     drawn = complete_years(answer, "precipitation")
     if drawn is None:
         return None
@@ -236,7 +236,7 @@ def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     return figure
 
 
-# --- The picture of `era5 climate`: the stripes above the anomalies and their trend, with title, notes and credit ---
+# --- The figure of `era5 climate`: stripes above anomalies and trend, with title, notes and credit ---
 
 
 # Inches.
@@ -245,9 +245,9 @@ _TOP, _STRIPES, _GAP, _BARS, _BOTTOM = 0.85, 1.3, 0.62, 2.9, 0.75
 
 
 def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
-    """Draw the stripes of an answer, and below them its anomalies with trend and interval.
+    """Draw the stripes of an answer, and below them the anomalies with trend and interval.
 
-    `title` replaces the place and what is drawn.
+    `title` replaces the usual one of place and contents.
 
     Raises:
         NoDataError: if no year is complete.
@@ -268,7 +268,7 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
     bars = add_axes(figure, _LEFT, bottom, width, _BARS)
     style_panel(bars)
     draw_anomalies(bars, answer, means)
-    # Bars stand below their stripes.
+    # Align the bars with the stripes.
     bars.set_xlim(stripes.get_xlim())
     bars.set_ylabel(f"°C, difference from {reference_of(answer, means).words}", fontsize=8.5)
     if trends_drawn(answer):
@@ -289,14 +289,14 @@ def draw_climate(answer: ClimateAnswer, path: Path, title: str | None = None) ->
 
     Raises:
         NoDataError: if no year is complete.
-        UsageError: if the suffix is another one.
+        UsageError: if the suffix is not one of these.
         LocalDiskError: if the disk is full or not writable.
     """
     save(climate_picture(answer, title), path)
 
 
 def _notes(answer: ClimateAnswer) -> list[str]:
-    """What the picture must say: the interval of the trend, or why there is none; and what is missing."""
+    """The notes of the figure: the interval of the trend, or why there is none; and what is missing."""
     trend = answer.trend_of("mean_temperature")
     if isinstance(trend, Trend):
         slope, low, high = (signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high))

@@ -1,6 +1,6 @@
-"""Colours and value range of a map, from its values or as asked.
+"""Colours and value range of a map, from its values or as requested.
 
-Here: choosing the range. Not here: which kind of scale and colours a variable has (`variable_styles`).
+The kind of scale and the colours of each variable are in `maps/fields`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float32]
 
-# The lower and the upper end of a range, in the table's unit; None: from the values.
+# The lower and the upper end of a range, in the table's unit; None: by the values.
 Limits = tuple[float | None, float | None]
 NO_LIMITS: Limits = (None, None)
 
 # If all values are on one side of freezing, a scale centred on 0 would use only half of its colours.
 _ABOVE_FREEZING, _BELOW_FREEZING = "YlOrRd", "YlGnBu_r"
-# The ends of the colormap are left out: coastlines are not visible on such dark colours.
+# The ends of the colormap are left out, as coastlines are invisible on such dark colours.
 _BRIGHTER = (0.07, 0.93)
-# Steps of an amount in mm by the time that it is of, with the same colour on every map. The first step is drawn white,
-# as dry.
+# Steps of an amount in mm, by the period of the total, with the same colour on every map. The first step is white, for
+# dry.
 _AMOUNTS: dict[Period, tuple[float, ...]] = {
     "hour": (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
     "day": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0),
@@ -44,7 +44,7 @@ _FEWEST_AMOUNTS = 5
 _ROUND = [1, 2, 2.5, 5, 10]
 # Outliers beyond these percentiles may lie outside the range.
 _USUAL = (0.2, 99.8)
-# A shorter range is widened to this, by unit; of other units, to this part of the variable's bounds.
+# A shorter range is widened to this, by unit; for other units, to this share of the variable's bounds.
 _SHORTEST = {"degC": 1.0, "m/s": 1.0, "mm": 0.1}
 _SHORTEST_PART = 1e-3
 # Differences and trends are smaller than values.
@@ -61,10 +61,10 @@ def colour_scale(
 ) -> tuple[Colormap, Normalize]:
     """Colours and value range for `values` (of any shape); a few outliers may lie outside the range.
 
-    `is_difference`: the values are differences, with colours around zero. `period`: the time that totals are of.
+    `is_difference`: the values are differences, with colours around zero. `period`: the period of totals.
 
     Raises:
-        UsageError: if one of the limits is given, and not on its side of the other end that follows from the values.
+        UsageError: if a given limit is on the wrong side of the other end, which follows from the values.
     """
     style = difference_style(variable) if is_difference else style_of(variable)
     found = values[np.isfinite(values)]
@@ -108,7 +108,7 @@ def _automatic(
             low, high = _round_range(low, high, shortest)
             return _colormap(_ABOVE_FREEZING if low + high > 0.0 else _BELOW_FREEZING), Normalize(low, high)
         case "plain":
-            # Values that come near zero are shown from zero on, unless they can be on either side of it.
+            # A range that comes close to zero starts at zero, unless values can have either sign.
             if low + shortest >= 0.0 and low < 0.5 * high and not is_signed(variable) and variable.unit != "K":
                 low, high = 0.0, _round_end(high, shortest)
             else:
@@ -117,7 +117,7 @@ def _automatic(
 
 
 def _of_range(style: VariableStyle, low: float, high: float) -> Colormap:
-    """The colours of any range: zero is the middle of the colours that differ by sign, white is dry."""
+    """The colours of any range: zero in the middle of diverging colours, white for dry."""
     match style.scale:
         case "symmetric":
             return _around_zero(style.colours, low, high)
@@ -149,7 +149,7 @@ def _amount_colours(style: VariableStyle, top: float, steps: tuple[float, ...]) 
     all_colours = _colormap(style.colours)(np.linspace(0.0, 1.0, len(steps) - 1))
     count = next((n for n in range(_FEWEST_AMOUNTS, len(steps)) if steps[n - 1] >= top), len(steps))
     drawn = ListedColormap([(1.0, 1.0, 1.0, 1.0), *all_colours[: count - 2]])
-    # Values of packed files may be below zero by half a packing step.
+    # Values of packed files may be half a packing step below zero.
     extremes = drawn.with_extremes(under="white", over=tuple(all_colours[-1]))
     return extremes, BoundaryNorm(steps[:count], count - 1)
 
@@ -161,7 +161,7 @@ def _round_range(low: float, high: float, length: float) -> tuple[float, float]:
 
 
 def _round_end(high: float, length: float) -> float:
-    """The end of a range from zero on, of at least this length."""
+    """The upper end of a range that starts at zero, of at least this length."""
     return _round_range(0.0, max(high, length), 0.0)[1]
 
 

@@ -1,4 +1,4 @@
-"""Which months of which variables the table holds, as a picture: a panel for each area, a row for each variable."""
+"""The months that the table holds, as a figure: a panel for each area, a row for each variable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.read.held import AreaCoverage
 
-# Of Okabe and Ito's palette: told apart with each kind of colour blindness, and by their lightness.
+# From Okabe and Ito's palette: distinct for all kinds of colour blindness, and in lightness.
 COLOURS = {
     "complete": "#0072B2",
     "incomplete": "#D55E00",
@@ -47,8 +47,8 @@ _WORDS = {"incomplete": "incomplete: some place lacks an hour", "preliminary": "
 _LEFT, _RIGHT, _TOP, _BOTTOM = 1.95, 1.0, 1.0, 0.75
 _NARROWEST, _WIDEST, _MONTH_WIDTH = 7.5, 14.0, 0.0135
 _ROW, _HEADING = 0.19, 0.34
-_CHARACTER, _LABEL_MARGIN = 0.064, 0.4  # of a column's name
-# The picture ends here: more rows are named in a note. 6,000 pixels.
+_CHARACTER, _LABEL_MARGIN = 0.064, 0.4  # for a column's name
+# The most rows of the figure (6,000 pixels); a note names the others.
 _MOST_ROWS = 150
 _FEW_MONTHS = 72
 _MOST_LABELS = 14
@@ -57,11 +57,11 @@ _MOST_LABELS = 14
 def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figure:
     """Draw the months of each area and variable: complete, incomplete, preliminary or not loaded.
 
-    The time axis is the same for all; right of each row is the number of complete months, of those from the first to
-    the last of all areas. `credit` is printed small at the bottom.
+    All panels share the time axis; right of each row is its number of complete months, out of the months of all
+    areas. `credit` is printed small at the bottom.
 
     Raises:
-        NoDataError: if there is no area.
+        NoDataError: if there are no areas.
     """
     if not areas:
         raise nothing_loaded()
@@ -100,7 +100,7 @@ def plot_coverage(areas: Sequence[AreaCoverage], path: Path, *, credit: str = ""
     """Write `coverage_figure` to `path` as PNG, PDF or SVG, atomically.
 
     Raises:
-        NoDataError: if there is no area.
+        NoDataError: if there are no areas.
         LocalDiskError: if the disk is full or not writable.
     """
     save(coverage_figure(areas, credit=credit), path)
@@ -154,7 +154,7 @@ def _states_of(area: AreaCoverage, column: str, months: tuple[Month, ...]) -> np
 
 
 def _month_axis(axes: Axes, months: tuple[Month, ...], *, is_lowest: bool) -> None:
-    """Label years, or months where there are few; below the lowest panel only."""
+    """Label years (months, if there are few) below the lowest panel only."""
     if len(months) <= _MOST_LABELS:
         shown = list(months)
     elif len(months) <= _FEW_MONTHS // 2:

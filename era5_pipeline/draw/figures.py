@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-# Names within an SVG follow from its contents, instead of being random.
+# Names within an SVG follow from its contents instead of being random.
 mpl.rcParams["svg.hashsalt"] = "era5-pipeline"
 
 DPI = 160
@@ -53,7 +53,7 @@ def add_axes(figure: Figure, left: float, bottom: float, width: float, height: f
 def print_title(figure: Figure, left: float, title: str, below: str, *, scale: float = 1.0) -> Text:
     """Print a title and a line below it at the top, starting at `left` (inches), smaller if they are too long.
 
-    `scale` is the size of both lines, and of the space above them, as a part of that of large figures.
+    `scale` is the size of both lines, and of the space above them, relative to large figures.
 
     Returns the line below.
     """
@@ -68,10 +68,10 @@ def print_title(figure: Figure, left: float, title: str, below: str, *, scale: f
 def _print_line(
     figure: Figure, left: float, up: float, text: str, *, size: float, smallest: float, weight: str, colour: str
 ) -> Text:
-    """Print one line from `left` (inches) on, smaller if it is too long, and cut off if it is still too long then."""
+    """Print one line starting at `left` (inches), smaller if it is too long, and cut off if that is not enough."""
     width = figure.get_size_inches()[0]
     most = (width - left - _RIGHT_OF_TITLE) * figure.dpi
-    # What users write is text, even with two dollar signs.
+    # Text of users is literal, even with two dollar signs.
     line = figure.text(left / width, up, text, fontsize=size, fontweight=weight, color=colour, parse_math=False)
     wide = line.get_window_extent().width if text else 0.0
     if wide <= most:
@@ -85,10 +85,10 @@ def _print_line(
 
 
 def require_drawable(text: str, option: str) -> str:
-    """A title as one line.
+    """The title on one line.
 
     Raises:
-        UsageError: if the font lacks one of its characters, which would be drawn as empty boxes.
+        UsageError: if the font lacks one of its characters, which would be drawn as an empty box.
     """
     line = " ".join(text.split())
     font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
@@ -108,7 +108,7 @@ def print_credit(figure: Figure, left: float, credit: str) -> None:
 
 
 def wrapped_notes(notes: Sequence[str], width: float) -> list[str]:
-    """Break notes into at most four lines that fit into `width` inches; the last one says how many do not fit."""
+    """Wrap notes to at most four lines of `width` inches; the last one says how many did not fit."""
     if not notes:
         return []
     lines = [line for note in notes for line in wrap(note, int(width * _NOTE_CHARACTERS_PER_INCH))]
@@ -118,12 +118,12 @@ def wrapped_notes(notes: Sequence[str], width: float) -> list[str]:
 
 
 def notes_height(lines: Sequence[str]) -> float:
-    """Inches to leave for these lines above the credit."""
+    """Inches to reserve for these lines above the credit."""
     return _NOTE_LINE * len(lines)
 
 
 def print_notes(figure: Figure, left: float, lines: Sequence[str]) -> None:
-    """Print what is missing above the credit line, starting at `left` (inches)."""
+    """Print the notes above the credit line, starting at `left` (inches)."""
     width, height = figure.get_size_inches()
     for number, line in enumerate(reversed(lines)):
         bottom = (0.27 + number * _NOTE_LINE) / height
@@ -149,10 +149,10 @@ def latitude_label(degrees: float) -> str:
 def save(figure: Figure, path: Path) -> None:
     """Write the figure as PNG, PDF or SVG, by the suffix of `path`, atomically.
 
-    The same figure gives the same bytes: no file has a date or random names in it.
+    The same figure gives the same bytes: files have no date or random names.
 
     Raises:
-        UsageError: if the suffix is another one.
+        UsageError: if the suffix is not one of these.
         LocalDiskError: if the disk is full or not writable.
     """
     format_ = picture_format(path)

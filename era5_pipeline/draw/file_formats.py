@@ -1,4 +1,4 @@
-"""The files that pictures and animations are written to: the formats, by suffix, without importing what writes them."""
+"""File formats of figures and animations, by suffix, without importing what writes them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# --- The files that pictures are written to: the formats, by suffix ---
+# --- Files of figures: the formats, by suffix ---
 
 
-# By suffix, the name of matplotlib's format.
+# The name of matplotlib's format, by suffix.
 PICTURE_FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 
@@ -24,7 +24,7 @@ def picture_format(path: Path) -> str:
     """The format of a picture with this name.
 
     Raises:
-        UsageError: if it is a folder, or its suffix is none of those known.
+        UsageError: if the path is a folder, or its suffix is unknown.
     """
     name = PICTURE_FORMATS.get(path.suffix.lower())
     if name is None or path.is_dir():
@@ -35,21 +35,21 @@ def picture_format(path: Path) -> str:
     return name
 
 
-# --- The files that animations are written to: the formats, by suffix, and what all of them must give ---
+# --- Files of animations: the formats, by suffix, and their common interface ---
 
 
 GIF, MP4 = ".gif", ".mp4"
 ANIMATION_SUFFIXES = (GIF, MP4)
 USUAL_FPS = 12
-# Programs show a GIF that asks for more than 50 pictures a second at 10.
+# Programs play a GIF of more than 50 frames a second at 10.
 _FASTEST = 50
 
 
 class AnimationFile(Protocol):
-    """A file that takes one frame after the other."""
+    """A file that takes one frame after another."""
 
     def add(self, frame: npt.NDArray[np.uint8]) -> None:
-        """Write a frame: numbers of colours of the palette, (height, width)."""
+        """Write a frame: colour numbers of the palette, (height, width)."""
         ...
 
     def finish(self) -> None:
@@ -57,12 +57,12 @@ class AnimationFile(Protocol):
         ...
 
     def stop(self) -> None:
-        """Give the file up; nothing is done after `finish`."""
+        """Abandon the file; after `finish`, do nothing."""
         ...
 
     @property
     def bytes_written(self) -> int | None:
-        """Bytes so far; None if they are not known before the end."""
+        """Bytes so far; None if unknown before the end."""
         ...
 
 
@@ -72,10 +72,10 @@ def is_animation(path: Path) -> bool:
 
 
 def require_animation(path: Path, fps: int) -> None:
-    """Require what can be written: a suffix, a program for it, and a rate.
+    """Require a known suffix, a program that can write it, and a possible frame rate.
 
     Raises:
-        UsageError: if one of them is not.
+        UsageError: if one of them is missing.
     """
     if not is_animation(path) or path.is_dir():
         raise UsageError(
@@ -95,7 +95,7 @@ def parse_every(text: str) -> int:
     """The hours of a step such as `3h`.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if the text is not a number of hours.
     """
     number = text.strip().lower().removesuffix("h")
     if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 744:

@@ -1,9 +1,9 @@
-"""A figure as an SVG element inside an HTML page: small, named, with tooltips, and in the colours of the page.
+"""A figure as an SVG element of an HTML page: small, named, with tooltips, and in the colours of the page.
 
-Here: making that element from a figure. Not here: drawing the figure, or the page (`report`).
+Makes the element from a figure that is drawn elsewhere; the page is in `report`.
 
-Texts stay texts, in the page's font. Colours of text and of bands become variables such as `var(--ink)`, which the page
-sets for light and dark. All ids begin with the name of the figure, so that several figures can be in one page.
+Text stays text, in the page's font. Colours of text and bands become variables such as `var(--ink)`, which the page
+sets for light and dark. All ids begin with the name of the figure, so that a page can hold several.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _FONT = re.compile(r"font-family: [^;]+;? ?")
 _NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
-# Colours of the drawing, and what the page calls them.
+# Colours of the drawing, and their names in the page.
 PAGE_COLOURS = {
     INK: "var(--ink)",
     FAINT: "var(--faint)",
@@ -42,9 +42,9 @@ PAGE_COLOURS = {
 def inline_svg(
     figure: Figure, name: str, title: str, description: str = "", tips: Mapping[str, str] | None = None
 ) -> ET.Element:
-    """The figure as an element `svg` with a title for readers that do not see it.
+    """The figure as an `svg` element, with a title for screen readers.
 
-    `name` begins all of its ids. `tips` are tooltips, by the gid of what they belong to.
+    `name` begins all of its ids. `tips` are tooltips, by the gid of their parts of the figure.
     """
     root = _parsed(figure)
     for parent in root.iter():
@@ -69,11 +69,11 @@ def inline_svg(
 def _parsed(figure: Figure) -> ET.Element:
     """The figure's SVG without namespaces, which HTML does not have."""
     file = io.StringIO()
-    # The paper is that of the page.
+    # Transparent: the page's background shows through.
     figure.patch.set_alpha(0.0)
     with mpl.rc_context({"svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    root = ET.fromstring(file.getvalue())  # noqa: S314  # what was written a line above
+    root = ET.fromstring(file.getvalue())  # noqa: S314  # written a few lines above
     for part in root.iter():
         part.tag = part.tag.removeprefix(_SVG)
         if _HREF in part.attrib:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Inches.
 _MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
-# Degrees: a single point is shown with its surroundings.
+# In degrees: a smaller area, such as a point, is shown with its surroundings.
 _SMALLEST_WINDOW = 2.0
 # Limits of the map's shape: width to height, and height of a degree of latitude to width of one of longitude.
 _WIDEST_RATIO = 2.6
@@ -44,7 +44,7 @@ def cells_window(field: FieldMap) -> Window:
         min(float(field.latitudes[-1]) + half, 90.0),
     )
     if len(field.longitudes) == N_LONGITUDES:
-        # From one antimeridian to the other, not from half a cell east of it.
+        # From one antimeridian to the other, instead of half a cell further east.
         west, east = west - half, east - half
     return west, east, south, north
 
@@ -76,7 +76,7 @@ def map_size(window: Window) -> tuple[float, float]:
     return _MAP_TALLEST * ratio, _MAP_TALLEST
 
 
-# --- The colour bar of a map: its labels, the power of ten that they leave out, and pointed ends ---
+# --- The colour bar of a map: its labels, their common power of ten, and pointed ends ---
 
 
 Extend = Literal["neither", "min", "max", "both"]
@@ -103,7 +103,7 @@ def draw_colour_bar(
 
 
 def power_of_bar(image: AxesImage) -> int:
-    """The power of ten that the labels of the colour bar leave out."""
+    """The power of ten that the labels of the colour bar omit."""
     low, high = image.get_clim()
     return 0 if isinstance(image.norm, BoundaryNorm) else power_of(max(abs(low), abs(high)))
 
@@ -114,7 +114,7 @@ def _extend(image: AxesImage, values: FloatArray) -> Extend:
     if not found.size:
         return "neither"
     low, high = image.get_clim()
-    # The tolerance is for packed files, whose values may be half a packing step outside 0 to 1, or below 0 mm.
+    # Tolerance for packed files, whose values may be half a packing step outside 0 to 1, or below 0 mm.
     tolerance = 0.002 * min(high - low, 1.0)
     above = float(found.max()) > high + tolerance
     below = float(found.min()) < low - tolerance and not isinstance(image.norm, BoundaryNorm)
@@ -123,22 +123,21 @@ def _extend(image: AxesImage, values: FloatArray) -> Extend:
     return "max" if above else "neither"
 
 
-# --- Marks of cells by a condition, such as a significant trend: dots where it holds, pale colours where it does
-#     not ---
+# --- Marking cells that meet a condition, such as a significant trend: dots where it holds, pale colours elsewhere ---
 #
 # The dots are on some of the cells, evenly over the map.
 
 
 _SPACING = 0.075  # inches
 _DOT = 1.3  # points, squared
-# How much of the colours of a cell is white where the condition does not hold.
+# The share of white in the colours of a cell where the condition does not hold.
 _PALE = 0.65
 
 
 def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
-    """Longitudes and latitudes, (n, 2), of cells to be marked, about `spacing` degrees of a great circle apart.
+    """Longitudes and latitudes, (n, 2), of cells to mark, about `spacing` degrees of a great circle apart.
 
-    Only cells are marked in which the condition itself holds: it is not averaged.
+    Only cells that meet the condition themselves are marked: it is not averaged.
     """
     points = []
     marked = field.stippled
@@ -157,9 +156,9 @@ def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
 
 
 def draw_pale(axes: Axes, image: AxesImage, marked: npt.NDArray[np.bool_]) -> None:
-    """Pale the cells of an image of a field in which the condition does not hold: `marked` is of the image's shape.
+    """Pale the cells of a field's image in which the condition does not hold; `marked` has the shape of the image.
 
-    Cells without a value stay as they are, so that no grey of missing data is taken for a colour.
+    Cells without a value stay as they are, so that the grey of missing data is not taken for a colour.
     """
     values: npt.NDArray[np.floating] = np.ma.asarray(image.get_array())
     veil = np.ones((*marked.shape, 4), dtype=np.float32)
@@ -176,7 +175,7 @@ def draw_pale(axes: Axes, image: AxesImage, marked: npt.NDArray[np.bool_]) -> No
 
 
 def spacing_of(degrees: float, inches: float) -> float:
-    """Degrees between marks on a map that shows so many degrees on so many inches."""
+    """Degrees between marks on a map that shows `degrees` on `inches`."""
     return _SPACING * degrees / inches
 
 

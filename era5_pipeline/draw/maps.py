@@ -1,4 +1,4 @@
-"""Maps of a field as figures and files, in plate carree or a projection; and the small preview in Dagster's web UI."""
+"""Maps of a field as figures and files, in plate carree or a projection; and the small preview in Dagster's UI."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _WIDEST_PREVIEW_WITH_BORDERS = 90.0  # degrees
 
 
 def centred_field(field: FieldMap, centre: float) -> FieldMap:
-    """A field of all longitudes that begins 180 degrees west of a meridian; others stay as they are."""
+    """A field of all longitudes, rotated to begin 180 degrees west of a meridian; other fields are unchanged."""
     if len(field.longitudes) != N_LONGITUDES:
         return field
     west = STEP_DEGREES * round((centre - 180.0) / STEP_DEGREES) + STEP_DEGREES
@@ -109,12 +109,12 @@ def draw_plate_carree(
     values, marked = field.values, field.stippled
     first, last = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
     if len(field.longitudes) == N_LONGITUDES:
-        # The border of the window cuts one column of cells in half: one half is drawn on each side.
+        # The border of the window halves one column of cells: draw one half on each side.
         values = np.concatenate([values[:, -1:], values], axis=1)
         marked = None if marked is None else np.concatenate([marked[:, -1:], marked], axis=1)
         first -= STEP_DEGREES
     _draw_land(axes, window)
-    # All cells have the same size, so an image looks the same as a mesh of a million cells, and is drawn much faster.
+    # All cells have the same size, so an image looks like a mesh of a million cells, and is drawn much faster.
     image = axes.imshow(
         np.ma.masked_invalid(values),
         extent=(first, last, float(field.latitudes[0]) - half, float(field.latitudes[-1]) + half),
@@ -133,7 +133,7 @@ def draw_plate_carree(
     draw_stipples(axes, stipple_points(field, spacing_of(east - west, inches)))
     inland = [] if is_small and east - west > _WIDEST_PREVIEW_WITH_BORDERS else borders(west, east, south, north)
     coast = coastlines(west, east, south, north)
-    # A pale line below keeps coast and borders visible on dark colours.
+    # A pale line underneath keeps coast and borders visible on dark colours.
     for lines, colour, width, alpha in (
         (inland, "white", 2.5 * line_width, 0.3),
         (inland, INK, 0.6 * line_width, 0.75),
@@ -163,7 +163,7 @@ def label_degrees(axes: Axes, window: Window, width: float, height: float) -> No
 
 
 def _draw_land(axes: Axes, window: Window) -> None:
-    """Land and sea below the cells: seen where there is no data."""
+    """Draw land and sea below the cells, visible where there is no data."""
     axes.set_facecolor(NO_DATA)
     polygons = land(*window)
     colours = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
@@ -189,9 +189,9 @@ _LINE_WIDTH = 0.6  # points
 
 @dataclass(frozen=True, eq=False)
 class DrawnMap:
-    """A figure of a map, and the parts of it that another field of the same grid would change.
+    """A figure of a map, and the parts of it that change with another field of the same grid.
 
-    `projection` is None for plate carree, whose degrees are those of `window`.
+    `projection` is None for plate carree, whose axes are the degrees of `window`.
     """
 
     figure: Figure
@@ -215,14 +215,14 @@ def map_figure(
 ) -> Figure:
     """Draw a field as a map: grid cells, coastlines and borders, colour bar, degrees, and its time (UTC).
 
-    Where no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of
-    the area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the
-    field's own, which then is below it. `limits` are those of the colours. `projection` and `centre` (degrees east) are
-    as `choose_projection` has them; in plate carree, `centre` turns a map of all longitudes.
+    If no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of the
+    area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the field's
+    own, which then is below it. `limits` are those of the colours. `projection` and `centre` (degrees east) are as for
+    `choose_projection`; in plate carree, `centre` rotates a map of all longitudes.
 
     Raises:
         NoDataError: if no cell has a value.
-        UsageError: if one of the limits leaves no range.
+        UsageError: if the limits leave no range.
     """
     return draw_map(
         field, credit=credit, notes=notes, title=title, limits=limits, projection=projection, centre=centre
@@ -241,9 +241,9 @@ def draw_map(
     colours_of: npt.NDArray[np.floating] | None = None,
     dpi: float | None = None,
 ) -> DrawnMap:
-    """Draw a map as `map_figure`, and keep its parts.
+    """Draw a map as `map_figure` does, and keep its parts.
 
-    `colours_of` are the values, of any shape, from which the colours follow: by default those of the field.
+    `colours_of` are the values, of any shape, that determine the colours: by default those of the field.
     """
     shown = field.values if colours_of is None else colours_of
     if not np.isfinite(shown).any():
@@ -258,12 +258,12 @@ def draw_map(
     width, height, dots = _size(window, chosen, dpi)
     is_wide = width >= 1.2 * height
     right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
-    # A narrow map still needs space for its title.
+    # Even a narrow map needs space for its title.
     across = max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE)
     lines = wrapped_notes(notes, across - _MAP_LEFT)
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     if chosen is not None:
-        bottom = math.ceil(bottom * dots) / dots  # pixels of the map are pixels of the figure
+        bottom = math.ceil(bottom * dots) / dots  # align the map with the figure's pixels
     figure = new_figure(across, bottom + height + _MAP_TOP, dots)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
     colours = colour_scale(field.variable, shown, limits, is_difference=field.is_difference, period=field.period)
@@ -306,7 +306,7 @@ def plot_map(
 
     Raises:
         NoDataError: if no cell has a value.
-        UsageError: if one of the limits leaves no range.
+        UsageError: if the limits leave no range.
         LocalDiskError: if the disk is full or not writable.
     """
     figure = map_figure(
@@ -323,10 +323,10 @@ def _size(window: Window, projection: MapProjection | None, dpi: float | None) -
     return *projected_size(projection, finer), finer
 
 
-# --- The small map in Dagster's web UI: plate carree, a title, a colour bar, few bytes ---
+# --- The small map in Dagster's UI: plate carree, a title, a colour bar, few bytes ---
 
 
-# Keywords of texts in the preview's PNG file: what it shows in words, and the height of its title in pixels.
+# Keywords of texts in the preview's PNG file: a description of it in words, and the height of its title in pixels.
 TEXT_OF_PREVIEW, TITLE_OF_PREVIEW = "Description", "Title height"
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT, _PREVIEW_TITLE_HEIGHT = 360, 270, 30, 50  # pixels
 _PREVIEW_DPI = 100
@@ -337,7 +337,7 @@ _PREVIEW_BYTES = 40_000
 def preview_map(field: FieldMap) -> bytes:
     """A small map with its title and a colour bar: PNG, 360 pixels wide, under 40 kB.
 
-    The file says in words what it shows, and how many pixels high its title is: `TEXT_OF_PREVIEW`, `TITLE_OF_PREVIEW`.
+    The file has a description in words, `TEXT_OF_PREVIEW`, and the height of its title in pixels, `TITLE_OF_PREVIEW`.
     """
     window = map_window(field)
     width, height = map_size(window)
@@ -360,14 +360,14 @@ def preview_map(field: FieldMap) -> bytes:
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
     unit = with_power(style_of(field.variable).unit, power_of_bar(image))
-    # A long unit is small, so that it fits beside the bar.
+    # A long unit is printed small, to fit beside the bar.
     size = min(6.0, 48.0 / max(len(unit), 1))
     figure.text(0.885, 0.17 / whole, unit, fontsize=size, color=INK)
     return _compressed_png(figure, f"{field.title}, {below}")
 
 
 def _range_text(field: FieldMap) -> str:
-    """The least and the greatest value with the unit: "3.1 to 29.4 °C"."""
+    """The lowest and the highest value with the unit: "3.1 to 29.4 °C"."""
     found = field.values[np.isfinite(field.values)]
     if not found.size:
         return "no values"
@@ -388,10 +388,10 @@ def _compressed_png(figure: Figure, words: str) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     picture = Image.open(file).convert("RGB")
-    # All colours if the file is small enough; otherwise as many as possible, for a noisy field down to 3 bits a pixel.
+    # All colours if the file is small enough; otherwise as many as fit, for a noisy field down to 3 bits per pixel.
     for colours in (None, 256, 128, 64, 32, 16, 8):
         file = io.BytesIO()
-        # MAXCOVERAGE chooses colours by their distance, not their frequency, and so keeps those of the colour bar.
+        # MAXCOVERAGE chooses colours by distance rather than frequency, and so keeps those of the colour bar.
         reduced = picture.quantize(colours, Image.Quantize.MAXCOVERAGE) if colours else picture
         reduced.save(file, "png", optimize=True, pnginfo=info)
         if file.tell() < _PREVIEW_BYTES:

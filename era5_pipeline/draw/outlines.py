@@ -1,4 +1,4 @@
-"""Outlines on the globe: shorelines of basemap's data packages, borders of Natural Earth, clipped to a window."""
+"""Outlines on the globe: shorelines from basemap's data packages, borders of Natural Earth, clipped to a window."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     BoolArray = npt.NDArray[np.bool_]
 
-# --- Outlines on the globe, shorelines and borders: reading those of basemap's data packages, and clipping to a
-#     window ---
+# --- Outlines on the globe, shorelines and borders: reading basemap's data packages, and clipping to a window ---
 #
 # Each resolution of the shorelines is two files. `gshhs_<r>.dat` holds the vertices of all polygons, one after the
 # other, as little-endian float32 pairs (longitude in -180 to 180, latitude). `gshhsmeta_<r>.dat` has one line per
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 Resolution = Literal["c", "l", "i", "h", "f"]
 Window = tuple[float, float, float, float]  # west < east, south < north, in degrees; longitudes in any range
 
-# The longest window (degrees of latitude) for each resolution: on a map of 1,500 pixels, vertices are then a few pixels
+# The longest window (degrees of latitude) for each resolution: on a map of 1,500 pixels, its vertices are a few pixels
 # apart.
 WIDEST: dict[Resolution, float] = {"f": 4.0, "h": 8.0, "i": 50.0, "l": 200.0, "c": 360.0}
 
@@ -52,7 +51,7 @@ class Outlines:
 
     @classmethod
     def of(cls, vertices: FloatArray, counts: npt.NDArray[np.int64], is_drawn: BoolArray | None = None) -> Outlines:
-        """Outlines of these vertices, (v, 2), of which each outline has so many, (p,)."""
+        """Outlines of these vertices, (v, 2); `counts`, (p,), are the vertices of each outline."""
         first = np.concatenate(([0], np.cumsum(counts)))
         (west, south), (east, north) = (
             extreme.reduceat(vertices, first[:-1]).T for extreme in (np.minimum, np.maximum)
@@ -103,7 +102,7 @@ def read_shores(resolution: Resolution) -> Shores:
 
 
 def lines_within(outlines: Outlines, wanted: BoolArray, window: Window) -> list[FloatArray]:
-    """The parts of wanted outlines, (p,), whose segments enter the window, shifted there by whole turns.
+    """The parts of the wanted outlines, (p,), whose segments enter the window, shifted there by whole turns.
 
     Each line has the shape (n, 2), n > 1, longitude first. Lines end at most one vertex outside the window.
     """
@@ -114,14 +113,14 @@ def lines_within(outlines: Outlines, wanted: BoolArray, window: Window) -> list[
         low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
         keep = outlines.is_drawn[begin : end - 1].copy()
         keep &= (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
-        # Where runs of kept segments begin and end.
+        # The ends of runs of kept segments.
         edges = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False]))))
         lines.extend(points[start : stop + 1] for start, stop in edges.reshape(-1, 2))
     return lines
 
 
 def polygons_within(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray]]:
-    """The number of each wanted polygon, (p,), that enters the window, and its part within, (n, 2), to be filled."""
+    """Index of each wanted polygon, (p,), that enters the window, and its part within, (n, 2), to be filled."""
     west, east, south, north = window
     for number, points in _placed(outlines, wanted, window):
         ring = points
@@ -132,7 +131,7 @@ def polygons_within(outlines: Outlines, wanted: BoolArray, window: Window) -> It
 
 
 def _placed(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray]]:
-    """Number and vertices of the wanted outlines that may enter the window, shifted there by whole turns."""
+    """Index and vertices of the wanted outlines that may enter the window, shifted there by whole turns."""
     west, east, south, north = window
     near = wanted & (outlines.north > south) & (outlines.south < north)
     for turn in range(int(np.floor((west - 180.0) / 360.0)), int(np.ceil((east + 180.0) / 360.0)) + 1):
@@ -159,13 +158,13 @@ def _one_side(ring: FloatArray, axis: int, limit: float, sign: int) -> FloatArra
 
 
 def _along_a_cut(vertices: FloatArray) -> BoolArray:
-    """Mark edges, (v,), from each vertex to the next, where polygons are cut: on meridians 0 and 180, at the pole."""
+    """Mark edges, (v,), from each vertex to the next, where polygons are cut: meridians 0 and 180, and the pole."""
     longitude, latitude = vertices[:, 0], vertices[:, 1]
     # Exact comparison: polygons are cut at these values, and no real shore has two successive vertices on them.
     on_meridian = (np.abs(longitude) == 180.0) | (longitude == 0.0)
     along_meridian = on_meridian & (longitude == np.roll(longitude, -1))
     at_pole = latitude == -90.0
-    # The polygon runs along the pole from one cut to the other.
+    # The polygon runs along the pole between cuts.
     along_pole = at_pole & np.roll(at_pole, -1)
     is_along: BoolArray = along_meridian | along_pole
     return is_along
@@ -177,9 +176,9 @@ def _along_a_cut(vertices: FloatArray) -> BoolArray:
 _KM_PER_DEGREE = 111.2
 # The width (km) of the smallest island at each resolution: about one pixel of a map of 1,500.
 _SMALLEST_ISLAND: dict[Resolution, float] = {"f": 0.2, "h": 0.5, "i": 1.0, "l": 5.0, "c": 25.0}
-# A lake narrower than this part of the window would be a dot too.
+# A lake narrower than this share of the window would be a dot.
 _SMALLEST_LAKE = 0.002
-# Rivers that are polygons look like lines too, unless the window is at most this wide (degrees).
+# Rivers that are polygons would look like lines, unless the window is at most this wide (degrees).
 _WIDEST_WITH_RIVERS = 10.0
 
 
@@ -195,7 +194,7 @@ def coastlines(west: float, east: float, south: float, north: float) -> list[Flo
 
 
 def land(west: float, east: float, south: float, north: float) -> list[tuple[bool, FloatArray]]:
-    """Polygons of a window (as for `coastlines`) to be filled in this order, each with whether it is land: or water."""
+    """Polygons of a window (as for `coastlines`), to be filled in this order; True marks land, False water."""
     window = (west, east, south, north)
     shores, wanted = _shores(window)
     polygons = [(int(shores.level[number]), ring) for number, ring in polygons_within(shores.outlines, wanted, window)]
@@ -214,7 +213,7 @@ def _shores(window: Window) -> tuple[Shores, BoolArray]:
     return shores, wanted
 
 
-# --- Borders between countries for maps: those of Natural Earth, clipped to a window ---
+# --- Borders between countries for maps: Natural Earth, clipped to a window ---
 #
 # They are Natural Earth's "Admin 0 - Countries" (version 4.1, scale 1:10m, public domain), simplified to 0.01 degrees:
 # a line is drawn where control changes on the ground (de facto), whoever claims what. `borders.npz` was made from the
@@ -233,7 +232,7 @@ def borders(west: float, east: float, south: float, north: float) -> list[FloatA
 
 @cache
 def _read() -> Outlines:
-    """Read the file: `counts` (p,), points of each line; `steps` (v, 2), from each point of all lines to the next."""
+    """Read the file: `counts` (p,), points of each line; `steps` (v, 2), differences between successive points."""
     with np.load(Path(__file__).with_name("borders.npz")) as file:
         # Steps between lines overflow int16, and their sum overflows back.
         whole = np.cumsum(file["steps"], axis=0, dtype=np.int16)

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 # --- Meridians and parallels of a projected map, and their labels at its border ---
 
 
-# Degrees between lines, and the most lines of a map.
+# Possible distances of lines in degrees, and the most lines of a map.
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 90.0)
 _MOST_MERIDIANS, _MOST_PARALLELS = 12, 8
 
 
 @dataclass(frozen=True)
 class GraticuleLabel:
-    """The text of a meridian or parallel, and where it stands: left of a point of the border, or below it (metres)."""
+    """The text of a meridian or parallel, and its position: left of a point of the border, or below it (metres)."""
 
     text: str
     side: Literal["left", "below"]
@@ -48,7 +48,7 @@ class GraticuleLabel:
 
 @dataclass(frozen=True)
 class Graticule:
-    """The lines inside of a map, (n, 2) each, in metres, and their labels."""
+    """The lines inside a map, (n, 2) each, in metres, and their labels."""
 
     lines: list[Metres]
     labels: list[GraticuleLabel]
@@ -78,7 +78,7 @@ def _step(length: float, most: int) -> float:
 
 
 def _inside(low: float, high: float, step: float) -> list[float]:
-    """The multiples of a step between two degrees, without these."""
+    """The multiples of a step between two degrees, excluding both."""
     near = 1e-6
     first, last = int(np.ceil((low + near) / step)), int(np.floor((high - near) / step))
     return [step * number for number in range(first, last + 1)]
@@ -88,19 +88,19 @@ def _inside(low: float, high: float, step: float) -> list[float]:
 
 
 def projected_coastlines(projection: MapProjection) -> list[Metres]:
-    """Coastlines and larger lakes; a line may end a little outside of the window, to be clipped there."""
+    """Coastlines and larger lakes; a line may end a little outside the window, to be clipped there."""
     return _projected(projection, coastlines(*projection.window))
 
 
 def projected_borders(projection: MapProjection) -> list[Metres]:
-    """Borders between countries, as `projected_coastlines`."""
+    """Borders between countries, in the form of `projected_coastlines`."""
     return _projected(projection, borders(*projection.window))
 
 
 def projected_land(projection: MapProjection) -> list[tuple[bool, Metres]]:
-    """Polygons to be filled in this order, each with whether it is land: or water; within the window."""
+    """Polygons within the window, to be filled in this order, each with True for land, False for water."""
     polygons = land(*projection.window)
-    # A polygon is closed by its last edge, which may be long, too: along the edge of the map.
+    # The last edge closes a polygon, and may be long too: along the edge of the map.
     rings = _projected(projection, [np.vstack([ring, ring[:1]]) for _, ring in polygons])
     return [(is_land, ring) for (is_land, _), ring in zip(polygons, rings, strict=True)]
 
@@ -116,8 +116,8 @@ def _projected(projection: MapProjection, lines: Sequence[FloatArray]) -> list[M
 
 # --- A map in a projection on axes in metres: land, cells, coastlines, borders, graticule and outline ---
 #
-# The axes cover the bounds of the outline exactly, and a whole number of pixels, so that each pixel of the picture is
-# one of `NearestCells`. What is outside of the outline is white.
+# The axes cover exactly the bounds of the outline, and a whole number of pixels, so that each pixel of the figure is
+# one of `NearestCells`. Outside the outline the figure is white.
 
 
 # All lengths in inches.
@@ -170,7 +170,7 @@ def draw_projected(
     marks = stipple_points(field, spacing_of(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)), inches))
     draw_stipples(axes, projection.forward(_within(marks, projection)))
     coast, inland = projected_coastlines(projection), projected_borders(projection)
-    # A pale line below keeps coast and borders visible on dark colours.
+    # A pale line underneath keeps coast and borders visible on dark colours.
     for lines, colour, width, alpha in (
         (graticule.lines, INK, 0.4, 0.15),
         (inland, "white", 2.0 * _LINE_WIDTH, 0.25),
@@ -204,7 +204,7 @@ def _land(projection: MapProjection) -> PolyCollection:
 
 
 def _clip(axes: Axes, collection: LineCollection | PolyCollection, outline: Path) -> None:
-    """Add a collection to the axes, without what is outside of the map."""
+    """Add a collection to the axes, clipped to the map."""
     axes.add_collection(collection, autolim=False)
     collection.set_clip_path(outline, axes.transData)
 

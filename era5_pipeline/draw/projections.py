@@ -1,4 +1,4 @@
-"""Projections of the globe: which one a map is drawn in, degrees to metres and back, and the cell of each pixel."""
+"""Projections of the globe: the choice for a map, degrees to metres and back, and the cell of each pixel."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ LONGEST_STEP = 1.0
 
 @dataclass(frozen=True)
 class MapProjection:
-    """A projection, and the part of the globe that a map in it shows.
+    """A projection, and the part of the globe that its map shows.
 
-    `centre` (degrees east) is the meridian that is straight. `window` is at most 180 degrees west and east of it; its
-    longitudes are in any range, and those of results are in the same.
+    `centre` (degrees east) is the straight meridian. `window` is at most 180 degrees west and east of it; its
+    longitudes may be in any range, and results are in the same.
     """
 
     name: ProjectionName
@@ -48,8 +48,8 @@ class MapProjection:
     def forward(self, degrees: Degrees) -> Metres:
         """Points on the map, (n, 2), of longitudes and latitudes, (n, 2).
 
-        Longitudes outside of the window are not wrapped into it: what leaves the map on one side does not come back on
-        the other.
+        Longitudes outside the window are not wrapped into it: what leaves the map on one side does not come back on the
+        other.
         """
         x, y = self._proj()(np.asarray(degrees[:, 0], dtype=np.float64) - self.centre, degrees[:, 1])
         return np.stack([x, y], axis=1)
@@ -59,7 +59,7 @@ class MapProjection:
         east_of_centre, latitudes = self._proj()(x, y, inverse=True, errcheck=False)
         longitudes = east_of_centre + self.centre
         west, east, south, north = self.window
-        # Rounding must not cut points of the border off.
+        # Rounding must not cut off points on the border.
         near = 1e-6
         with np.errstate(invalid="ignore"):
             shown = (longitudes >= west - near) & (longitudes <= east + near)
@@ -68,7 +68,7 @@ class MapProjection:
 
     @property
     def outline(self) -> Metres:
-        """The closed border of the window on the map, (n, 2), from the south-west to the south-east on."""
+        """The closed border of the window on the map, (n, 2), starting from the south-west towards the south-east."""
         west, east, south, north = self.window
         corners = np.array([(west, south), (east, south), (east, north), (west, north), (west, south)])
         return self.forward(densified(corners))
@@ -80,7 +80,7 @@ class MapProjection:
         return float(west), float(east), float(south), float(north)
 
     def _proj(self) -> pyproj.Proj:
-        import pyproj  # noqa: PLC0415  # a map in plate carree does without
+        import pyproj  # noqa: PLC0415  # not needed for plate carree
 
         # `over`: longitudes beyond 180 degrees are not wrapped.
         return pyproj.Proj(proj=_PROJ_NAMES[self.name], R=1000.0 * EARTH_RADIUS_KM, over=True)
@@ -97,12 +97,12 @@ def densified(line: Degrees) -> Metres:
     return np.stack([np.interp(place, number, line[:, axis]) for axis in (0, 1)], axis=1)
 
 
-# --- Which projection a map is drawn in, and about which meridian: as asked, or by the shape of its area ---
+# --- The choice of projection and central meridian: as requested, or by the shape of the area ---
 
 
 ProjectionChoice = Literal["auto", "plate-carree", "equal-earth", "robinson"]
 
-# An area wider than half the globe, and at least so high (degrees): of a narrow band, plate carree shows more.
+# Wider than half the globe, and at least this high (degrees): plate carree shows more of a narrow band.
 _WIDEST_FLAT = 180.0
 _LOWEST_GLOBE = 90.0
 
@@ -110,11 +110,11 @@ _LOWEST_GLOBE = 90.0
 def choose_projection(
     choice: ProjectionChoice, cells: Window, widened: Window, centre: float | None = None
 ) -> MapProjection | None:
-    """The projection of a map of these cells (degrees); None for plate carree.
+    """The projection for a map of these cells (degrees); None for plate carree.
 
-    `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, otherwise plate carree. Of a smaller
-    one, what is shown is `widened`, if it is drawn in a projection all the same. `centre` is the central meridian
-    (degrees east), by default that of the window.
+    `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, otherwise plate carree. If a smaller
+    area is projected all the same, the map shows `widened`. `centre` is the central meridian (degrees east), by default
+    that of the window.
     """
     west, east, south, north = cells
     is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
@@ -130,7 +130,7 @@ def choose_projection(
 
 
 def centred_window(window: Window, centre: float) -> Window:
-    """The window shifted by whole turns to within 180 degrees of a meridian, or all longitudes if it does not fit."""
+    """The window shifted by whole turns to within 180 degrees of a meridian; all longitudes if it does not fit."""
     west, east, south, north = window
     shift = 360.0 * round((centre - (west + east) / 2) / 360.0)
     west, east = west + shift, east + shift
@@ -139,15 +139,15 @@ def centred_window(window: Window, centre: float) -> Window:
     return west, east, south, north
 
 
-# --- Which grid cell each pixel of a projected map shows: that whose centre is nearest in degrees ---
+# --- The grid cell that each pixel of a projected map shows: the one with the nearest centre in degrees ---
 #
-# Values are not interpolated, so that a pixel has exactly the value of a cell. The cells are found once, and then give
-# the picture of any field of the same grid (`NearestCells.pixels_of`).
+# Values are not interpolated, so a pixel has exactly the value of a cell. The cells are found once, and then serve any
+# field of the same grid (`NearestCells.pixels_of`).
 
 
 @dataclass(frozen=True, eq=False)
 class NearestCells:
-    """For each pixel of a map, (height, width) from the north-west: the place of its cell in the flat field, or -1."""
+    """For each pixel of a map, (height, width) from the north-west: the index of its cell in the flat field, or -1."""
 
     index: npt.NDArray[np.int32]
 
@@ -155,12 +155,12 @@ class NearestCells:
     def find(
         cls, projection: MapProjection | None, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres
     ) -> NearestCells:
-        """The cells of a grid with latitudes (n,) and longitudes (m,), ascending, at columns x (w,) and rows y (h,).
+        """Find the cells of a grid, latitudes (n,) and longitudes (m,) ascending, at columns x (w,) and rows y (h,).
 
-        Both are coordinates of the map: metres, or degrees in plate carree (None).
+        x and y are coordinates of the map: metres, or degrees in plate carree (None).
         """
         index = np.full((len(y), len(x)), -1, dtype=np.int32)
-        # A band at a time: the coordinates of all pixels would take 32 bytes of each.
+        # In bands: the coordinates of all pixels would take 32 bytes each.
         for first in range(0, len(y), 256):
             band = slice(first, first + 256)
             there, up = np.meshgrid(x, y[band])
@@ -174,13 +174,13 @@ class NearestCells:
         return cls(index)
 
     def pixels_of(self, values: FloatArray) -> FloatArray:
-        """The values of the pixels, (height, width), of a field (n, m); NaN where there is no cell."""
+        """The values of the pixels, (height, width), from a field (n, m); NaN where there is no cell."""
         pixels: FloatArray = values.ravel()[self.index]
         pixels[self.index < 0] = np.nan
         return pixels
 
 
 def pixel_centres(low: float, high: float, count: int) -> Metres:
-    """The coordinates, (count,), of the middles of so many pixels between two ends."""
+    """The coordinates, (count,), of the middles of `count` pixels between two ends."""
     numbers = np.arange(count, dtype=np.float64)
     return low + (numbers + 0.5) * ((high - low) / count)

@@ -1,4 +1,4 @@
-"""Time series of a location: panels of variables, with hours and means as lines, or totals as bars; gaps are bands."""
+"""Time series of a location: panels of variables, with hours and means as lines, totals as bars, gaps as bands."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float32]
     TimeArray = npt.NDArray[np.datetime64]
 
-# --- The values of a series as they are drawn: their step, their gaps, and means of days, months and years ---
+# --- The values of a series to draw: their step, their gaps, and means of days, months and years ---
 
 
 Period = Literal["h", "D", "M", "Y"]
 
-# The part of a period's hours that its mean or total needs; with fewer, it would not represent the period.
+# The share of a period's hours that its mean or total needs to be representative.
 _ENOUGH = 0.75
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values (n,) of one column that are not NULL, their times, and the hours that each stands for: its step.
+    """The values (n,) of one column that are not NULL, their times, and their steps: the hours that each stands for.
 
-    The step of a value is the usual distance of values in its month, 1 for hourly values.
+    The step is the usual distance between values in that month, 1 for hourly values.
     """
 
     times: TimeArray
@@ -74,7 +74,7 @@ class Values:
 
     @classmethod
     def of(cls, times: TimeArray, values: FloatArray) -> Values:
-        """The values that are finite, with their steps."""
+        """The finite values, with their steps."""
         is_there = np.isfinite(values)
         there = times[is_there].astype("datetime64[s]")
         months = there.astype("datetime64[M]").astype(np.int64)
@@ -100,7 +100,7 @@ class Values:
 
     @property
     def is_after_gap(self) -> npt.NDArray[np.bool_]:
-        """For each value but the first (n - 1,): whether values are missing between it and the one before."""
+        """For each value but the first (n - 1,): whether values are missing before it."""
         is_gap: npt.NDArray[np.bool_] = np.diff(from_datetime64(self.times)) > np.maximum(
             self.steps[1:], self.steps[:-1]
         )
@@ -108,11 +108,10 @@ class Values:
 
 
 def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Variable, ...]]:
-    """The variables, in order, with at most so many of one unit and a similar range together in one panel.
+    """The variables in order, grouped into panels of at most `most` with the same unit and a similar range.
 
-    Lines that share axes must be readable there: together they need at most twice the range of the widest of them, and
-    each has at least a fifth of it. Accumulations are bars, and have panels of
-    their own.
+    Lines that share axes must stay readable: together they need at most twice the range of the widest of them, and each
+    has at least a fifth of it. Accumulations are bars, with a panel each.
     """
     panels: list[tuple[list[Variable], list[tuple[float, float]]]] = []
     for variable, values in drawn.items():
@@ -141,14 +140,14 @@ def _fit(ranges: list[tuple[float, float]]) -> bool:
 
 
 def _usual_distance(hours: npt.NDArray[np.int64]) -> int:
-    """The most frequent distance of ascending hours; 1 if there is none of at most a day."""
+    """The most frequent distance of ascending hours; 1 if all are more than a day apart."""
     distances = np.diff(hours)
     counts = np.bincount(distances[(distances > 0) & (distances <= 24)], minlength=2)
     return int(counts.argmax()) if counts.any() else 1
 
 
 def without_mean(values: Values, period: Period) -> npt.NDArray[np.bool_]:
-    """Which values, (n,), lie in a period that has too few of them for a mean."""
+    """Which values, (n,), lie in a period with too few of them for a mean."""
     starts, means = period_means(values, period)
     number = (values.times.astype(starts.dtype) - starts[0]).astype(np.int64)
     is_without: npt.NDArray[np.bool_] = np.isnan(means)[number]
@@ -168,7 +167,7 @@ def period_means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray
 
 
 def hours_of_periods(starts: TimeArray) -> npt.NDArray[np.int64]:
-    """The hours, (k,), of the periods that begin at `starts` (k,), whose unit is the period."""
+    """The number of hours, (k,), of the periods that begin at `starts` (k,), whose unit is the period."""
     return (as_seconds(starts + 1) - as_seconds(starts)).astype(np.int64) // 3600
 
 
@@ -180,7 +179,7 @@ def as_seconds(times: TimeArray) -> TimeArray:
 # --- Lines, bars and gaps of a series, drawn into axes ---
 
 
-# Values at another step than an hour are marked as dots, unless there are too many to tell apart.
+# Values at a step of more than an hour are marked as dots, unless there are too many to tell apart.
 _MOST_DOTS = 500
 # The shortest axis of amounts, in the table's unit: dry days are a line at zero.
 _LEAST_AMOUNT = 0.1
@@ -189,7 +188,7 @@ _LEAST_AMOUNT = 0.1
 def draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) -> None:
     """Draw a grey band wherever values are missing between the first and the last of `times`.
 
-    `before` is the time before a value that it stands for.
+    `before` is the time that a value stands for, before it.
     """
     after_gap = np.flatnonzero(values.is_after_gap)
     begin, end = values.times[after_gap], values.times[after_gap + 1] - np.timedelta64(before)
@@ -201,7 +200,7 @@ def draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) -
             begin, end = np.append(begin, as_seconds(first)), np.append(end, as_seconds(last))
     if not begin.size:
         return
-    # Wide enough to be seen.
+    # Wide enough to be visible.
     least = np.maximum((times[-1] - times[0]).astype("timedelta64[s]") // 400, np.timedelta64(1, "s"))
     more = np.maximum(least - (end - begin), np.timedelta64(0, "s")) // 2
     first, last = dates.date2num(begin - more), dates.date2num(end + more)  # type: ignore[no-untyped-call]
@@ -217,7 +216,7 @@ def draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) -
 
 
 def draw_values(axes: Axes, values: Values, colour: str, *, width: float, alpha: float = 1.0, label: str = "") -> None:
-    """Draw values at their own times as a line, broken where some are missing; those without neighbours as dots."""
+    """Draw values at their own times as a line, broken at gaps; those without neighbours as dots."""
     breaks = np.flatnonzero(values.is_after_gap) + 1
     is_broken = np.concatenate(([True], values.is_after_gap, [True]))
     is_dot = is_broken[:-1] & is_broken[1:]
@@ -249,23 +248,23 @@ def draw_means(
 
 
 def _pieces(count: int) -> Iterator[slice]:
-    """Split a line of `count` points into adjoining pieces: Agg may fail on a longer noisy line."""
+    """Split a line of `count` points into adjoining pieces: Agg may fail on a long noisy line."""
     for start in range(0, max(count - 1, 1), 20_000):
         yield slice(start, start + 20_001)
 
 
 def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool:
-    """Draw the totals of periods as bars of the width of the periods; False if no period has enough hours for one.
+    """Draw the totals of periods as bars as wide as the periods; False if no period has enough hours.
 
-    A line at zero shows which periods have a total: those that are dry look otherwise like missing ones.
+    A line at zero shows which periods have a total: dry ones would otherwise look like missing ones.
     """
-    # An amount with valid time 00:00 fell in the hour before, which belongs to the previous day, or month.
+    # The amount at 00:00 fell in the hour before, which belongs to the previous day or month.
     starts, means = period_means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
     if not np.isfinite(means).any():
         return False
     totals = np.nan_to_num(means) * hours_of_periods(starts)
     begin, end = as_seconds(starts), as_seconds(starts + 1)
-    # Bars are separated by a thin line, unless they are too many and too thin for it.
+    # A thin line separates bars, unless they are too many and too thin.
     seam = 0.3 if len(starts) < 200 else 0.0
     axes.bar(
         begin,
@@ -280,7 +279,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
     is_known = np.isfinite(means)
     at = np.stack((begin, end), axis=1).reshape(-1)
     axes.plot(at, np.where(np.repeat(is_known, 2), 0.0, np.nan), color=colour, linewidth=1.5, clip_on=False, zorder=3)
-    # The first and the last period may be cut off by the range: that is no gap.
+    # The range may cut off the first and the last period: that is no gap.
     is_within = (begin >= values.times[0]) & (end <= values.times[-1])
     for edge in np.flatnonzero(~is_known & is_within):
         axes.axvspan(begin[edge], end[edge], facecolor=NO_DATA, linewidth=0.0, zorder=0.4)
@@ -290,7 +289,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
 
 def draw_amounts(axes: Axes, values: Values, colour: str) -> None:
     """Draw amounts of single hours as thin bars at their own times, and a line at zero where there are values."""
-    # One line up and down again, broken after each bar: much faster than a line for each.
+    # One line up and down, broken after each bar: much faster than a line for each.
     at = np.repeat(values.times, 3)
     heights = np.stack((np.zeros(values.times.size), values.values, np.full(values.times.size, np.nan)), axis=1)
     is_dense = values.times.size > _MOST_DOTS
@@ -305,24 +304,23 @@ def draw_amounts(axes: Axes, values: Values, colour: str) -> None:
 
 
 def _limit_amounts(axes: Axes, amounts: npt.NDArray[np.floating[Any]]) -> None:
-    """Show amounts from zero on, upwards, downwards or both."""
+    """Show amounts from zero upwards, downwards, or both."""
     low, high = min(float(amounts.min()) * 1.08, 0.0), max(float(amounts.max()) * 1.08, 0.0)
-    # Files are packed: an amount below zero by a packing step is none.
+    # Files are packed: an amount below zero by a packing step counts as zero.
     low = 0.0 if -low < 0.01 * high else low
     axes.set_ylim(low, high if high - low > _LEAST_AMOUNT else low + _LEAST_AMOUNT)
 
 
-# --- Time series of a location: panels of variables, with hours and means as lines, or totals as bars; gaps are
-#     bands ---
+# --- The figure of a location's series: panels of variables, with lines, bars and bands for gaps ---
 
 
 # Inches.
 _SERIES_WIDTH = 10.0
 _SERIES_LEFT, _SERIES_RIGHT, _SERIES_BOTTOM = 0.85, 0.3, 0.85
 _PANEL_WIDTH = _SERIES_WIDTH - _SERIES_LEFT - _SERIES_RIGHT
-# Of one panel, of several, and of many: its height, the gap below it, and the space above the highest.
+# For one panel, several, and many: height, gap below, and space above the highest.
 _ONE, _SEVERAL, _MANY = (3.1, 0.0, 0.85), (1.8, 0.34, 1.05), (1.25, 0.32, 1.05)
-# With more variables than this, those of one unit and range share a panel.
+# With more variables than this, those with the same unit and range share a panel.
 _MOST_ALONE = 6
 
 _LABELS = {
@@ -331,7 +329,7 @@ _LABELS = {
     "M": ("monthly mean", "month"),
     "Y": ("yearly mean", "year"),
 }
-# The longest series for each pair of periods: the finer one is drawn thin, the coarser one bold.
+# The longest series for each pair of periods: the finer drawn thin, the coarser bold.
 _TIERS: tuple[tuple[np.timedelta64, Period, Period], ...] = (
     (np.timedelta64(10, "D"), "h", "h"),
     (np.timedelta64(3 * 366, "D"), "h", "D"),
@@ -355,13 +353,13 @@ def series_figure(
 
     Up to ten days of hourly values are drawn by the hour, longer series with hours (thin) and daily means (bold), from
     3 years on with days and months, from 30 years on with months and years. Accumulations are bars of totals over the
-    coarser period. A mean or total needs three quarters of its hours, and is then scaled to all of them. Of more than
-    six variables, those of the same unit and a similar range share a panel.
+    coarser period. A mean or total needs three quarters of its hours, and is then scaled to all of them. With more than
+    six variables, those with the same unit and a similar range share a panel.
 
     Values at another step are drawn at their own times: instants as dots and a line, amounts of the hour before as thin
-    bars, without totals, since the other hours are not known. A gap is a grey band that no line crosses. `notes` say
-    what is missing, and are printed above `credit`, small at the bottom. `limits` are those of the vertical axis, if
-    all variables have one unit. The title has `place_name`, or else the degrees.
+    bars, without totals, since the other hours are unknown. A gap is a grey band that no line crosses. `notes` say what
+    is missing, and are printed above `credit`, small at the bottom. `limits` are those of the vertical axis, if all
+    variables have one unit. The title has `place_name`, or else the degrees.
 
     Raises:
         NoDataError: if there is no value to draw.
@@ -438,7 +436,7 @@ def plot_series(
 
 
 def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> None:
-    """Draw one variable, or several of one unit, none of which is an accumulation."""
+    """Draw one variable, or several with the same unit; none of several is an accumulation."""
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
     fine, coarse = next(tiers, _LONGEST_TIER)
     axes.set_axisbelow(True)
@@ -471,7 +469,7 @@ def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> 
 def _draw_series(
     axes: Axes, values: Values, variable: Variable, colour: str, fine: Period, coarse: Period, *, is_labelled: bool
 ) -> str:
-    """Draw the values of one variable; return the period that its bars are totals of, if they are."""
+    """Draw the values of one variable; return the period of its bars, if they are totals."""
     is_amount = variable.step_type == "accum"
     if not values.values.size:
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
@@ -488,7 +486,7 @@ def _draw_series(
             draw_values(axes, values, colour, width=0.5, alpha=0.45, label=finer)
         else:
             draw_means(axes, values, fine, colour, width=0.5, alpha=0.45, label=finer)
-            # Values of which there are too few for a mean are drawn as what they are.
+            # Values too few for a mean are drawn individually.
             alone = without_mean(values, fine)
             axes.plot(values.times[alone], values.values[alone], ".", color=colour, alpha=0.45, markersize=2.5)
         draw_means(axes, values, coarse, colour, width=1.5, label=coarser)
@@ -520,11 +518,7 @@ def _name_panel(axes: Axes, shown: dict[Variable, Values]) -> None:
 
 
 def _limit(axes: Axes, limits: Limits) -> None:
-    """Set the ends of the vertical axis that are asked for.
-
-    Raises:
-        UsageError: if the other end, from the values, is on the wrong side.
-    """
+    """Set the requested ends of the vertical axis, which must be on the right side of the other, from the values."""
     low, high = (end if asked is None else asked for asked, end in zip(limits, axes.get_ylim(), strict=True))
     if low >= high:
         raise UsageError(
@@ -542,7 +536,7 @@ def _time_axis(axes: Axes, times: TimeArray, *, is_lowest: bool) -> None:
     )
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(formatter)
-    # At least one hour, because the first amount fell in the hour before its valid time.
+    # At least one hour: the first amount fell in the hour before its time.
     margin = np.maximum((times[-1] - times[0]) // 100, np.timedelta64(3600, "s"))
     axes.set_xlim(times[0] - margin, times[-1] + margin)
     axes.tick_params(labelbottom=is_lowest)
