@@ -1,4 +1,4 @@
-"""The figures of the page: each drawn for a desk and for a phone, with a caption that says what is seen."""
+"""The figures of the page: each in two sizes, for desktop and phone, with a caption that describes it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_YEAR = "No year is complete, so there is nothing to draw."
 
 
 def stripes(answer: ClimateAnswer) -> ET.Element:
-    """The stripes, with a tooltip each."""
+    """The warming stripes, with a tooltip for each."""
     means = complete_years(answer, "mean_temperature")
     if means is None:
         return _nothing(_NO_YEAR)
@@ -90,7 +90,7 @@ def anomalies(answer: ClimateAnswer) -> ET.Element:
 
 
 def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
-    """The last year's days against the normal: a heading, and the figure."""
+    """The last year's days against the normal: a heading and the figure."""
     band = normal_band(answer)
     if band is None:
         return "The last year, day by day", _nothing(
@@ -157,7 +157,7 @@ def precipitation(answer: ClimateAnswer) -> ET.Element | None:
 
 
 def cell_map(answer: ClimateAnswer) -> ET.Element:
-    """The cell, or the area, on a map: one size, for desk and phone."""
+    """The cell or the area on a map, in one size for desktop and phone."""
     place = answer.place
     if place.location is not None:
         bounds = cell_bounds(place.location.latitude, place.location.longitude)
@@ -182,7 +182,7 @@ def _figure(
     caption: str,
     tips: Mapping[str, str] | None = None,
 ) -> ET.Element:
-    """A figure in both sizes, of which the page shows one, and its caption; of generated data, both say so first."""
+    """A figure in both sizes, of which the page shows one, with its caption; both first say if data are generated."""
     made = element("figure")
     generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
     if generated:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Child = str | ET.Element
 
-# They would turn the text of the page that follows, too.
+# Marks of direction: they would affect the rest of the page.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -45,7 +45,7 @@ def extend(parent: ET.Element, children: Iterable[Child]) -> ET.Element:
 
 
 def drawable(text: str) -> str:
-    """The text without control characters, lone surrogates and marks of direction, which no page may hold."""
+    """The text without control characters, lone surrogates and marks of direction, which a page must not contain."""
     return "".join(one if one == "\n" or not _is_banned(one) else "\ufffd" for one in text)
 
 
@@ -56,7 +56,7 @@ def _is_banned(one: str) -> bool:
 def table(
     caption: str, headings: Iterable[str], rows: Iterable[Iterable[Child]], *, class_: str = "", scrolls: bool = False
 ) -> ET.Element:
-    """A table whose first column names its rows; one that `scrolls` is in a box of its own, if it is too wide."""
+    """A table whose first column names its rows; with `scrolls`, in a box that scrolls if it is too wide."""
     head = element("tr", *(element("th", heading, scope="col") for heading in headings))
     body = element("tbody")
     for row in rows:
@@ -64,7 +64,7 @@ def table(
         body.append(element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in others)))
     attributes = {"class_": class_} if class_ else {}
     made = element("table", element("caption", caption), element("thead", head), body, **attributes)
-    # A box that scrolls must be reachable by the keyboard.
+    # A box that scrolls must be reachable with the keyboard.
     return element("div", made, class_="scrolls", tabindex="0", role="region", aria_label=caption) if scrolls else made
 
 
@@ -73,17 +73,17 @@ def document(root: ET.Element) -> str:
     return "<!DOCTYPE html>\n" + ET.tostring(root, encoding="unicode", method="html") + "\n"
 
 
-# --- Words and numbers of the page: the answer, trends, counts, units; each in one form everywhere ---
+# --- Words and numbers of the page, in the same form everywhere: the answer, trends, counts, units ---
 
 
-# WMO's number for a climate.
+# WMO defines climate by 30 years.
 YEARS_OF_CLIMATE = 30
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 NARROW_SPACE = "\u202f"
 
 
 def question(answer: ClimateAnswer) -> str:
-    """The question that the page answers; of generated data, which answer none, what they are."""
+    """The question that the page answers; generated data answer none, and are named instead."""
     place = answer.place
     if answer.provenance.notice:
         return f"Made-up weather for {place_words(answer)}"
@@ -107,7 +107,7 @@ def point_words(latitude: float, longitude: float) -> str:
 
 
 def verdict(answer: ClimateAnswer) -> tuple[str, str]:
-    """The answer: a word or two, and the sentence with its interval; why there is none (few years, generated data)."""
+    """The answer: a word or two, and the sentence with its interval; or why there is none (too little or generated data)."""
     if answer.provenance.notice:
         begin, _, rest = answer.provenance.notice.partition(": ")
         return f"{begin}.", f"{rest[:1].upper()}{rest[1:]} No conclusion is drawn from them."
@@ -134,7 +134,7 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
 
 
 def cautions(answer: ClimateAnswer) -> list[str]:
-    """What must be said before any picture: too few years for a climate."""
+    """Cautions before any figure: too few years for a climate."""
     said = []
     complete = complete_count(answer)
     if not complete:
@@ -155,7 +155,7 @@ def cautions(answer: ClimateAnswer) -> list[str]:
 
 
 def complete_count(answer: ClimateAnswer) -> int:
-    """How many years are complete, of temperature if there is any."""
+    """The number of complete years, of temperature if there is any."""
     element = "temperature" if "temperature" in answer.elements else answer.elements[0]
     return int(answer.yearly[f"{element}_complete"].sum())
 
@@ -186,7 +186,7 @@ def value_with_unit(value: float, unit: str, decimals: int) -> str:
 
 
 def with_degrees(text: str) -> str:
-    """A text of the answer with the unit as a page writes it."""
+    """A text of the answer, with units as on a page."""
     return text.replace("degC", "°C")
 
 

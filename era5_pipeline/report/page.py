@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, that asks no network and runs no script; its tables and words."""
+"""The page: one self-contained HTML file, without network access or scripts; its tables and words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def trends_table(answer: ClimateAnswer) -> ET.Element:
-    """The trends of all quantities: over the whole record, and since 1979 where that is another."""
+    """The trends of all quantities: over the whole record, and since 1979 if that differs."""
     found = [trends for trends in answer.trends if isinstance(trends.whole, Trend)]
     if not found:
         reasons = dict.fromkeys(trends.whole.reason for trends in answer.trends if not isinstance(trends.whole, Trend))
@@ -63,7 +63,7 @@ def trends_table(answer: ClimateAnswer) -> ET.Element:
 
 
 def trend_details(answer: ClimateAnswer) -> ET.Element | None:
-    """How the trend of the mean temperature was computed, and what other methods give; None if there is none."""
+    """How the trend of the mean temperature was computed, and what other methods give; None without a trend."""
     trend = answer.trend_of("mean_temperature") if "temperature" in answer.elements else None
     if not isinstance(trend, Trend):
         return None
@@ -89,7 +89,7 @@ def records_table(answer: ClimateAnswer) -> ET.Element:
 
 
 def years_table(answer: ClimateAnswer) -> ET.Element:
-    """Every year's numbers, folded; an incomplete year is marked."""
+    """The numbers of every year, collapsed; incomplete years are marked."""
     quantities = answer.quantities
     rows = []
     for year, values in answer.yearly.iterrows():
@@ -122,7 +122,7 @@ def _when(record: Record) -> str:
     return f"{record.when}, and {record.others:,} more"
 
 
-# --- How the page was made: what ERA5 is, which months and versions, what is missing, the SQL, and whom to credit ---
+# --- How the page was made: ERA5, its months and versions, what is missing, the SQL, and the credits ---
 
 
 _VERSIONS = {"unknown": "not stated in the files", "mixed": "partly final"}
@@ -156,7 +156,7 @@ def method_section(answer: ClimateAnswer) -> list[ET.Element]:
 
 
 def _counts(provenance: Provenance) -> str:
-    """Months and hours, where they came from, which version of ERA5 they are, and how much of it is preliminary."""
+    """Months and hours, their sources, their versions of ERA5, and the preliminary share."""
     words = [f"{provenance.months:,} months, {provenance.hours:,} hours"]
     if provenance.sources:
         words.append(f"loaded from {_counted(provenance.sources)}")
@@ -169,7 +169,7 @@ def _counts(provenance: Provenance) -> str:
 
 
 def _counted(months: Mapping[str, int]) -> str:
-    """Names with their numbers of months, `cds (12), files (65)`; a single one without."""
+    """Names with their numbers of months, `cds (12), files (65)`; a single name without."""
     if len(months) == 1:
         return next(iter(months))
     return ", ".join(f"{name} ({count:,} months)" for name, count in sorted(months.items()))
@@ -180,7 +180,7 @@ def _list(lines: tuple[str, ...]) -> ET.Element:
 
 
 def _credits(answer: ClimateAnswer) -> ET.Element:
-    """Whom the licences ask to name."""
+    """The credits that the licences require."""
     found = [element("li", f"{answer.provenance.credit}.")]
     sources = answer.provenance.sources
     if not sources or any(not source_kind(name).is_generated for name in sources):
@@ -222,15 +222,15 @@ def _link(address: str, words: str) -> ET.Element:
     return element("a", words, href=address)
 
 
-# --- The page: one HTML file with everything in it, that asks no network and runs no script ---
+# --- The page: one self-contained HTML file, without network access or scripts ---
 
 
-# No script, no request: a browser that reads this would refuse both.
+# No scripts, no requests: a browser that reads this policy refuses both.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
-    """Write the page of an answer, atomically; the same answer gives the same bytes. `title` replaces its question.
+    """Write the page of an answer, atomically; the same answer gives the same bytes. `title` replaces the heading.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
@@ -270,7 +270,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
 
 
 def _sections(answer: ClimateAnswer) -> list[ET.Element]:
-    """The sections, in order; those of temperature only if there is any."""
+    """The sections, in order; those on temperature only if there is any."""
     found = []
     if "temperature" in answer.elements:
         heading, days = figures.this_year(answer)
@@ -303,7 +303,7 @@ def _sections(answer: ClimateAnswer) -> list[ET.Element]:
 
 
 def _described(answer: ClimateAnswer) -> str:
-    """Which points these are, as a sentence."""
+    """A sentence that says which grid points these are."""
     words = answer.place.description
     return f"{words[:1].upper()}{words[1:]}."
 

@@ -1,4 +1,4 @@
-"""The SQL that gives the page's numbers from the table, for a reader who has it: years, precipitation, days."""
+"""SQL that gives the page's numbers from the table, for readers with access to it: years, precipitation, days."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def statements(answer: ClimateAnswer) -> list[tuple[str, str]]:
-    """What each statement gives, and the statement, as far as the answer has the variables."""
+    """The title and text of each statement, for the variables that the answer has."""
     where = _where(answer)
     found = []
     if "temperature" in answer.elements:
@@ -52,7 +52,7 @@ def _yearly_precipitation(answer: ClimateAnswer, where: str) -> str:
     total = "sum(total_precipitation::float8)"
     if answer.place.location is None:
         total = f"{_weighted('total_precipitation')} / {_WEIGHTS} * count(DISTINCT time)"
-    # The rows of a year's last hour have the next year's time: its total is of the hour before.
+    # The last hour of a year has the next year's time: its total is of the hour before.
     return (
         f"SELECT extract(year FROM {_local(answer, hours_before=1)})::int AS year,\n"
         f"       {total} AS precipitation,\n"
@@ -70,14 +70,14 @@ def _weighted(column: str) -> str:
 
 
 def _local(answer: ClimateAnswer, hours_before: int = 0) -> str:
-    """The time of a row, or so many hours before it, in the offset of the answer's days."""
+    """The time of a row, or `hours_before` hours earlier, in the offset of the answer's days."""
     minutes = answer.days.offset_minutes - 60 * hours_before
     offset = f" {'+' if minutes > 0 else '-'} interval '{abs(minutes)} minutes'" if minutes else ""
     return f"(time AT TIME ZONE 'UTC'{offset})"
 
 
 def _where(answer: ClimateAnswer) -> str:
-    """The rows: of the place, and of the hours that were read."""
+    """The condition for the rows of the place and of the hours that were read."""
     place = answer.place
     times = f"time BETWEEN '{answer.first:%Y-%m-%d %H:%M}Z' AND '{answer.last:%Y-%m-%d %H:%M}Z'"
     if place.location is not None:
@@ -85,7 +85,7 @@ def _where(answer: ClimateAnswer) -> str:
     if place.area is None:
         return times
     area = place.area
-    # Numbers run from west to east, then from south to north: by them rows are found on every layout.
+    # Ids run from west to east, then from south to north: every layout finds rows by them.
     rows = area.latitude_indices()
     conditions = [f"location_id BETWEEN {location_ids(rows[0], 0)} AND {location_ids(rows[-1], N_LONGITUDES - 1)}"]
     west, east = _wrapped(area.west), _wrapped(area.east)
@@ -96,7 +96,7 @@ def _where(answer: ClimateAnswer) -> str:
 
 
 def _wrapped(longitude: float) -> float:
-    """A longitude as the table has it, from -180 to 180."""
+    """A longitude as in the table, from -180 to 180."""
     return longitude if -180.0 <= longitude <= 180.0 else (longitude + 180.0) % 360.0 - 180.0
 
 
