@@ -1,7 +1,7 @@
 """The stages of a month: raw, flat, load (with verification), and where each stores its result.
 
-Dagster's assets call them; they also work without Dagster. Each stage reads what the previous one stored below the
-pipeline's home, so that any of them can be run again alone.
+Called by Dagster's assets, and usable without Dagster. Each stage reads what the previous one stored below the
+pipeline's home, so each can be rerun alone.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawResult:
-    """The raw month, the number of rows by its coordinates, the results of its checks, and the seconds it took.
+    """The raw month, its row count by coordinates, the results of its checks, and the seconds it took.
 
     `waited_seconds` of these were spent waiting for the service or for another run of the month. `besides` are columns
-    that the user's own files hold and that nobody asked for.
+    in the user's own files that were not requested.
     """
 
     raw: RawMonth
@@ -66,7 +66,7 @@ class RawResult:
 
 @dataclass(frozen=True)
 class FlatResult:
-    """The flat month, the results of its checks, its preview map, and whether an existing flat file was reused."""
+    """The flat month, the results of its checks, its preview map, and whether an existing file was reused."""
 
     flat: FlatMonth
     outcomes: tuple[CheckResult, ...]
@@ -76,7 +76,7 @@ class FlatResult:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The loaded month, the results of the checks of the table, and how long the load waited for locks."""
+    """The loaded month, the results of the table's checks, and how long the load waited for locks."""
 
     flat: FlatMonth
     loaded: Loaded
@@ -89,7 +89,7 @@ def _no_op(_: str) -> None:
     """No-op callback."""
 
 
-# Saves unpacking ZIPs twice where flat follows raw in one process, as in a Dagster run or `era5 load`.
+# Avoids unpacking ZIPs twice if flat follows raw in the same process, as in a Dagster run or `era5 load`.
 _inventories = InventoryKeeper()
 
 
@@ -98,7 +98,7 @@ def run_raw(
 ) -> RawResult:
     """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
 
-    `source` is the one of the settings if it is open already, for several months; here and in `run_flat`.
+    `source` is the settings' source if already open, for several months; here and in `run_flat`.
 
     Raises:
         UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `flat.inventory`.
@@ -120,7 +120,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
     outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
     source.record_completeness(raw, is_complete=is_complete(inventory))
     seconds = time.monotonic() - started
-    # Files that are here already keep the seconds of their download: later loads are planned by them.
+    # Existing files keep their recorded download seconds, on which later plans are based.
     before = stored.read_manifest()
     is_same = before is not None and RawMonth.from_json(before["raw"]).fingerprint == raw.fingerprint
     took = max(seconds, before["seconds"]) if is_same else seconds
@@ -145,11 +145,11 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
 
 
 def run_flat(settings: Settings, month: Month, *, source: Source | None = None) -> FlatResult:
-    """Flatten the raw month of the manifest, unless an intact flat file of the same rows exists.
+    """Flatten the raw month of the manifest, unless an intact flat file with the same rows exists.
 
     Raises:
         RefusedError: if a check refused the raw files.
-        InputError: if there are no raw files, or they are of another request; and see `flatten`.
+        InputError: if there are no raw files, or they belong to another request; also see `flatten`.
         LocalDiskError: see `flatten`.
         StoreError, TransientError: see `flat.storage`.
     """
@@ -204,7 +204,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
 
 
 def _preview(middle: MiddleHour) -> bytes:
-    """Draw the preview map of a month that Dagster's web UI shows."""
+    """Draw the preview map of a month for Dagster's web UI."""
     snapshot = snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values)
     return preview_map(FieldMap.of_snapshot(snapshot))
 
@@ -219,8 +219,8 @@ def run_load(
 ) -> LoadResult:
     """Load the flat month into the table, and verify the table against it.
 
-    `session` is the one to load with, None: a new one.
-    Once the two are equal, files are removed that ERA5_KEEP does not keep, and local copies of what a store has.
+    `session` is the session to load with; None opens a new one. Once table and flat month are equal, files that
+    ERA5_KEEP does not keep are removed, and so are local copies of files in a store.
 
     Raises:
         InputError: if there is no flat month.
@@ -235,7 +235,7 @@ def run_load(
         return result
     try:
         removal.remove(result.flat)
-    except Era5Error as error:  # the month is loaded all the same
+    except Era5Error as error:  # the month is loaded nevertheless
         note = f"{month}: loaded, but its files could not be removed: {error.message}"
         return replace(result, loaded=replace(result.loaded, notes=(*result.loaded.notes, note)))
     return result
@@ -267,7 +267,7 @@ def _run_load(
 
 
 def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse) -> FlatMonth:
-    """The flat month with its file here; without the file, where it was removed after the table got its rows."""
+    """The flat month with its file on local disk, or without it if it was removed after loading."""
     flat = stored.stored_flat()
     for _ in range(2):  # another executor may have replaced it since its facts were read
         if flat is not None and stored.obtain_flat(flat):
@@ -281,7 +281,7 @@ def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse)
 
 
 def _is_in_table(warehouse: Warehouse, flat: FlatMonth) -> bool:
-    """Whether a part of the month in the table was loaded from this flat month, as the ledger has it."""
+    """Whether, by the ledger, a part of the month in the table was loaded from this flat month."""
     with warehouse.connect() as connection:
         held = (contents for contents in read_ledger(connection) if contents.month == flat.month)
         return any(
@@ -309,7 +309,7 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
 
 
 def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:
-    """Whether the raw month's variables are those of the choice; of an open one, they may be fewer."""
+    """Whether the raw month's variables match the choice; for an open one, they may be fewer."""
     if choice is None:
         return True
     columns = tuple(variable.column for variable in choice.variables)
@@ -318,7 +318,7 @@ def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:
 
 
 def _require_same_request(settings: Settings, raw: RawMonth) -> None:
-    """Refuse raw files of another request (of a parallel command); settings that are not set match any request."""
+    """Refuse raw files of another request (by a parallel command); unset settings match any request."""
     source = None if settings.source is None and not settings.files_dir else settings.source_name
     is_series = source_kind(raw.source).is_series
     wanted = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceKind:
-    """The traits of one source; by default it downloads nothing, and its ERA5 data are real and final.
+    """The traits of one source; by default it downloads nothing, and holds real ERA5 data that do not change.
 
     Args:
         name: as in settings and the ledger.

@@ -1,4 +1,4 @@
-"""Provide netCDF files to open: plain ones in place, ZIP members unpacked, point series in CSV converted."""
+"""Provide netCDF files to open: plain ones in place, ZIP members unpacked, CSV point series converted."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# --- Convert point series in CSV, as served for reanalysis-era5-single-levels-timeseries, to netCDF ---
+# --- Convert CSV point series, as served for reanalysis-era5-single-levels-timeseries, to netCDF ---
 #
-# The columns are `valid_time`, short names of variables, `latitude` and `longitude`, in any order. The file states no
-# units, which are those of the same dataset's netCDF (K, m s**-1, m, 1), and usually no version.
+# The columns are `valid_time`, short variable names, `latitude` and `longitude`, in any order. The file does not state
+# its units, which are those of the same dataset's netCDF (K, m s**-1, m, 1), and usually states no version.
 
 
 _EXPVER = "expver"
@@ -50,10 +50,10 @@ _COLUMN_TYPES = {
     TIME_COLUMN: pa.timestamp("s"),
     **dict.fromkeys(_PLACE, pa.float64()),
     _EXPVER: pa.string(),
-    # The served text is the shortest that parses to the same float32.
+    # The service writes the shortest text that parses to the same float32.
     **dict.fromkeys(BY_SHORT_NAME, pa.float32()),
 }
-# All 23 variables of the dataset, hourly since 1940, take 200 MB, 20 million values.
+# All 23 variables of the dataset, hourly since 1940: 20 million values, 200 MB.
 _LARGEST_BYTES = 10**9
 _MOST_VALUES = 40_000_000
 _PIECE_BYTES = 1 << 20
@@ -67,7 +67,7 @@ _AGAIN = "Download it again, or move it out of the folder."
 
 @dataclass(frozen=True)
 class CsvFile:
-    """The CSV file `path`, or the `member` of the ZIP `path`; `size` and `modified_ns` tell whether it was changed."""
+    """The CSV file `path`, or the `member` of the ZIP `path`; `size` and `modified_ns` show whether it changed."""
 
     path: Path
     member: str | None
@@ -76,7 +76,7 @@ class CsvFile:
 
     @classmethod
     def at(cls, path: Path, member: str | None = None) -> CsvFile:
-        """The file at `path` in its current state."""
+        """Describe the file at `path` in its current state."""
         stat = path.stat()
         return cls(path, member, stat.st_size, stat.st_mtime_ns)
 
@@ -87,11 +87,11 @@ class CsvFile:
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
-        """Open the text, undecoded, to read it in pieces.
+        """Open the undecoded text for reading in pieces.
 
         Raises:
             BadFileError: if it is too large for a point series.
-            OSError, zipfile.BadZipFile: if it cannot be read.
+            OSError, zipfile.BadZipFile: if it is unreadable.
         """
         if self.member is None:
             _require_size(self, self.size)
@@ -105,7 +105,7 @@ class CsvFile:
 
 
 class _Ending:
-    """A file that is read in pieces, and remembers the last one."""
+    """A file that is read in pieces and remembers the last one."""
 
     def __init__(self, text: IO[bytes]) -> None:
         self._text = text
@@ -119,7 +119,7 @@ class _Ending:
         return piece
 
     def read_to_end(self) -> None:
-        """Read what is left, and keep only the last piece."""
+        """Read the rest, keeping only the last piece."""
         while self.read(_PIECE_BYTES):
             pass
 
@@ -128,8 +128,8 @@ def write_as_netcdf(file: CsvFile, target: Path) -> None:
     """Write the series to `target` as netCDF, in the layout of the same dataset.
 
     Raises:
-        BadFileError: if it is not a complete series of one point.
-        LocalDiskError: if there is no room.
+        BadFileError: if it is not a complete series for one point.
+        LocalDiskError: if the disk is full.
     """
     content = _as_netcdf(file)
     with disk_errors(f"unpacking {file.path.name}", target.parent):
@@ -139,7 +139,7 @@ def write_as_netcdf(file: CsvFile, target: Path) -> None:
 @lru_cache(maxsize=_CACHED_FILES)
 def _as_netcdf(file: CsvFile) -> bytes:
     series = _read(file)
-    # In memory: when the disk is full, the netCDF library only reports an unspecified error.
+    # In memory, because the netCDF library reports a full disk only as an unspecified error.
     dataset = netCDF4.Dataset("series.nc", "w", memory=_FIRST_BYTES)
     series.dump_to_store(xr.backends.NetCDF4DataStore(dataset))  # type: ignore[no-untyped-call]
     return bytes(dataset.close())
@@ -162,7 +162,7 @@ def _read(file: CsvFile) -> xr.Dataset:
         for name, variable in BY_SHORT_NAME.items()
         if name in table.column_names
     }
-    # Only their names: if the file has none of our variables, the message lists what it has.
+    # Their names only, for the message if the file has none of our variables.
     others = {name: ((), np.float32(np.nan)) for name in names if name not in _COLUMN_TYPES and name.isidentifier()}
     return xr.Dataset(fields | others, coordinates | place | versions)
 
@@ -177,7 +177,7 @@ def _require_size(file: CsvFile, size: int) -> None:
 
 
 def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Table:
-    """Parse the known columns, with their types."""
+    """Parse the known columns with their types."""
     missing = [name for name in (TIME_COLUMN, *_PLACE) if name not in names]
     if missing:
         separator = next((sign for sign in ";\t" if sign in first), None)
@@ -194,7 +194,7 @@ def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Tab
     try:
         table = _read_rows(text, names, known, file)
     except pa.ArrowInvalid as error:
-        # The row that was cut off may be the one that cannot be read.
+        # The unreadable row may be one that was cut off.
         text.read_to_end()
         _require_ending(text, file)
         said = " ".join(str(error).split())
@@ -207,7 +207,7 @@ def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Tab
 
 
 def _read_rows(text: _Ending, names: list[str], known: list[str], file: CsvFile) -> pa.Table:
-    """Read the rows in pieces, no more of them than a series can have."""
+    """Read the rows in pieces, at most as many as a series can have."""
     read = pa_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False, block_size=_PIECE_BYTES)
     convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
     most = min(MOST_HOURS, _MOST_VALUES // len(known))
@@ -224,7 +224,7 @@ def _read_rows(text: _Ending, names: list[str], known: list[str], file: CsvFile)
 
 
 def _require_ending(text: _Ending, file: CsvFile) -> None:
-    # A number that was cut off halfway would still be read as a number.
+    # A number cut off halfway would still parse as a number.
     if not text.last.endswith((b"\n", b"\r")):
         raise BadFileError(
             file.shown,
@@ -234,7 +234,7 @@ def _require_ending(text: _Ending, file: CsvFile) -> None:
 
 
 def _only(table: pa.Table, name: str, file: CsvFile) -> float:
-    """The single value that the column has in all rows; NaN if there are no rows."""
+    """The single value of the column in all rows; NaN without rows."""
     values = np.unique(table.column(name).to_numpy())
     if values.size > 1:
         raise BadFileError(
@@ -245,15 +245,15 @@ def _only(table: pa.Table, name: str, file: CsvFile) -> float:
     return float(values[0]) if values.size else float("nan")
 
 
-# --- Provide netCDF files to open: plain ones in place, ZIP members unpacked, point series in CSV converted ---
+# --- Provide netCDF files to open: plain ones in place, ZIP members unpacked, CSV point series converted ---
 #
-# Unpacked and converted files get a generated name in a scratch folder, so that a member's name cannot lead out of it.
-# Members are streamed, never beyond `_LARGEST_MEMBER_BYTES` or the size that the ZIP's directory states.
+# Unpacked and converted files get a generated name in a scratch folder, so that a member's name cannot escape from it.
+# Members are streamed, never beyond `_LARGEST_MEMBER_BYTES` or the size stated in the ZIP's directory.
 
 
 # A global month of six variables is 18.5 GB uncompressed; a member of eight times that size cannot be an ERA5 month.
 _LARGEST_MEMBER_BYTES = 150 * 10**9
-# Beyond this size, a member that is compressed further than values of weather can be is nothing but zeros.
+# Beyond this size, a member compressed further than weather data can be contains only zeros.
 _SMALL_MEMBER_BYTES, _MOST_COMPRESSED = 1 << 30, 150
 _COPY_BYTES = 1 << 20
 
@@ -273,7 +273,7 @@ class NetcdfFile:
 
     @property
     def is_scratch(self) -> bool:
-        """Whether it was unpacked or converted, and may be removed."""
+        """Whether the file was unpacked or converted, and may be removed."""
         return self.path != self.source
 
 
@@ -293,11 +293,11 @@ def scratch_folder(home: Path) -> Iterator[Path]:
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
-    """The netCDF files among and inside `paths`; ZIP members and point series are written into `scratch`.
+    """Yield the netCDF files among and inside `paths`; ZIP members and point series are written into `scratch`.
 
     Raises:
-        BadFileError: if a file is of another type, a ZIP is damaged or holds no data, or a CSV cannot be read.
-        LocalDiskError: if there is no room to unpack.
+        BadFileError: if a file has another type, a ZIP is damaged or has no data, or a CSV is unreadable.
+        LocalDiskError: if the disk is too full to unpack.
     """
     for path in paths:
         kind = kind_of(path)
@@ -363,7 +363,7 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch
             remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
         )
     unpacked = _new_file(scratch)
-    # zipfile stops at the stated size and checks the CRC, so that a false directory cannot fill the disk.
+    # zipfile stops at the stated size and checks the CRC, so a false directory cannot fill the disk.
     with (
         disk_errors(f"unpacking {path.name}", scratch),
         unpacked.open("wb") as target,

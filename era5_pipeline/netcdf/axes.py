@@ -1,7 +1,7 @@
-"""Find the time, latitude and longitude axes of a netCDF variable by their metadata, whatever they are called.
+"""Find the time, latitude and longitude axes of a netCDF variable by metadata, whatever their names.
 
-Here: identifying the coordinates, and their values as hours and grid indices. Not here: variables, units or versions
-(`contents`).
+Identifies the coordinates, and converts their values to hours and grid indices. For variables, units and versions see
+`contents`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ON_GRID = (
 
 
 class ProblemError(Exception):
-    """A variable cannot be used; `kind`, `text` and `remedy` become those of the file's `Problem`."""
+    """A variable cannot be used; `kind`, `text` and `remedy` go into the file's `Problem`."""
 
     def __init__(self, kind: ProblemKind, text: str, remedy: str) -> None:
         super().__init__(text)
@@ -49,10 +49,10 @@ def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
 
 
 def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"]) -> xr.DataArray:
-    """The latitude or longitude coordinate of the array, found by its units, standard name or name.
+    """Find the latitude or longitude coordinate of the array by its units, standard name or name.
 
     Raises:
-        ProblemError: if there is none, or the grid is not a latitude-longitude grid.
+        ProblemError: if it is missing, or the grid is not a latitude-longitude grid.
     """
     words = _LATITUDE if what == "latitude" else _LONGITUDE
     found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
@@ -66,14 +66,14 @@ def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"])
 
 
 def time_axis(array: xr.DataArray) -> xr.DataArray:
-    """The coordinate with the valid time of the values: one-dimensional, or a single time.
+    """Find the coordinate with the valid time of the values: one-dimensional, or a single time.
 
     Raises:
-        ProblemError: if there is none, or it cannot be decoded.
+        ProblemError: if it is missing, or cannot be decoded.
     """
     times: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
     times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
-    # valid_time comes first: in files of cfgrib, `time` may be the start of the forecast.
+    # valid_time comes first: in cfgrib's files, `time` may be the start of the forecast.
     times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
     if not times or times[0].ndim > 1:
         raise ProblemError(
@@ -83,10 +83,10 @@ def time_axis(array: xr.DataArray) -> xr.DataArray:
 
 
 def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
-    """The valid times (n,), rounded to the second: times stored as fractions of days miss the hour by nanoseconds.
+    """The valid times (n,), rounded to the second: times stored as fractions of days are off by nanoseconds.
 
     Raises:
-        ProblemError: if there are none, or some are fill values.
+        ProblemError: if there are no times, or some are fill values.
     """
     times = np.atleast_1d(time_axis(array).values).astype("datetime64[ms]")
     if np.isnat(times).any():
@@ -98,7 +98,7 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     """The times as hours since 1970-01-01 UTC (n,), n > 0, distinct, in file order.
 
     Raises:
-        ProblemError: if there are none, or some are off the hour, before ERA5 begins, duplicates or fill values.
+        ProblemError: if there are no times, or some are off the hour, before ERA5, duplicates or fill values.
     """
     times = times_along(array)
     if not times.size:
@@ -120,20 +120,20 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
 
 
 def indices_along(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -> npt.NDArray[np.int32]:
-    """The grid indices (n,) of the degrees of an axis, in file order.
+    """The grid indices (n,) of an axis in degrees, in file order.
 
     Raises:
-        ProblemError: if they are off the grid of ERA5, duplicates, or fill values.
+        ProblemError: if some degrees are off ERA5's grid, duplicates, or fill values.
     """
     degrees = np.atleast_1d(np.asarray(coordinate.values, dtype=np.float64))
-    # netCDF's default fill value 9.97e36 is often not declared; it is far from any degree.
+    # netCDF's default fill value 9.97e36 is often undeclared; it is far from any degree.
     if not (np.abs(degrees) < 1e6).any():
         raise ProblemError("grid", f"{what} holds only fill values", AGAIN)
     try:
         indices = grid.latitude_indices(degrees) if what == "latitude" else grid.longitude_indices(degrees)
     except ValueError as error:
         raise ProblemError("grid", str(error), _ON_GRID) from None
-    # Some global files repeat the first meridian at the end (0 and 360): the first of the two is used.
+    # Some global files repeat the first meridian at the end (0 and 360): use the first.
     if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
         raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
     return indices

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     Float32 = npt.NDArray[np.float32]
     Block = tuple[range, Mapping[str, Float32]]
 
-# --- Faults of the disk while HDF5 writes: it reports each as "HDF error", and cannot close a file on a full disk ---
+# --- Disk errors in HDF5, which reports them all as "HDF error", and cannot close a file on a full disk ---
 
 
-# Larger than any single write of HDF5 here: if this fits, the disk was not full.
+# Larger than any single HDF5 write here: if this fits, the disk was not full.
 _PROBE_BYTES = 16 << 20
 
 
 def close_anyway(dataset: netCDF4.Dataset) -> None:
-    """Close the file, if it is open; that it fails is no news after another error."""
+    """Close the file if it is open, ignoring failure: another error is already being reported."""
     if dataset.isopen():
         with suppress(RuntimeError, OSError):
             dataset.close()
@@ -47,7 +47,7 @@ def close_anyway(dataset: netCDF4.Dataset) -> None:
 
 @contextmanager
 def emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
-    """On an error, empty the files before they are closed: on a full disk HDF5 cannot close them otherwise."""
+    """On an error, truncate the files before closing them: otherwise HDF5 cannot close them on a full disk."""
     try:
         yield
     except BaseException:
@@ -59,29 +59,29 @@ def emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
 
 @contextmanager
 def full_disk_named(folder: Path, written: Path | None = None) -> Iterator[None]:
-    """When netCDF fails, check whether the disk is full, or the file `written` as large as it may be.
+    """If netCDF fails, check whether the disk is full, or the file `written` has reached its size limit.
 
     Raises:
-        OSError: if it is; otherwise what netCDF raised.
+        OSError: if so; otherwise netCDF's own error passes through.
     """
     try:
         yield
     except (RuntimeError, OSError):
         size = written.stat().st_size if written is not None else 0
         with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.truncate(size + _PROBE_BYTES)  # takes no room, and fails beyond a limit of file sizes
+            probe.truncate(size + _PROBE_BYTES)  # takes no space, and fails beyond a file size limit
             probe.write(bytes(_PROBE_BYTES))
         raise
 
 
-# --- Coordinates, types and attributes of a netCDF file as the Climate Data Store (CDS) has written it since 2024 ---
+# --- Coordinates, types and attributes of netCDF files as written by the Climate Data Store (CDS) since 2024 ---
 
 
-# netCDF-C's default chunk size: a variable up to this size is one chunk, in the CDS' files as in these.
+# netCDF-C's default chunk size: variables up to this size are one chunk, here as in the CDS' files.
 _ONE_CHUNK_BYTES = 16 << 20
 _CHUNK_HOURS, _CHUNK_LATITUDES, _CHUNK_LONGITUDES = 24, 91, 180
 _DIMENSIONS = ("valid_time", "latitude", "longitude")
-# By name in the file: ecCodes' short name and CF name, which the catalogue does not have.
+# By name in the file: ecCodes' short name and CF name, which are not in the catalogue.
 _ECCODES_NAMES = {
     "t2m": ("2t", "unknown"),
     "u10": ("10u", "unknown"),
@@ -101,16 +101,16 @@ class Axes:
 
     @classmethod
     def of(cls, area: Area) -> Self:
-        """The points of `area`, in the order and notation of the CDS.
+        """The points of `area` in the CDS' order and notation.
 
-        Longitudes increase from the western border (170 to 190 across the antimeridian); where that would
+        Longitudes increase from the western border (170 to 190 across the antimeridian); if that would
         exceed 360, they are given in -180 to 180. The full circle is 0 to 359.75.
         """
         latitudes = np.asarray(latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
         degrees = np.asarray(longitudes_of(area.longitude_indices()), dtype=np.float64)
         if degrees.size == N_LONGITUDES:
             return cls(latitudes, np.arange(N_LONGITUDES, dtype=np.float64) * STEP_DEGREES)
-        # Half a step of tolerance: rounding of the border must not move its grid point by 360 degrees.
+        # Half a step of tolerance, so that rounding at the border cannot move its grid point by 360 degrees.
         eastward = np.sort((degrees - area.west + STEP_DEGREES / 2) % 360.0) - STEP_DEGREES / 2
         longitudes = np.rint((area.west + eastward) / STEP_DEGREES) * STEP_DEGREES
         return cls(latitudes, longitudes if longitudes[-1] <= 360.0 else np.sort(degrees))
@@ -120,7 +120,7 @@ class Axes:
 class CdsFilePart:
     """The contents of one netCDF file: variables of one step type, at `hours` (since 1970-01-01T00:00 UTC).
 
-    `expver` is the version of each hour; None: all are final, empty: the file has no expver.
+    `expver` is the version of each hour; None: all are final; empty: the file has no expver.
     """
 
     step_type: StepType
@@ -130,12 +130,12 @@ class CdsFilePart:
 
     @property
     def member(self) -> str:
-        """The file's name as a ZIP member."""
+        """The file's name in a ZIP."""
         return f"data_stream-oper_stepType-{self.step_type}.nc"
 
 
 def chunk_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The chunk shape of a variable of this shape (hours, latitudes, longitudes); a small one is a single chunk."""
+    """The chunk shape of a variable of this shape (hours, latitudes, longitudes); a small one gets a single chunk."""
     hours, latitudes, longitudes = shape
     if 4 * hours * latitudes * longitudes <= _ONE_CHUNK_BYTES:
         return shape
@@ -143,7 +143,7 @@ def chunk_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def write_coordinates(dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -> None:
-    """Create the dimensions, and write all coordinates."""
+    """Create the dimensions and write all coordinates."""
     sizes = (len(part.hours), axes.latitudes.size, axes.longitudes.size)
     for name, size in zip(_DIMENSIONS, sizes, strict=True):
         dataset.createDimension(name, size)
@@ -175,7 +175,7 @@ def write_coordinates(dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -
     longitude[:] = axes.longitudes
     versions = (FINAL,) * len(part.hours) if part.expver is None else part.expver
     if versions:
-        # With a single time, expver has no dimension in the CDS' files either.
+        # With a single time, expver has no dimension, as in the CDS' files.
         expver = dataset.createVariable("expver", str, ("valid_time",) if len(part.hours) > 1 else ())
         expver[...] = np.array(versions, dtype=object).reshape(expver.shape)
 
@@ -193,7 +193,7 @@ def create_variable(
         shuffle=True,
         chunksizes=chunk,
         fill_value=np.nan,
-        # Chunks are written whole: HDF5's cache (64 MiB per variable) would only take memory.
+        # Chunks are written whole: HDF5's cache (64 MiB per variable) would only waste memory.
         chunk_cache=1,
     )
     created.setncatts(_variable_attributes(variable, axes))
@@ -242,13 +242,13 @@ def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | floa
     }
 
 
-# --- Write files in the layout of the Climate Data Store (CDS) since 2024, hour by hour ---
+# --- Write files in the CDS' layout since 2024, hour by hour ---
 #
-# Instant and accumulated variables together become a ZIP with one netCDF of each; one kind alone becomes a plain
-# netCDF. Dimensions, coordinates, types, compression and the attributes of variables are those of real files; the
-# caller gives the global attributes, since only the ECMWF may say that a file comes from the ECMWF. Two things differ
-# from the CDS: ZIP members are stored, not compressed a second time; and large variables are split into chunks of a
-# day and a tile instead of netCDF-C's default, so that they can be written hour by hour and read tile by tile.
+# Instant and accumulated variables together become a ZIP with one netCDF each; one kind alone becomes a plain netCDF.
+# Dimensions, coordinates, types, compression and variable attributes match real files; the caller provides the global
+# attributes, since only ECMWF may say that a file comes from ECMWF. Two things differ from the CDS: ZIP members are
+# stored, not compressed a second time; and large variables are chunked by day and tile instead of netCDF-C's default,
+# so that they can be written hour by hour and read tile by tile.
 
 
 _COPY_BYTES = 1 << 20
@@ -265,15 +265,15 @@ def write_cds(
 ) -> None:
     """Write `parts` into the file `target`, in one pass over `blocks`.
 
-    Keeps one chunk of hours of every variable in memory (at most 16 MiB each, or a day), and the netCDFs of a
-    ZIP on disk next to `target` until they are in it.
+    Keeps one chunk of hours of every variable in memory (at most 16 MiB each, or a day), and a ZIP's netCDFs on disk
+    next to `target` until they are in it.
 
     Args:
-        target: a netCDF if there is one part, else a ZIP of netCDFs.
+        target: a netCDF for one part, otherwise a ZIP of netCDFs.
         parts: the netCDFs, in this order.
         axes: the grid points.
         attributes: global attributes of each netCDF.
-        blocks: hours in ascending order without gaps, and the values by column, each of shape (hours,
+        blocks: ascending hours without gaps, and the values by column, each of shape (hours,
             latitudes, longitudes) in the variable's `file_units`; together they cover the hours of all parts.
 
     Raises:
@@ -316,7 +316,7 @@ def move_into_zip(members: Sequence[Path], target: Path) -> None:
             entry = zipfile.ZipInfo(path.name, date_time=_ZIP_EPOCH)
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
-            # zipfile must know the size beforehand to decide whether the member needs ZIP64.
+            # zipfile needs the size in advance to decide on ZIP64.
             entry.file_size = path.stat().st_size
             with path.open("rb") as source, archive.open(entry, "w") as into:
                 shutil.copyfileobj(source, into, _COPY_BYTES)
@@ -324,7 +324,7 @@ def move_into_zip(members: Sequence[Path], target: Path) -> None:
 
 
 class _Netcdf:
-    """A netCDF that is being written. Hours are buffered until they fill a chunk, so that none is compressed twice."""
+    """A netCDF being written. Hours are buffered until they fill a chunk, so that no chunk is compressed twice."""
 
     def __init__(self, dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -> None:
         write_coordinates(dataset, part, axes)
@@ -355,7 +355,7 @@ class _Netcdf:
             start = stop
 
     def finish(self) -> None:
-        """Write the buffered hours, and close the file."""
+        """Write the buffered hours and close the file."""
         self._flush()
         self._dataset.close()
 
@@ -367,23 +367,23 @@ class _Netcdf:
         self._written, self._kept = written, 0
 
 
-# --- Write hours of one point as netCDF: latitude and longitude are scalars, as in the point series of the CDS ---
+# --- Write hours of one point as netCDF: latitude and longitude are scalars, as in the CDS' point series ---
 #
-# Equal values give equal bytes, in whatever versions of the libraries: netCDF-3 states no versions.
+# Equal values give equal bytes with any version of the libraries: netCDF-3 files do not contain versions.
 
 
 _TIME = "valid_time"
-# The file grows by what is written. With room to spare, its bytes beyond the end would be those of earlier files.
+# The file grows as it is written. Spare space would leave bytes of earlier files beyond the end.
 _FIRST_BYTES = 1
 
 
 def point_netcdf(
     place: Location, hours: npt.NDArray[np.int64], values: Mapping[str, npt.NDArray[np.float32]], *, preliminary: bool
 ) -> bytes:
-    """The netCDF of `hours` (n,), since 1970-01-01, at the place.
+    """Return a netCDF with `hours` (n,), since 1970-01-01, at the place.
 
-    `values` (n,) by column are in the units of files, NaN where missing. `preliminary`: the file says so (`expver`);
-    else it states no version.
+    `values` (n,) by column are in file units, NaN where missing. With `preliminary` the file says so (`expver`);
+    otherwise it states no version.
     """
     dataset = netCDF4.Dataset("point.nc", "w", format="NETCDF3_CLASSIC", memory=_FIRST_BYTES)
     dataset.set_fill_off()

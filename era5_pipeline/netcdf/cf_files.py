@@ -1,7 +1,7 @@
-"""Write variables on the grid as netCDF by the CF conventions, box by box: hours x latitudes x longitudes.
+"""Write gridded variables as CF netCDF, box by box: hours x latitudes x longitudes.
 
-Here: dimensions, coordinates, types and compression. Not here: names and attributes of variables, which are the
-caller's; or files in the layout of the Climate Data Store (`cds_netcdf`).
+Creates dimensions, coordinates, types and compression. Variable names and attributes are the caller's. For files in the
+layout of the Climate Data Store see `cds_files`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, str]
 
 DIMENSIONS = ("time", "latitude", "longitude")
-# Hours fit into 4 bytes, and CF before 1.9 has no integers of 8.
+# Hours fit into 4 bytes, and CF before 1.9 has no 8-byte integers.
 TIME_UNITS = "hours since 1970-01-01 00:00:00"
 CALENDAR = "proleptic_gregorian"
 COORDINATE_ATTRIBUTES = {
@@ -36,11 +36,11 @@ _TIME_CHUNK = 1 << 14
 
 
 class CfNetcdf:
-    """A netCDF-4 file that is being written; as a context manager it is emptied and closed on an error.
+    """A netCDF-4 file being written; as a context manager, it truncates and closes the file on an error.
 
-    `hours` (since 1970) and degrees are the axes; `variables` are attributes by name, of float32, NaN where missing.
-    `chunk` are the hours, latitudes and longitudes of a chunk: boxes should consist of whole ones. `expver` (hours,) is
-    the version of each hour.
+    `hours` (since 1970) and degrees are the axes; `variables` are the attributes by name, for float32, NaN where
+    missing. `chunk` is the chunk shape in hours, latitudes and longitudes: boxes should consist of whole chunks.
+    `expver` (hours,) is the version of each hour.
 
     Raises:
         OSError: if the disk is full (HDF5 itself would not report it) or not writable.
@@ -60,7 +60,7 @@ class CfNetcdf:
     ) -> None:
         self._dataset = netCDF4.Dataset(path, "w", format="NETCDF4")
         with ExitStack() as stack:
-            # The last is left first: the disk is looked at while it is full, then the file is emptied, then closed.
+            # Exits in reverse order: check the disk while it is full, then truncate the file, then close it.
             stack.callback(close_anyway, self._dataset)
             stack.enter_context(emptied_on_error([path]))
             stack.enter_context(full_disk_named(path.parent, path))
@@ -76,7 +76,7 @@ class CfNetcdf:
     def _write_axes(
         self, hours: range, latitudes: npt.NDArray[np.float64], longitudes: npt.NDArray[np.float64]
     ) -> None:
-        # Not limited, so that tools that append along the time do.
+        # Unlimited, for tools that append along time.
         self._dataset.createDimension("time", None)
         self._dataset.createDimension("latitude", latitudes.size)
         self._dataset.createDimension("longitude", longitudes.size)
@@ -98,19 +98,19 @@ class CfNetcdf:
             shuffle=True,
             chunksizes=chunk,
             fill_value=np.float32(np.nan),
-            # Chunks are written whole: HDF5's cache (64 MiB per variable) would only take memory.
+            # Chunks are written whole: HDF5's cache (64 MiB per variable) would only waste memory.
             chunk_cache=1,
         )
         created.setncatts({**attributes, "coordinates": "expver"})
 
     def write(self, name: str, first: tuple[int, int, int], values: npt.NDArray[np.float32]) -> None:
-        """Write a box of a variable whose corner is at this hour, latitude and longitude, by index."""
+        """Write a box of a variable; `first` is the (hour, latitude, longitude) index of its corner."""
         hour, row, column = first
         hours, rows, columns = values.shape
         self._dataset[name][hour : hour + hours, row : row + rows, column : column + columns] = values
 
     def finish(self, attributes: Attributes) -> None:
-        """Add attributes of the file, and close it."""
+        """Add global attributes and close the file."""
         self._dataset.setncatts(attributes)
         self._dataset.close()
 

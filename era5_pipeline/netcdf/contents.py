@@ -1,7 +1,7 @@
 """Find our variables in one netCDF file, in legacy and current layouts.
 
-Here: names, units, dimensions, `expver`, packing; only coordinates are read. Not here: identifying the axes (`axes`),
-what a month needs (`flat.inventory`), or reading values (`field_reader`).
+Handles names, units, dimensions, `expver` and packing; reads only coordinates. For identifying the axes see `axes`, for
+what a month needs `flat.inventory`, for reading values `field_reader`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev")
 class Problem:
     """Why a file, or a variable in it, cannot be used.
 
-    `months` are those that it is for, if known; `columns` are those of the variables, () where it is the whole file.
+    `months` are the affected months, if known; `columns` the affected variables, () for the whole file.
     """
 
     file: str
@@ -81,14 +81,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Field:
-    """One variable in one netCDF file; where expver is a dimension, one version of it.
+    """One variable in one netCDF file; if expver is a dimension, one version of it.
 
-    `hours` (n,) int64 are hours since 1970-01-01 UTC in file order; `expver` (n,) is the version of each, "unknown"
-    where the file does not say; `latitude_index`, `longitude_index` are grid indices in file order; `expver_position`
-    is the position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not
-    packed; `chunks` are the file's own along (time, latitude, longitude), 0 where contiguous; `dimensions` are the
-    names of these three, None where the file has a single value without a dimension; `states_step_type`: the file
-    says by the step type that its values are of hours.
+    `hours` (n,) int64 are hours since 1970-01-01 UTC in file order; `expver` (n,) is the version of each, "unknown" if
+    the file does not say; `latitude_index`, `longitude_index` are grid indices in file order; `expver_position` is the
+    position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not packed;
+    `chunks` are the file's own along (time, latitude, longitude), 0 if contiguous; `dimensions` are the names of these
+    three, None for a single value without a dimension; `states_step_type`: whether the file's step type says that its
+    values are hourly.
     """
 
     column: str
@@ -105,20 +105,20 @@ class Field:
 
     @property
     def months(self) -> tuple[str, ...]:
-        """The months, `YYYY-MM`, that it has hours of."""
+        """The months, `YYYY-MM`, with any of its hours."""
         return months_of(self.hours)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The usable fields of one netCDF file, and the problems that make others unusable."""
+    """The usable fields of one netCDF file, and the problems of the unusable ones."""
 
     fields: tuple[Field, ...]
     problems: tuple[Problem, ...]
 
 
 def months_of(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    """The distinct months, `YYYY-MM`, of hours since 1970-01-01 UTC."""
+    """The distinct months, `YYYY-MM`, of these hours since 1970-01-01 UTC."""
     months = np.unique(as_datetime64(hours).astype("datetime64[M]"))
     return tuple(str(month) for month in months)
 
@@ -129,16 +129,16 @@ def hours_of(month: Month) -> npt.NDArray[np.int64]:
 
 
 def open_netcdf(file: NetcdfFile) -> xr.Dataset:
-    """Open with CF decoding (masked, scaled, times); values are not read yet.
+    """Open with CF decoding (masks, scales, times), without reading values yet.
 
     Raises:
-        OSError, ValueError, RuntimeError: whatever the library raises for a file that it cannot read.
+        OSError, ValueError, RuntimeError: whatever the library raises for unreadable files.
     """
     return xr.open_dataset(file.path, engine="netcdf4", decode_timedelta=False, cache=False)
 
 
 def inspect(file: NetcdfFile) -> Contents:
-    """Find our variables in a netCDF file. Never raises for a file that cannot be used: that is a `Problem`."""
+    """Find our variables in a netCDF file. An unusable file never raises, but gives a `Problem`."""
     try:
         _require_complete(file.path)
         unwritten = require_own_data(file.path, is_hdf5=is_hdf5(file.path))
@@ -151,7 +151,7 @@ def inspect(file: NetcdfFile) -> Contents:
         text = f"cannot be read, it is cut off or damaged ({reason})"
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     with dataset:
-        # Tools that rewrite files drop the attribute that makes xarray treat expver as a coordinate.
+        # Tools that rewrite files drop the attribute by which xarray recognises expver as a coordinate.
         coordinates = [_EXPVER] if _EXPVER in dataset.data_vars else []
         return _inspect_dataset(dataset.set_coords(coordinates), file.shown, unwritten)
 
@@ -188,7 +188,7 @@ def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str])
 
 
 def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """One grid off 0.25 degrees is one problem, not one per variable."""
+    """Merge equal problems: a grid off 0.25 degrees is one problem, not one per variable."""
     columns: dict[Problem, list[str]] = {}
     for problem in problems:
         columns.setdefault(replace(problem, columns=()), []).extend(problem.columns)
@@ -197,7 +197,7 @@ def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _described_names(dataset: xr.Dataset) -> str:
-    """The names of the variables in the file, and why those that are known to us cannot be used."""
+    """Names of the variables in the file, and why the known ones cannot be used."""
     names = sorted(str(name) for name in dataset.data_vars)
     reasons = [f"{name} {why}" for name in names if (why := why_unsupported(name.casefold())) is not None]
     return (", ".join(names) or "nothing") + (f" ({reasons[0]})" if reasons else "")
@@ -218,14 +218,10 @@ def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
 
 
 def _fields_of(array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...]) -> tuple[Field, ...]:
-    """The fields of one variable: one, or one for each version of an expver dimension.
-
-    Raises:
-        ProblemError: if the variable cannot be used.
-    """
+    """The fields of one variable: one, or one for each version of an expver dimension."""
     _require_units(array, variable)
     latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
-    # Before the times: those of means may be off the hour, which alone would not say what is wrong.
+    # Before checking times: those of means may be off the hour, a symptom that hides the cause.
     require_hourly_values(array, variable, stated, latitude, longitude)
     hours = hours_along(array)
     dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
@@ -252,10 +248,10 @@ def _fields_of(array: xr.DataArray, variable: Variable, stated: tuple[Aggregate,
 
 def _require_units(array: xr.DataArray, variable: Variable) -> None:
     units = str(array.attrs.get("units", "")).strip()
-    # NCAR's files use parameter numbers of ECMWF's table 128, which equal the paramIds.
+    # NCAR's files use the numbers of ECMWF's table 128, which equal the paramIds.
     number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
     long_name = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()
-    # Without a number, the 100 m wind under the name of the 10 m wind shows in its long name alone.
+    # Without a number, only the long name reveals a 100 m wind stored under the name of the 10 m wind.
     named = BY_LONG_NAME.get(long_name.casefold(), variable) if number is None else variable
     if units in variable.file_units and named is variable and (number is None or int(number) == variable.param_id):
         return
@@ -273,17 +269,13 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
 
 def _require_written(array: xr.DataArray, unwritten: frozenset[str]) -> None:
     if array.name in unwritten and array.size:
-        # The library gives fill values for them, in a file without a fill value zeros.
+        # The library returns fill values for them, or zeros in a file without a fill value.
         text = f"{array.name} has no values: {array.size:,} are declared, and none was ever written"
         raise ProblemError("unreadable", text, AGAIN)
 
 
 def _scale_factor(array: xr.DataArray) -> float:
-    """The factor of packed values, 0 if they are not packed.
-
-    Raises:
-        ProblemError: if it, or the offset, is no number that values can be packed with.
-    """
+    """The factor of packed values, 0 if they are not packed; refuse a factor or offset that is not usable."""
     packing = {name: array.encoding.get(name) for name in ("scale_factor", "add_offset")}
     numbers = {name: float(np.asarray(value).item()) for name, value in packing.items() if value is not None}
     for name, number in numbers.items():
@@ -330,10 +322,10 @@ def _expver_along(array: xr.DataArray) -> list[str]:
 
 
 def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
-    """The version of each hour (size,), where expver is a coordinate along time, or is missing."""
+    """The version of each hour (size,), if expver is a coordinate along time or missing."""
     if _EXPVER not in array.coords:
         return np.full(size, UNKNOWN_EXPVER)
-    # Characters are joined to texts where they are decoded: the size is that of the texts.
+    # Decoding joins characters to texts, so the size is the number of texts.
     held = array.coords[_EXPVER].size
     if held not in (1, size):
         raise ProblemError("dimensions", f"{array.name} has {held} versions (expver) for {size} times", AGAIN)
@@ -343,7 +335,7 @@ def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
 
 
 def expver_text(value: object) -> str:
-    """The version as four digits (`1`, `"1"` and `"0001"` give "0001"); other text unchanged."""
+    """Write the version as four digits (`1`, `"1"` and `"0001"` give "0001"); other text unchanged."""
     text = value.decode() if isinstance(value, bytes) else str(value)
     text = text.strip().removesuffix(".0")
     return f"{int(text):04d}" if text.isdigit() else text or UNKNOWN_EXPVER

@@ -1,6 +1,6 @@
-"""Read the values of a field lazily, with dask, in the units of the table.
+"""Read the values of a field lazily with dask, in the table's units.
 
-Source of the arithmetic: CF 8.1 (value * scale_factor + add_offset), then the variable's own unit conversion, both in
+Source of the arithmetic: CF 8.1 (value * scale_factor + add_offset), then the variable's unit conversion, both in
 float64 and rounded once, to float32.
 """
 
@@ -37,10 +37,10 @@ class FieldReader:
     """Reads fields of one netCDF file. Close it when done."""
 
     def __init__(self, file: NetcdfFile) -> None:
-        # HDF5 would cache 64 MB of chunks for each variable of each open file; here every chunk is read once, whole.
-        # Set for the whole process, because xarray closes and reopens files when there are many.
+        # HDF5 would cache 64 MB of chunks for each variable of each open file; here every chunk is read once and whole.
+        # Set for the whole process, because xarray closes and reopens files if there are many.
         netCDF4.set_chunk_cache(_CHUNK_CACHE_BYTES)
-        # Undecoded: the coordinates are known, and xarray may unpack in float32 where `_decode` uses float64.
+        # Undecoded: the coordinates are known, and xarray may unpack in float32, while `_decode` uses float64.
         self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
 
     def close(self) -> None:
@@ -48,12 +48,12 @@ class FieldReader:
         self._dataset.close()
 
     def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array:
-        """The values at these positions of the file, as a dask array (hour, latitude, longitude) of float32.
+        """The values at these file positions, as a float32 dask array (hour, latitude, longitude).
 
-        The positions along each axis must be ascending. Missing values are NaN; the unit is that of the table.
+        Positions must ascend along each axis. Missing values are NaN; units are the table's.
         """
         array = _three_axes(self._dataset, field)
-        # As runs without gaps: netCDF reads positions with gaps one by one, decompressing the chunk each time.
+        # Split into gapless runs: netCDF reads positions with gaps one by one, decompressing the chunk each time.
         stored = da.block(  # type: ignore[no-untyped-call]
             [
                 [
@@ -74,7 +74,7 @@ class FieldReader:
 
 
 def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
-    """The array in dask, split at chunk borders of the file, so that no chunk is decompressed twice."""
+    """The array in dask, split at the file's chunk borders, so that no chunk is decompressed twice."""
     hours, latitudes, longitudes = array.shape
     chunk = max(1, chunk_hours)
     step = chunk * max(1, _DASK_CHUNK_VALUES // (chunk * latitudes * longitudes))
@@ -84,7 +84,7 @@ def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
 
 
 def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable: Variable) -> Floats:
-    """Convert stored numbers to values in the unit of the table; fill values become NaN."""
+    """Convert stored numbers to values in the table's unit; fill values become NaN."""
     if attributes.get("_Unsigned") == "true":
         block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
     packing = (float(attributes.get("scale_factor", 1.0)), float(attributes.get("add_offset", 0.0)))
@@ -105,7 +105,7 @@ def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable:
 
 
 def _three_axes(dataset: xr.Dataset, field: Field) -> xr.DataArray:
-    """The field as (time, latitude, longitude); a missing dimension is added with size one."""
+    """The field as (time, latitude, longitude); missing dimensions are added with size one."""
     array = dataset[field.name]
     if field.expver_position is not None:
         array = array.isel(expver=field.expver_position)

@@ -1,9 +1,9 @@
 """Refuse HDF5 files that the library would never finish reading, before it opens them.
 
-HDF5 keeps texts, and lists of a variable's axes, in "global heaps", which have no checksum. If an object in one has the
-size zero, the library reads it again and again, in C, where neither a signal nor a thread can end it. Here: finding
-heaps that are not sound, and reading such a file in a process that may be ended. Source: HDF5 File Format Specification
-3.0, III.E. The other structures that damage can reach have a checksum, or the library refuses them by itself.
+HDF5 stores texts, and the list of a variable's axes, in "global heaps", which have no checksum. If an object in one has
+size zero, the library rereads it forever, in C, where neither a signal nor a thread can stop it. This module finds
+unsound heaps, and reads such files in a process that can be killed. Source: HDF5 File Format Specification 3.0, III.E.
+The other structures that damage can reach have checksums, or the library refuses them itself.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     import h5py
 
-# Of a heap: the signature and the version.
+# Signature and version of a heap.
 _MAGIC = b"GCOL\x01"
-# Of a heap and of each object in it: what comes before the contents, the size being the last eight bytes.
+# Header size of a heap and of each object in it; the last eight bytes are the size.
 _HEADER_BYTES = 16
-# A heap has 4 kB, or as many as its largest object.
+# A heap has 4 kB, or the size of its largest object.
 _LARGEST_HEAP_BYTES = 64 << 20
 _BLOCK_BYTES = 4 << 20
-# A text of a variable: its length, and where its heap is.
+# A variable's reference to a text: its length, and the position of its heap.
 _REFERENCE = struct.Struct("<IQI")
 
-# Of processor time, so that no file is refused because the machine is busy. Imports take half a second, texts
+# Limit of processor time, so that no file is refused because the machine is busy. Imports take half a second, texts
 # milliseconds.
 _TRIAL_SECONDS = 5
 _LONGEST_TRIAL_SECONDS = 600
@@ -41,10 +41,10 @@ _TRIAL = "import sys; from era5_pipeline.netcdf import heaps; heaps.read_texts(s
 def require_readable_heaps(path: Path) -> None:
     """Check that HDF5 can read the texts of the file at `path`.
 
-    A file that only looks damaged (its values may happen to look like a heap) is tried in a process of its own.
+    A file that looks damaged (its values may just resemble a heap) is read in a separate process first.
 
     Raises:
-        ValueError: if it cannot, or would never end.
+        ValueError: if it cannot, or would never finish.
         OSError: if the file cannot be read.
     """
     at = _unsound_heap(path)
@@ -64,16 +64,16 @@ def require_readable_heaps(path: Path) -> None:
 
 
 def read_texts(path: str, seconds: int) -> None:
-    """Read all texts of the file as the pipeline does, in at most so much processor time: else this process ends."""
+    """Read all texts of the file as the pipeline does; the process ends after `seconds` of processor time."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    import h5py  # noqa: PLC0415  # imported by the trial alone
+    import h5py  # noqa: PLC0415  # only imported by the trial process
     import netCDF4  # noqa: PLC0415
 
     def attributes(_: str, item: h5py.Group | h5py.Dataset) -> None:
         list(item.attrs.items())
 
-    # Two versions of HDF5: each library brings its own.
+    # Test both libraries, as each bundles its own version of HDF5.
     with h5py.File(path, "r", locking=False) as file:
         attributes("/", file)
         file.visititems(attributes)
@@ -86,10 +86,10 @@ def read_texts(path: str, seconds: int) -> None:
 
 
 def require_texts_within(item: h5py.Dataset, path: Path) -> None:
-    """Check that the texts of a variable are no longer than the file: HDF5 would take gigabytes of memory for one.
+    """Check that the texts of a variable are no longer than the file: HDF5 would allocate gigabytes for one.
 
     Raises:
-        ValueError: if they are longer.
+        ValueError: if one is longer.
         OSError: if the file cannot be read.
     """
     size = path.stat().st_size
@@ -104,7 +104,7 @@ def require_texts_within(item: h5py.Dataset, path: Path) -> None:
 
 
 def _stored_parts(item: h5py.Dataset) -> list[tuple[int, int]]:
-    """Where the values of a data set are in the file, and how many bytes; nothing if they are compressed."""
+    """Positions and sizes in bytes of a data set's values in the file; empty if they are compressed."""
     if item.id.get_create_plist().get_nfilters():
         return []
     if item.chunks is None:
@@ -116,7 +116,7 @@ def _stored_parts(item: h5py.Dataset) -> list[tuple[int, int]]:
 
 
 def _unsound_heap(path: Path) -> int | None:
-    """The position of the first heap that is not sound, if any."""
+    """The position of the first unsound heap, if any."""
     with path.open("rb") as file:
         descriptor = file.fileno()
         if not _has_sizes_of_eight_bytes(os.pread(descriptor, _HEADER_BYTES, 0)):
@@ -129,14 +129,14 @@ def _unsound_heap(path: Path) -> int | None:
 
 
 def _has_sizes_of_eight_bytes(superblock: bytes) -> bool:
-    """Whether sizes in the file take eight bytes, as in all that netCDF writes."""
+    """Whether sizes in the file take eight bytes, as in all files written by netCDF."""
     at = 14 if superblock[8] < 2 else 10
     return superblock[at] == 8
 
 
 def _heaps(descriptor: int, size: int) -> Iterator[int]:
-    """The positions of all heaps, and of values that look like the beginning of one."""
-    # All of the file is searched: where heaps are says only what may itself be damaged.
+    """The positions of all heaps, and of values that look like the start of one."""
+    # Search the whole file, because the pointers to heaps may be damaged themselves.
     for start in range(0, size, _BLOCK_BYTES):
         block = os.pread(descriptor, _BLOCK_BYTES + len(_MAGIC) - 1, start)
         at = block.find(_MAGIC)
@@ -146,18 +146,18 @@ def _heaps(descriptor: int, size: int) -> Iterator[int]:
 
 
 def _is_sound(descriptor: int, start: int, size: int) -> bool:
-    """Whether the objects of the heap fill it one after the other."""
+    """Whether the objects of the heap fill it without gaps."""
     heap = os.pread(descriptor, _HEADER_BYTES, start)
     length = _size_at(heap, 0) if len(heap) == _HEADER_BYTES else 0
     if not _HEADER_BYTES < length <= min(_LARGEST_HEAP_BYTES, size - start):
         return False
     heap = os.pread(descriptor, length, start)
     at = _HEADER_BYTES
-    # A rest too small for an object is not used.
+    # A remainder too small for an object is unused.
     while at + _HEADER_BYTES <= length:
         (index,) = struct.unpack_from("<H", heap, at)
         taken = _size_at(heap, at)
-        # The object 0 is the free space, whose size includes its own header.
+        # Object 0 is the free space, whose size includes its header.
         if index:
             taken = _HEADER_BYTES + taken + -taken % 8
         if not _HEADER_BYTES <= taken <= length - at:

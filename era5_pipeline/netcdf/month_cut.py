@@ -1,7 +1,7 @@
-"""Cut the hours of one month out of a file of several, a netCDF or a ZIP of netCDFs, and change nothing else.
+"""Cut the hours of one month out of a file of several months, a netCDF or a ZIP of netCDFs.
 
-Values are copied as they are stored, with their types, attributes, compression and `expver`. Not here: which months are
-asked for together (`sources.cds.request`).
+Values are copied as stored, with their types, attributes, compression and `expver`. For which months are requested
+together see `sources.cds`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class _Member:
 
     @property
     def name(self) -> str:
-        """Its name in a ZIP."""
+        """The file's name in a ZIP."""
         return PurePath(self.file.member or self.file.path.name).name
 
 
 def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[tuple[Month, Path]]:
-    """Write a file for each of the months into the folder `scratch`: a ZIP if `path` is one, else a netCDF.
+    """Write one file per month into the folder `scratch`: a ZIP if `path` is one, otherwise a netCDF.
 
     Raises:
-        BadFileError: if the layout is unknown, or the file has no hour of one of the months.
+        BadFileError: if the layout is unknown, or one of the months has no hour in the file.
         LocalDiskError: if the disk is full or not writable.
     """
     members = [_member(file) for file in netcdf_files([path], scratch)]
@@ -59,7 +59,7 @@ def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[t
         folder = scratch / str(month)
         with disk_errors(f"{month}: cutting it out of {path.name}", scratch):
             folder.mkdir()
-            # Accumulations begin at 1940-01-01 07:00: a member may begin after the month does, none has no hour of it.
+            # Accumulations begin at 1940-01-01 07:00: a member may start after the month does, but has some of its hours.
             cut = [_cut(member, month, folder / member.name) for member in members]
             if members[0].file.member is None:
                 yield month, cut[0]
@@ -117,7 +117,7 @@ def _require_no_groups(whole: netCDF4.Dataset, member: _Member) -> None:
 
 
 def _copy(variable: Any, part: netCDF4.Dataset, taken: dict[str, slice]) -> None:  # noqa: ANN401  # untyped library
-    """Copy a variable with its encoding, and of the dimensions in `taken` only these positions."""
+    """Copy a variable with its encoding, taking only the positions in `taken` along its dimensions."""
     positions = tuple(taken.get(name, slice(None)) for name in variable.dimensions)
     variable.set_auto_maskandscale(False)
     variable.set_auto_chartostring(False)
@@ -130,7 +130,7 @@ def _copy(variable: Any, part: netCDF4.Dataset, taken: dict[str, slice]) -> None
         options["chunksizes"] = [min(chunk, size) for chunk, size in zip(chunks, np.shape(values), strict=True)]
         options["fletcher32"], options["shuffle"] = bool(filters.get("fletcher32")), bool(filters.get("shuffle"))
         if any(filters.get(name) for name in ("zlib", "szip", "zstd", "bzip2", "blosc")):
-            # A method that this machine may not write becomes the store's usual one, which is lossless too.
+            # Replace compression that this machine may be unable to write by the CDS' usual one, also lossless.
             options |= {"compression": "zlib", "complevel": filters.get("complevel") or 1}
     made = part.createVariable(
         variable.name,

@@ -1,4 +1,4 @@
-"""Recognise the type of a file by its first bytes, never by its name."""
+"""Detect the type of a file from its first bytes, never from its name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["netcdf", "zip", "csv", "other"]
 
-# A CSV with this column is a point series; `point_csv` checks the other columns.
+# A CSV with this column is a point series; `archive` checks the other columns.
 TIME_COLUMN = "valid_time"
-# Enough to tell any type: a CSV header with all 23 variables of the time-series dataset takes 150 bytes.
+# Enough to detect any type: a CSV header with all 23 variables of the time-series dataset takes 150 bytes.
 HEAD_BYTES = 4096
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -26,30 +26,30 @@ _GET_NETCDF = "Download it again as netCDF from the Climate Data Store, or move 
 
 
 def kind_of(path: Path) -> Kind:
-    """Tell the type of the file at `path`.
+    """Detect the type of the file at `path`.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
     with path.open("rb") as file:
         return kind_of_bytes(file.read(HEAD_BYTES))
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether the netCDF file at `path` is HDF5, as those of netCDF-4 are.
+    """Whether the netCDF file at `path` is HDF5, as netCDF-4 files are.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
     with path.open("rb") as file:
         return file.read(len(_HDF5)) == _HDF5
 
 
 def special_kind(path: Path) -> str | None:
-    """What the path is if it is neither a file nor a folder: such things may never end, or wait for ever to be opened.
+    """Name what the path is if not a file or folder: pipes and devices may block or never end.
 
     Raises:
-        OSError: if it cannot be looked up.
+        OSError: if the path cannot be looked up.
     """
     mode = path.stat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
@@ -59,17 +59,17 @@ def special_kind(path: Path) -> str | None:
 
 
 def kind_of_bytes(head: bytes) -> Kind:
-    """Tell the type of a file by its first bytes: at least eight, for a CSV its first line."""
+    """Detect the type from the first bytes: at least eight, for a CSV the first line."""
     if head.startswith(_NETCDF):
         return "netcdf"
     if head.startswith(_ZIP):
         return "zip"
-    # With any separator: a series that a spreadsheet program rewrote gets a specific error later.
+    # Accept any separator: a series rewritten by a spreadsheet program gets a specific error later.
     return "csv" if TIME_COLUMN in (name.strip(' "') for name in re.split(r"[,;\t]", first_line(head))) else "other"
 
 
 def first_line(content: bytes) -> str:
-    """The first line of a text, without byte order mark and line break."""
+    """The first line of a text, without byte order mark or line break."""
     line = re.split(rb"[\r\n]", content[:HEAD_BYTES], maxsplit=1)[0]
     return line.decode("utf-8-sig", errors="replace").strip()
 
@@ -80,12 +80,12 @@ def names_in(content: bytes) -> list[str]:
 
 
 def claims_to_be_data(path: Path) -> bool:
-    """Whether the file's suffix is that of data: if its contents are not, that is an error."""
+    """Whether the file's suffix claims data, so that other contents are an error."""
     return path.suffix.lower() in _CLAIMS
 
 
 def describe_other(path: Path) -> tuple[str, str]:
-    """Describe a file that is neither netCDF, ZIP nor a point series: what it is instead, and the remedy."""
+    """Describe a file that is not netCDF, ZIP or a point series: what it is instead, and the remedy."""
     with path.open("rb") as file:
         head = file.read(512)
     if not head:
@@ -103,7 +103,7 @@ def describe_other(path: Path) -> tuple[str, str]:
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"{")):
         return "is a web page or an error message, not netCDF", _GET_NETCDF
     try:
-        # The cut at 512 bytes may split a character; everything before it must be text.
+        # The cut at 512 bytes may split a character; the rest must be text.
         head.decode("utf-8", errors="strict" if len(head) < 512 else "ignore")
     except UnicodeDecodeError:
         return "is neither netCDF nor ZIP", _GET_NETCDF

@@ -1,4 +1,4 @@
-"""Files refused before a value is read: means and sums, data kept elsewhere, impossible sizes, truncated netCDF-3."""
+"""Refuse files before reading values: means and sums, external data, impossible sizes, truncated netCDF-3."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-# --- Refuse files that keep their data elsewhere, or declare more than ERA5 can have, before any value is read ---
+# --- Refuse files with external data, or that declare more than ERA5 can have, before any value is read ---
 #
-# An HDF5 file may name other files, even pipes and devices, as the place of its values; and a file of a few kilobytes
-# may declare axes of a hundred gigabytes.
+# The values of an HDF5 file may lie in other files, even pipes and devices; and a file of a few kilobytes may declare
+# axes of a hundred gigabytes.
 
 
 # Hours of 160 years: ERA5 begins in 1940.
 MOST_HOURS = 160 * 366 * 24
-# Of one file: final, preliminary, and those of experiments.
+# Most versions in one file: final, preliminary, and experiments.
 MOST_VERSIONS = 10
-# HDF5 reads a chunk whole; the largest that ERA5 can have is a month of the globe in float32 (3.1 GB).
+# HDF5 reads whole chunks; the largest possible in ERA5 is a global month in float32 (3.1 GB).
 _LARGEST_CHUNK_BYTES = 744 * N_LATITUDES * N_LONGITUDES * 4
-# What HDF5 needs besides the values is far less; small files are not worth a look.
+# HDF5's own overhead is far less; smaller files need no check.
 _OTHER_BYTES = 64 << 20
-# On disk: files with holes. File systems that compress reach a tenth, not a thousandth.
+# A smaller share on disk means holes: compressing file systems reach a tenth, not a thousandth.
 _LEAST_ON_DISK = 0.001
 _BLOCK_BYTES = 512
 
 
 class ForeignDataError(Exception):
-    """The file's values are not in the file, or cannot be; the text continues `<file>: `."""
+    """The file's values are not in the file, or cannot be; the text follows `<file>: `."""
 
 
 def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
-    """Check that all values are in the file itself, and no more of them than ERA5 can have.
+    """Check that all values are in the file itself, and not more than ERA5 can have.
 
-    Returns the names of variables of which values are declared and none was ever written.
+    Returns the names of variables whose values are declared but were never written.
 
     Raises:
-        ForeignDataError: if not, saying where they are or how many.
-        ValueError: if the file is damaged such that HDF5 would never end.
+        ForeignDataError: if not, saying where or how many they are.
+        ValueError: if the file is damaged so that HDF5 would never finish.
         OSError, RuntimeError: what the libraries raise for damaged files.
     """
     stat = path.stat()
@@ -64,7 +64,7 @@ def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
     with netCDF4.Dataset(path) as dataset:
         held = 0
         for name, variable in dataset.variables.items():
-            # Axes are read whole; a variable along one axis alone is a series.
+            # Axes are read whole; a one-dimensional variable is a series.
             if variable.ndim == 1 and variable.size > MOST_HOURS:
                 raise ForeignDataError(
                     f"declares {variable.size:,} values of {name}, where ERA5 has at most {MOST_HOURS:,}"
@@ -76,7 +76,7 @@ def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
 
 
 def _bytes_of(variable: netCDF4.Variable[Any]) -> int:
-    """The bytes that the variable takes at most, its chunks written whole."""
+    """The maximum bytes of the variable, with whole chunks."""
     width = 64 if variable.dtype is str else variable.dtype.itemsize
     chunks = variable.chunking()
     if not isinstance(chunks, list):
@@ -91,7 +91,7 @@ def _bytes_of(variable: netCDF4.Variable[Any]) -> int:
 
 
 def _require_own_datasets(path: Path) -> frozenset[str]:
-    import h5py  # noqa: PLC0415  # takes a third of a second, and most commands open no file
+    import h5py  # noqa: PLC0415  # takes a third of a second, and most commands open no files
 
     require_readable_heaps(path)
     unwritten = set()
@@ -109,11 +109,7 @@ def _require_own_datasets(path: Path) -> frozenset[str]:
 
 
 def _items(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
-    """The data sets of a file, by name; no link is followed.
-
-    Raises:
-        ForeignDataError: if there is a link, or a group is in itself: the netCDF library would never end, and abort.
-    """
+    """The data sets of a file by name; refuses links, and groups inside themselves, which hang or abort netCDF."""
     import h5py  # noqa: PLC0415  # see above
 
     groups, seen = [group], {h5py.h5o.get_info(group.id).addr}
@@ -137,20 +133,20 @@ def _items(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
                 groups.append(item)
 
 
-# --- Detect truncated netCDF-3 files: the netCDF library reads zeros beyond the end, without an error ---
+# --- Detect truncated netCDF-3 files, where the netCDF library silently reads zeros beyond the end ---
 #
-# The header says how long the file must be. Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5).
+# The header determines the file's length. Source: NetCDF Classic Format Specification (CDF-1, CDF-2, CDF-5).
 # netCDF-4 needs no such check: HDF5 stores the file's length and refuses to open a shorter one.
 
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
-# Far more than any file has dimensions or variables. Without a limit, a damaged number before zeros takes minutes.
+# Far more dimensions or variables than any file has. Without a limit, a damaged count before zeros takes minutes.
 _MOST_IN_LIST = 1 << 16
 _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
 
 
 class _Header:
-    """Reads the numbers of a header in order. They are big-endian; their width depends on the format version."""
+    """Reads the header's numbers in order: big-endian, with a width that depends on the format version."""
 
     def __init__(self, file: BinaryIO, version: int) -> None:
         self._file = file
@@ -158,7 +154,7 @@ class _Header:
         self._offset_bytes = 4 if version == 1 else 8
 
     def skip(self, size: int) -> None:
-        """Skip `size` bytes, and their padding to a multiple of four."""
+        """Skip `size` bytes and their padding to a multiple of four."""
         self._file.seek(size + -size % 4, 1)
 
     def number(self) -> int:
@@ -174,14 +170,14 @@ class _Header:
         return self._unsigned(self._offset_bytes)
 
     def list_of(self, tag: int) -> range:
-        """Read the head of a list; returns a range as long as the list."""
+        """Read the head of a list; return a range as long as the list."""
         found, size = self.number(), self.count()
         if found != tag and (found, size) != (0, 0):
             raise ValueError(f"tag {found} instead of {tag}")
         return _no_more_than_possible(size)
 
     def dimensions(self) -> list[int]:
-        """Read the numbers of a variable's dimensions."""
+        """Read the dimension ids of a variable."""
         return [self.count() for _ in _no_more_than_possible(self.count())]
 
     def skip_name(self) -> None:
@@ -205,12 +201,12 @@ def _no_more_than_possible(size: int) -> range:
 
 
 def required_bytes(path: Path) -> int | None:
-    """The length that the netCDF-3 file at `path` must have to hold all its values.
+    """The length in bytes that the netCDF-3 file at `path` needs for all its values.
 
-    None: it is not netCDF-3, or its header leaves the number of records open.
+    None if it is not netCDF-3, or its header leaves the number of records open.
 
     Raises:
-        ValueError: if the header itself is cut off or damaged.
+        ValueError: if the header itself is truncated or damaged.
     """
     with path.open("rb") as file:
         magic = file.read(4)
@@ -246,7 +242,7 @@ def _required(header: _Header) -> int | None:
     if record_variables:
         if records in (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
             return None
-        # Each variable's part of a record is padded to four bytes, except where there is only one variable.
+        # Each variable's part of a record is padded to four bytes, unless there is only one variable.
         only = len(record_variables) == 1
         record = sum(part if only else part + -part % 4 for _, part in record_variables)
         if records:
@@ -254,22 +250,21 @@ def _required(header: _Header) -> int | None:
     return max(ends)
 
 
-# --- Refuse means and sums over days, months, regions or ensembles: values that are not of one hour at one grid
-#     point ---
+# --- Refuse means and sums over days, months, regions or ensembles: values other than hourly ones at grid points ---
 #
-# What a file states decides: ecCodes' step type, data type and stream (cfgrib writes them), `cell_methods` (CF 7.3),
-# and the commands of CDO, NCO and earthkit in `history`.
+# Decided by what a file states: ecCodes' step type, data type and stream (written by cfgrib), `cell_methods` (CF 7.3),
+# and commands of CDO, NCO and earthkit in `history`.
 
 
 STEP_TYPE = "GRIB_stepType"
-# What the aggregate is over. Along latitude or longitude it is one only where a single value is left along the axis.
+# The aggregated axis. Latitude and longitude count only if a single value is left along the axis.
 Scope = Literal["time", "ensemble", "latitude", "longitude", "cell"]
 
 GET_HOURS = (
     "Request hourly data from the Climate Data Store: dataset reanalysis-era5-single-levels, product type reanalysis "
     "(era5 load --source cds does), or move the file out of the folder."
 )
-# ecCodes' step types of averages of many hours; the others that it knows are of one step.
+# ecCodes' step types for averages over many hours; its other types cover one step.
 _LONG_MEANS = {
     "avgua": "monthly means",
     "avgad": "monthly means",
@@ -277,7 +272,7 @@ _LONG_MEANS = {
     "avgas": "daily or monthly means",
 }
 _DATA_TYPES = {"em": "means of an ensemble", "es": "the spread of an ensemble"}
-# ECMWF's streams, also of waves (w) and of the ensemble of data assimilations (e).
+# ECMWF's streams, including waves (w) and the ensemble of data assimilations (e).
 _STREAMS = {
     **dict.fromkeys(("moda", "mnth", "wamo", "wamd"), "monthly means"),
     **dict.fromkeys(("edmo", "edmm", "ewmo", "ewmm"), "monthly means of an ensemble"),
@@ -285,13 +280,13 @@ _STREAMS = {
 }
 _STREAM = re.compile(rf"stream\W{{1,6}}({'|'.join(_STREAMS)})(?![a-z0-9])")
 _DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
-# Calls and option values; in the name of a file such a word says nothing of what was done to it.
+# Matches calls and option values only: such a word in a file name says nothing about the processing.
 _DAILY = re.compile(r"\b((daily|monthly)_(?:reduce|mean|median|max\w*|min\w*|sum|std\w*))(?=\s*\()")
 _DAILY_OPTION = re.compile(r"[\"']((daily|monthly)_(?:mean|median|max\w*|min\w*|sum|std\w*))[\"']")
 _EARTHKIT = re.compile(r"\bearthkit\.transforms\.(?:aggregate\.)?(temporal|spatial)\.\w*reduce\b")
 
 _STATISTIC = r"(mean|avg|sum|min|max|range|std1?|var1?|median|pctl)"
-# Without hourmean and its like: of hourly data they give the hours themselves.
+# Without hourmean and the like, which leave hourly data unchanged.
 _CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
     (
         re.compile(rf"(tim|timsel|run|y?day|y?mon|year|yearmon|y?seas|[dmy]hour|ydrun){_STATISTIC}"),
@@ -303,7 +298,7 @@ _CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
     (re.compile(rf"zon{_STATISTIC}"), "statistics along parallels", "longitude"),
     (re.compile(rf"mer{_STATISTIC}"), "statistics along meridians", "latitude"),
     (re.compile(rf"(fld|gridbox){_STATISTIC}"), "statistics of a region", "cell"),
-    # remapnn copies the value of one cell, as users of CDO cut out a place; remapeta is vertical.
+    # remapnn copies the value of one cell, a common way to extract a place; remapeta is vertical.
     (re.compile(r"remap(?!nn$|eta$)\w+"), "values of another grid, interpolated", "cell"),
 )
 _NCO: dict[str, tuple[str, Scope]] = {
@@ -318,9 +313,9 @@ _AXES: dict[str, Scope] = {
     **dict.fromkeys(("lon", "longitude"), "longitude"),
     "area": "cell",
 }
-# By `step_type` of the table of variables, what `cell_methods` says of one hour.
+# By `step_type` in the catalogue: the `cell_methods` of hourly values.
 _OF_HOUR = {"accum": "sum", "avg": "mean", "max": "maximum", "min": "minimum"}
-# `time: mean`, `latitude: longitude: mean`, each with an optional comment such as `(interval: 1 hour)`; `point` says
+# `time: mean`, `latitude: longitude: mean`, each with an optional comment such as `(interval: 1 hour)`; `point` means
 # that nothing was aggregated.
 _CELL_METHOD = re.compile(
     r"((?:\w+:\s+)+)(?!point\b)(\w+)\b(?!:)((?:\s+(?:within|over|where)\s+\w+)*)(?:\s+\(([^)]*)\))?"
@@ -330,7 +325,7 @@ _ONE_HOUR = re.compile(r"interval:\s*(1|1\.0|one)\s*(h|hr|hour)\b")
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregation found in a file: its name (`what`), the axis it is over, and the text that states it."""
+    """An aggregation found in a file: its name (`what`), the aggregated axis, and the text that states it."""
 
     what: str
     over: Scope
@@ -338,7 +333,7 @@ class Aggregate:
 
 
 def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
-    """Find the aggregations that the file's global attributes state, which hold for all of its values."""
+    """Find the aggregations stated in the file's global attributes, which apply to all its values."""
     texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
     found = [
         Aggregate(f"values of {match[0]}", "time", f"in its {name}")
@@ -357,10 +352,10 @@ def require_hourly_values(
     latitude: xr.DataArray,
     longitude: xr.DataArray,
 ) -> None:
-    """Check that nothing in the file says that the values are others than those of hours at grid points.
+    """Check that nothing in the file says that its values are not hourly values at grid points.
 
     Raises:
-        ProblemError: naming what they are, and what says so.
+        ProblemError: naming what they are and what says so.
     """
     has_one = {"latitude": latitude.size == 1, "longitude": longitude.size == 1}
     has_one["cell"] = all(has_one.values())
@@ -410,13 +405,13 @@ def _in_history(line: str) -> Iterator[Aggregate]:
         yield Aggregate("statistics", over, f"{match[0]} in its history")
     words = line.split()
     for position, word in enumerate(words):
-        # A command begins its line, or follows the time at which it ran.
+        # A command starts its line, or follows its timestamp.
         if position == 0 or words[position - 1].endswith(":"):
             yield from _of_command(word.rpartition("/")[2], words[position + 1 :])
 
 
 def _of_command(command: str, arguments: list[str]) -> Iterator[Aggregate]:
-    """What a command of CDO or NCO makes of its input: its operators are whole words, names of files are not."""
+    """The aggregations of a CDO or NCO command; operators are whole words, unlike parts of file names."""
     if command == "cdo":
         for word in arguments:
             operator = word.lstrip("-[").partition(",")[0]
@@ -427,7 +422,7 @@ def _of_command(command: str, arguments: list[str]) -> Iterator[Aggregate]:
         what, over = _NCO[command]
         yield Aggregate(what, over, f"{command} in its history")
     elif command == "ncwa":
-        # Without -a over all dimensions. Over others, such as expver or number, it only drops a dimension of size one.
+        # Without -a, over all dimensions. Over expver or number, it only drops a dimension of size one.
         text = " ".join(arguments)
         named = re.search(r"(?:^|\s)(?:-a|--average(?:=|\s)|--avg(?:=|\s))\s*([\w,]+)", text)
         axes: list[Scope] = [_AXES[name] for name in named[1].split(",") if name in _AXES] if named else ["time"]

@@ -1,7 +1,7 @@
 """Connections to the server: the embedded one by default, any other by its URL.
 
-Here: connecting, creating databases. Not here: the server's version (`server_version`), the table (`warehouse`), URLs
-(`urls`) or running the embedded server (`embedded`).
+Connecting and creating databases. For the server's version see `server_version`, for the table `warehouse`, for URLs
+`urls`, for running the embedded server `embedded`.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ DATABASE = "era5"
 DAGSTER_SUFFIX = "_dagster"
 _CONNECT_SECONDS = 10
 _PING_SECONDS = 2
-# When the connection goes silent: by default, libpq checks after two hours, and never while it waits for sent data.
+# Detect silent connections: by default, libpq checks after two hours, and never while sent data is unacknowledged.
 _DEAD_CONNECTION_LIMITS = {
     "keepalives_idle": 60,
     "keepalives_interval": 10,
     "keepalives_count": 6,
     "tcp_user_timeout": 120_000,
 }
-# How many other homes with a database are named.
+# How many other homes with a database a message names.
 _NAMED_HOMES = 3
 _NAME_ANOTHER = (
     "The first era5 load creates it. If yours is elsewhere, name it: set ERA5_HOME to its folder, or ERA5_DATABASE_URL "
     "to the URL of its server and database."
 )
-# Both in one round trip. A user named era5 would, with the default search path, create the table weather in the
-# ledger's schema, where nobody else looks for it.
+# Both in one round trip. For a user named era5, the default search path would create the table weather in the ledger's
+# schema, where nobody else looks for it.
 _ON_CONNECT = (
     "SELECT found.version, found.has_ledger, CASE WHEN current_schema() = 'era5' OR (current_user = 'era5' "
     "AND current_setting('search_path') = '\"$user\", public') THEN set_config('search_path', 'public', false) END "
@@ -72,9 +72,9 @@ _NONE_FREE = ("too many clients", "too many connections", "connection slots are 
 
 @dataclass(frozen=True)
 class Warehouse:
-    """The database that holds the weather. The URL may hold a password and is kept out of `repr`.
+    """The database with the weather. The URL may contain a password and is kept out of `repr`.
 
-    With `upgrades`, connections to tables of an older version are opened, too: the caller brings them to this version.
+    With `upgrades`, databases with older tables are accepted too: the caller upgrades them.
     """
 
     url: str
@@ -89,15 +89,15 @@ class Warehouse:
         return without_password(self.url)
 
     def connect(self, session: Mapping[str, str] | None = None) -> psycopg.Connection:
-        """Open a connection, in autocommit mode and UTC, with these settings of the session besides.
+        """Open a connection in autocommit mode and UTC, with these additional session settings.
 
         Raises:
             UsageError: if the URL is invalid.
             TransientError: if the server is starting or stopping, or has no free connection.
             ServerUnreachableError: if no server is reachable; names it.
-            NoDatabaseError: if the server lacks the database.
+            NoDatabaseError: if the server does not have the database.
             ServerUnsuitableError: if the server is too old.
-            SchemaVersionError: if the tables are of a version that this program cannot use.
+            SchemaVersionError: if this program cannot use the version of the tables.
         """
         given = url_parameters(self.url)
         settings = {"TimeZone": "UTC", **(session or {})}
@@ -109,9 +109,9 @@ class Warehouse:
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="era5",
-                # From a database without an encoding (SQL_ASCII), text would come as bytes.
+                # Without an encoding (SQL_ASCII databases), text would arrive as bytes.
                 client_encoding="UTF8",
-                # In local time, months would begin and end at other instants.
+                # In local time, months would begin and end at different instants.
                 options=own_options.strip(),
                 **limits,
             )
@@ -150,7 +150,7 @@ def ensure_database(url: str) -> None:
         TransientError, ServerUnreachableError: if the server cannot be reached.
         ServerUnsuitableError: if this user may not create it.
     """
-    # Connecting to it first needs no privilege on any other database.
+    # Try to connect to it first: that needs no privilege on any other database.
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
@@ -161,7 +161,7 @@ def ensure_database(url: str) -> None:
 
 
 def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
-    """Whether connecting failed because the server lacks the database."""
+    """Whether connecting failed because the database does not exist."""
     if f'database "{database_of(url)}" does not exist' in str(error):
         return True
     return _ping(url) == pq.Ping.OK and _is_missing(url)
@@ -172,7 +172,7 @@ def _ping(url: str) -> pq.Ping:
 
 
 def _is_missing(url: str) -> bool:
-    """Whether the server answers and lacks the database; for servers whose messages are not English."""
+    """Whether the server answers but has no such database; for servers whose messages are not in English."""
     try:
         with psycopg.connect(with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
             found = maintenance.execute("SELECT FROM pg_database WHERE datname = %s", (database_of(url),)).fetchone()
@@ -202,15 +202,15 @@ def _create_database(url: str) -> None:
 
 @contextmanager
 def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
-    """Open the warehouse of the settings; the embedded server runs at least as long as this context.
+    """Open the warehouse of the settings; an embedded server runs at least until this context ends.
 
-    `create` is for commands that write: it creates what is missing, of home, embedded server and database, and tables
-    of an older version are upgraded by them. Without it, nothing is created; an embedded server that exists is started.
+    `create` is for commands that write: they create a missing home, embedded server or database, and upgrade tables of
+    an older version. Without it, nothing is created; an existing embedded server is started.
 
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
-        NoDatabaseError: if there is no database, and `create` is not set; `Warehouse.connect` raises it for a server
-            of ERA5_DATABASE_URL.
+        NoDatabaseError: if there is no database and `create` is not set; for a server of ERA5_DATABASE_URL,
+            `Warehouse.connect` raises it.
         WarehouseError: if no server is reachable.
     """
     if (url := given_warehouse_url(settings)) is not None:
@@ -229,7 +229,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
 
 
 def no_database_in(home: Path) -> NoDatabaseError:
-    """The error for a home without an embedded server, where no other server is named."""
+    """Build the error for a home without an embedded server, if no other server is set."""
     others = [other for other in known_homes(Path.cwd()) if other != home.resolve()][:_NAMED_HOMES]
     return NoDatabaseError(
         f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL names none",
@@ -239,9 +239,9 @@ def no_database_in(home: Path) -> NoDatabaseError:
 
 
 def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
-    """Return the warehouse of the settings; the embedded server is started, and runs until it is stopped.
+    """Return the warehouse of the settings; an embedded server is started and keeps running until stopped.
 
-    With `port`, it also listens on that port of 127.0.0.1 (`tcp_warehouse`).
+    With `port`, it also listens on this port of 127.0.0.1 (`tcp_warehouse`).
 
     Raises:
         UsageError: if another program uses the port, or the server is not the embedded one.
@@ -259,10 +259,10 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
 
 
 def tcp_warehouse(settings: Settings) -> Warehouse:
-    """Return the warehouse on the port that the running embedded server listens on; its URL has the password.
+    """Return the warehouse on the TCP port of the running embedded server; its URL contains the password.
 
     Raises:
-        UsageError: if it listens on none, or the server is not the embedded one.
+        UsageError: if it does not listen on a port, or the server is not the embedded one.
     """
     if settings.database_url is not None:
         raise _not_embedded()
@@ -277,7 +277,7 @@ def _not_embedded() -> UsageError:
 
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
-    """Return the URL of Dagster's own database, which is created if it does not exist."""
+    """Return the URL of Dagster's own database, creating it if needed."""
     url = given_dagster_url(settings)
     if url is None:
         url = with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)

@@ -1,7 +1,7 @@
-"""Database roles for those who own, load and read the warehouse: groups, to be granted to the roles that log in.
+"""Database roles for owning, loading and reading the warehouse: groups, to be granted to login roles.
 
-Here: creating the roles, giving them their objects and privileges, and the statements that come next. Not here: roles
-that log in, or passwords: those are the administrator's. `sql/roles.sql` has the privileges.
+Creates the roles with their objects and privileges (`sql/roles.sql`), and writes the statements that come next. Login
+roles and passwords are the administrator's business.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import psycopg
 
 DEFAULT_PREFIX = "era5"
-# Of the roles that log in as readers. PostgreSQL takes such settings from these only, not from a group.
+# Settings of login roles that read. PostgreSQL takes such settings only from them, not from a group.
 READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "5min"}
 
-_SET_VERSION = 160000  # from here on, membership in a role and the right to act as it are told apart
+_SET_VERSION = 160000  # since then, role membership and SET ROLE are separate
 # The table's new owner needs a lock that readers wait for.
 _LOCK_MS = 5000
-# Beside the table, and ours: a user may have a view of that name.
+# Found beside the table and created by us: a user may have a view of the same name.
 _OWN_VIEWS = (
     "(c.relname IN ('weather_monthly', 'weather_daily', 'weather_monthly_map') AND c.relkind = 'v' "
     "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
@@ -34,7 +34,7 @@ _OWN_VIEWS = (
     "OR EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
     "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('era5.monthly_summary'))))"
 )
-# Returns rows of the view weather_daily, and is replaced with it.
+# Returns rows of the view weather_daily, and is recreated with it.
 _OWN_FUNCTIONS = (
     "SELECT p.oid::regprocedure::text, pg_get_userbyid(p.proowner) FROM pg_proc p "
     f"JOIN pg_class c ON c.reltype = p.prorettype AND {_OWN_VIEWS} "
@@ -45,7 +45,7 @@ _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
 @dataclass(frozen=True)
 class Roles:
-    """The names of the three roles; they are those of the whole server, for all of its databases."""
+    """The names of the three roles, which the server shares across all its databases."""
 
     owner: str
     loader: str
@@ -63,15 +63,15 @@ class Roles:
 
     @property
     def identifiers(self) -> dict[str, sql.Identifier]:
-        """For statements: the quoted names by role."""
+        """The quoted names by role, for statements."""
         return {name: sql.Identifier(getattr(self, name)) for name in ("owner", "loader", "reader")}
 
 
 def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Raise, before anything is changed, if this user cannot create the roles that are missing, or must not use one.
+    """Check, before changing anything, that this user can create the missing roles and may use the others.
 
     Raises:
-        ServerUnsuitableError: if it may not create roles; or if a role of such a name has rights of an administrator.
+        ServerUnsuitableError: if the user may not create roles, or a role of such a name has administrator rights.
     """
     with server_errors("looking at the server's roles"):
         mighty = connection.execute(
@@ -98,12 +98,12 @@ def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) 
 
 
 def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str, ...]:
-    """Create the roles that are missing, and give each its objects and privileges; return those that were created.
+    """Create the missing roles, and give each its objects and privileges; return the created ones.
 
-    The tables exist already. All is done in one transaction; a second call changes nothing.
+    The tables must exist. Runs in one transaction; a second call changes nothing.
 
     Raises:
-        ServerUnsuitableError: if a privilege is missing: nothing was changed.
+        ServerUnsuitableError: if a privilege is missing; nothing was changed.
         MonthLockedError: if another session uses the table.
     """
     require_may_create_roles(connection, roles)
@@ -131,7 +131,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
 
 
 def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Give the loader all tables of the connected database: Dagster's own, where loads are recorded as runs.
+    """Give the loader all tables of the connected database: Dagster's own, which records loads as runs.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing: nothing was changed in this database.
@@ -147,7 +147,7 @@ def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
 
 
 def user_who_may_write(connection: psycopg.Connection[Any]) -> str | None:
-    """This user, if its privileges let it change the table weather; None: it only reads, or there is no table."""
+    """This user, if it may change the table weather; None if it can only read, or the table does not exist."""
     with server_errors("looking at this user's privileges"):
         row = connection.execute(
             "SELECT current_user::text WHERE to_regclass('weather') IS NOT NULL "
@@ -157,7 +157,7 @@ def user_who_may_write(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def next_statements(roles: Roles, database: str) -> tuple[str, ...]:
-    """The statements, for psql, that make a role that loads and one that reads, and ask for their passwords."""
+    """The psql statements that create a loading and a reading login role, and ask for their passwords."""
     return (
         f"CREATE ROLE my_loader LOGIN IN ROLE {_quoted(roles.loader)};",
         r"\password my_loader",
@@ -171,7 +171,7 @@ def next_statements(roles: Roles, database: str) -> tuple[str, ...]:
 
 
 def _quoted(name: str) -> str:
-    """The name as a person would write it: in quotes only where these are needed."""
+    """The name, quoted only if necessary."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.Identifier(name).as_string()
 
 
@@ -193,7 +193,7 @@ def _grant_role(connection: psycopg.Connection[Any], role: str, member: str) -> 
 
 
 def _join(connection: psycopg.Connection[Any], role: str) -> None:
-    """Make this user a member of the role: only that may give objects to it. A superuser may anyway."""
+    """Make this user a member of the role: only members and superusers may give it objects."""
     right = "SET" if connection.info.server_version >= _SET_VERSION else "MEMBER"
     if connection.execute("SELECT pg_has_role(%s, %s)", (role, right)).fetchone() != (True,):
         connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))
@@ -207,7 +207,7 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
     if _owner_of(connection, "SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'") != roles.owner:
         connection.execute(sql.SQL("ALTER SCHEMA era5 OWNER TO {}").format(owner))
     connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
-    # A table's new owner must be allowed to create one there. Loads make the years of the monthly summaries and their
+    # A table's new owner needs CREATE on its schema. Loads create the years of the monthly summaries and their
     # view; on partitions, also those and the staging tables.
     connection.execute(sql.SQL("GRANT CREATE ON SCHEMA era5, {} TO {}").format(schema, loader))
     _own(
@@ -239,8 +239,8 @@ def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str 
 
 
 def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralString) -> None:
-    """Give the relations for which the condition holds to the role, unless it owns them."""
-    # A hypertable gives its chunks to its new owner itself; their order does not matter then.
+    """Give the relations that meet the condition to the role, unless it owns them already."""
+    # A hypertable passes its chunks to its new owner itself, so their order does not matter.
     rows = connection.execute(
         sql.SQL(
             "SELECT n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -256,7 +256,7 @@ def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralStrin
 
 
 def _limit_readers(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Give the roles that log in as readers their settings for this database, where they have none of their own."""
+    """Give reading login roles their settings for this database, unless they have their own."""
     database = connection.info.dbname
     rows = connection.execute(
         "SELECT m.rolname, s.setconfig FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member AND m.rolcanlogin "

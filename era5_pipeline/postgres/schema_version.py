@@ -1,7 +1,7 @@
-"""The version of the tables in the schema `era5`: which one a database has, and which ones this program can use.
+"""The version of the tables in the schema `era5`: finding, upgrading and checking it.
 
-Here: the steps that lead to each version, taking one, finding a database's version, refusing others. Not here: which
-steps are taken when (`warehouse.schema`).
+Has the steps to each version, takes one, finds a database's version and refuses unknown ones. For when steps are taken
+see `warehouse.schema`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def _first_tables(connection: psycopg.Connection[Any]) -> None:
     connection.execute(read_sql("schema"))
 
 
-# The first makes version 1 in an empty database, each later one the next version out of the one before. Once released,
-# a step is never changed: databases exist that took it. What loads create or replace by themselves where it is missing
-# (views, functions, comments, columns of variables) needs no step.
+# The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
+# step never changes: some databases have taken it. Objects that loads create or replace by themselves (views,
+# functions, comments, columns of variables) need no step.
 STEPS: tuple[Step, ...] = (_first_tables,)
 SCHEMA_VERSION = len(STEPS)
 
-# Reads catalogues only: no privilege is needed, and there may be no such function. No row: there is no schema era5.
+# Reads catalogues only, so it needs no privilege and the function may be missing. No row: no schema era5.
 VERSION_QUERY = (
     "SELECT (SELECT substring(prosrc FROM '^SELECT ([0-9]{1,9})$')::integer FROM pg_proc "
     "WHERE proname = 'schema_version' AND pronamespace = n.oid AND pronargs = 0) AS version, "
@@ -41,7 +41,7 @@ VERSION_QUERY = (
 
 
 def schema_version(connection: psycopg.Connection[Any]) -> int:
-    """Find the version of the database's tables; 0: there are none yet.
+    """Find the version of the database's tables; 0 without tables.
 
     Raises:
         SchemaVersionError: if they have no version.
@@ -51,16 +51,16 @@ def schema_version(connection: psycopg.Connection[Any]) -> int:
 
 
 def take_step(connection: psycopg.Connection[Any], step: Step, number: int) -> None:
-    """Take the step to the version of this number, and record it; the caller has begun a transaction."""
+    """Upgrade to version `number`, and record it; the caller has begun a transaction."""
     step(connection)
     connection.execute(sql.SQL(read_sql("schema_version")).format(body=sql.Literal(f"SELECT {number}")))
 
 
 def checked_version(connection: psycopg.Connection[Any], version: int | None, *, has_ledger: bool) -> int:
-    """The version in an answer of `VERSION_QUERY`, 0: there are no tables yet.
+    """Check a result of `VERSION_QUERY`; 0 without tables.
 
     Raises:
-        SchemaVersionError: if there is a ledger without a version.
+        SchemaVersionError: if a ledger exists without a version.
     """
     if version is None and has_ledger:
         raise SchemaVersionError(
@@ -75,9 +75,9 @@ def checked_version(connection: psycopg.Connection[Any], version: int | None, *,
 def require_usable(
     connection: psycopg.Connection[Any], version: int, *, known: int = SCHEMA_VERSION, upgrades: bool = False
 ) -> None:
-    """Require that the program, which knows the versions up to `known`, can use a database of this version.
+    """Check that the program, which knows versions up to `known`, can use a database of this version.
 
-    One without tables (0) is usable; an older one is if `upgrades` says that the caller brings it to this version.
+    A database without tables (0) is usable; an older one is if the caller `upgrades` it.
 
     Raises:
         SchemaVersionError: naming both versions and the remedy.

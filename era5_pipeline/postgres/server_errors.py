@@ -27,7 +27,7 @@ _LOG_IN = "CREATE ROLE name LOGIN IN ROLE era5_loader (or era5_reader); if these
 def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
     """Translate psycopg's errors in this context into an `Era5Error` whose message begins with `doing`.
 
-    `afterwards` says what state such an error leaves behind; the remedy begins with it.
+    `afterwards` says in what state an error leaves the data; the remedy begins with it.
 
     Raises:
         TransientError: the connection was lost, the server restarts or has too many connections.
@@ -72,14 +72,14 @@ def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:
 
 
 def _is_lost(error: psycopg.Error) -> bool:
-    # Without a SQLSTATE the error is the client library's: the connection is lost.
+    # An error without SQLSTATE comes from the client library: the connection is lost.
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return error.sqlstate.startswith(("08", "57P"))
 
 
 def remedy_of_refusal(message: str) -> str:
-    """The remedy for a connection that failed with this message, of the server or of libpq."""
+    """The remedy for a failed connection with this message from the server or libpq."""
     if re.search(r'role ".*" does not exist|permission denied for database', message):
         return f"Check the user in ERA5_DATABASE_URL, or let an administrator of the server run: {_LOG_IN}"
     if "certificate" in message or "private key file" in message:

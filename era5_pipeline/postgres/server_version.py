@@ -11,7 +11,7 @@ from era5_pipeline.postgres.server_errors import server_errors
 if TYPE_CHECKING:
     import psycopg
 
-# The oldest version that is still maintained (14 ended in November 2026), and the oldest that was tested.
+# The oldest version still maintained (14 ended in November 2026), and the oldest tested.
 OLDEST_VERSION = 15
 
 
@@ -33,7 +33,7 @@ def require_supported(version: int, shown: str) -> None:
     """Raise if the server's version (in libpq's form: 140012 is 14.12) is too old.
 
     Raises:
-        ServerUnsuitableError: if it is; names the server as `shown`.
+        ServerUnsuitableError: if it is too old; names the server as `shown`.
     """
     if version // 10000 < OLDEST_VERSION:
         raise ServerUnsuitableError(

@@ -1,4 +1,4 @@
-"""Database URLs: those of the settings with their password, parsed as libpq parses them, shown without it."""
+"""Database URLs: from the settings, with their password file; parsed as libpq does, shown without the password."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import Settings
 
-# --- Database URLs: parsed as libpq parses them, normalized for every client, and shown without their password ---
+# --- Database URLs: parsed as libpq does, normalized for every client, and shown without their password ---
 
 
 _REMEDY = "It looks like postgresql://user:password@host:5432/database."
-# Without those of TLS, a printed URL would lead to a connection that checks less. They name files, and hold no secret.
+# Without the TLS parameters, a printed URL would connect with fewer checks. They name files and hold no secret.
 _SHOWN = (
     *("user", "host", "hostaddr", "port", "service"),
     *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"),
@@ -34,11 +34,11 @@ def url_parameters(url: str) -> dict[str, str]:
     """Parse the URL as libpq does.
 
     Raises:
-        UsageError: if it is invalid. The message repeats nothing of it: in a misread URL, the password may be anywhere.
+        UsageError: if the URL is invalid. The message does not quote it: in a misread URL the password may be anywhere.
     """
     try:
         parsed = conninfo.conninfo_to_dict(url)
-    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter for escapes that are no UTF-8, such as %E2
+    except (psycopg.ProgrammingError, UnicodeDecodeError):  # the latter for escapes that are not UTF-8, such as %E2
         raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=f"{_REMEDY} {_ESCAPES}") from None
     parameters = {key: str(value) for key, value in parsed.items() if value is not None}
     ports = parameters.get("port", "").split(",")
@@ -52,7 +52,7 @@ def url_parameters(url: str) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """Return the URL with only user, host, port, database and how TLS is used; other clients take it as it is."""
+    """Return the URL with only user, host, port, database and TLS parameters; other clients accept it as is."""
     parameters = url_parameters(url)
     shown = {name: parameters[name] for name in _SHOWN if name in parameters}
     return with_database(conninfo.make_conninfo("", **shown), parameters.get("dbname", ""))
@@ -83,7 +83,7 @@ def with_database(url: str, database: str) -> str:
     if credentials:
         credentials += "@"
     place = ""
-    # A socket's folder or several hosts cannot stand before the database: they stay parameters.
+    # A socket folder or several hosts cannot precede the database: they stay parameters.
     if "host" in rest and not set(rest["host"]) & set("/,"):
         host = rest.pop("host")
         place = f"[{host}]" if ":" in host else host
@@ -91,7 +91,7 @@ def with_database(url: str, database: str) -> str:
             place += f":{rest.pop('port')}"
     path = database
     if quote(database, safe="") != database:
-        # SQLAlchemy unescapes parameters, and not the path.
+        # SQLAlchemy unescapes parameters, but not the path.
         path, rest = "", {"dbname": database} | rest
     query = "&".join(f"{name}={quote(value, safe='/,')}" for name, value in rest.items())
     return f"postgresql://{credentials}{place}/{path}" + (f"?{query}" if query else "")
@@ -109,14 +109,14 @@ def database_of(url: str) -> str:
     return url_parameters(url).get("dbname", "")
 
 
-# --- The database URLs of the settings, with the password of ERA5_DATABASE_PASSWORD_FILE where they have none ---
+# --- The database URLs of the settings, completed with the password of ERA5_DATABASE_PASSWORD_FILE ---
 
 
 def given_warehouse_url(settings: Settings) -> str | None:
     """The URL of ERA5_DATABASE_URL; None if it is not set.
 
     Raises:
-        UsageError: if it is not a PostgreSQL URL, or the file of the password is missing or empty.
+        UsageError: if it is not a PostgreSQL URL, or the password file is missing or empty.
         LocalDiskError: if the file may not be read.
     """
     return _complete(settings.database_url, settings.database_password_file)
@@ -126,7 +126,7 @@ def given_dagster_url(settings: Settings) -> str | None:
     """The URL of ERA5_DAGSTER_DATABASE_URL; None if it is not set.
 
     Raises:
-        UsageError, LocalDiskError: as `given_warehouse_url`.
+        UsageError, LocalDiskError: as in `given_warehouse_url`.
     """
     return _complete(settings.dagster_database_url, settings.database_password_file)
 
@@ -141,7 +141,7 @@ def _complete(given: SecretStr | None, password_file: Path | None) -> str | None
 
 
 def _password(file: Path) -> str:
-    """The first line: the file may end with a newline, a password does not."""
+    """Read the first line: the file may end with a newline, a password does not."""
     try:
         with disk_errors("reading ERA5_DATABASE_PASSWORD_FILE", file):
             lines = file.read_text(encoding="utf-8").splitlines()

@@ -1,11 +1,12 @@
-"""Files of the pipeline's home, and their durable copies in the store, if there is one.
+"""Files in the pipeline's home, and their durable copies in the store, if one is set.
 
-Two kinds of files: *data files*, named in a record with their SHA-256, and *records*, small JSON files, which are
-written after the data files that they name. In the store, the key of a data file carries its digest, so that an object
-is never replaced by another, and is used only if its digest is that of the record. So an upload that was cut off is
-never taken for whole, and of two executors that write the same month, the last record wins, with its own data files.
+Two kinds of files: *data files*, named in a record with their SHA-256, and *records*, small JSON files, written after
+the data files that they name. In the store, the key of a data file contains its digest, so objects are never
+overwritten with other content, and an object is used only if its digest matches the record. An interrupted upload is
+therefore never mistaken for a complete one; if two executors write the same month, the last record wins, with its own
+data files.
 
-Without a store, everything here reads and writes the home alone.
+Without a store, everything here works on the home alone.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.runtime.stores import ObjectStore
 
-# Of the SHA-256, in keys.
+# Digits of the SHA-256 used in keys.
 _DIGEST_DIGITS = 16
 
 
 class DataFile(Protocol):
-    """A data file: its path on local disk, whether or not it is there now, and what it must hold."""
+    """A data file: its local path, whether or not it exists yet, and the expected digest and size."""
 
     @property
     def path(self) -> Path:
-        """Where it is, or would be, on this machine."""
+        """Its actual or future path on this machine."""
         ...
 
     @property
@@ -50,14 +51,14 @@ class DataFile(Protocol):
 
 @dataclass(frozen=True)
 class FileStore:
-    """The home, and the store behind it; None: there is none."""
+    """The home and the store behind it; None without a store."""
 
     home: Path
     store: ObjectStore | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> FileStore:
-        """The file_store that the settings name.
+        """The file store that the settings name.
 
         Raises:
             UsageError: if ERA5_STORE is neither a folder nor an address of S3.
@@ -67,11 +68,11 @@ class FileStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether there is a store."""
+        """Whether a store is set."""
         return self.store is not None
 
     def require(self) -> None:
-        """Raise if the store is not there, cannot be reached, or may not be read.
+        """Raise if the store is missing, unreachable or unreadable.
 
         Raises:
             StoreError, TransientError: see `ObjectStore`.
@@ -82,7 +83,7 @@ class FileStore:
     # --- records ------------------------------------------------------------------------------------------------------
 
     def read_record(self, path: Path) -> Any:  # noqa: ANN401  # JSON is any
-        """The record at this path: the store's, else this machine's; None if it is missing or damaged."""
+        """Read the record at this path, from the store or else this machine; None if it is missing or damaged."""
         if self.store is not None:
             content = self.store.read(self._key(path))
             with suppress(json.JSONDecodeError, UnicodeDecodeError):
@@ -91,26 +92,26 @@ class FileStore:
         return read_json(path)
 
     def write_record(self, path: Path, value: Any, files: Iterable[DataFile] = ()) -> None:  # noqa: ANN401
-        """Write the record here, then to the store the data files that it names, and itself after them.
+        """Write the record here; then upload the data files that it names, and the record last.
 
         Raises:
             LocalDiskError: if the disk is full or not writable.
-            StoreError, TransientError: see `ObjectStore`; the store then has the earlier record.
+            StoreError, TransientError: see `ObjectStore`; the store then keeps the earlier record.
         """
         write_json(path, value)
         self.share_record(path, files)
 
     def share_record(self, path: Path, files: Iterable[DataFile] = ()) -> None:
-        """Write this machine's record to the store, after the data files that it names; no-op without a store.
+        """Upload the data files that this machine's record names, then the record; no-op without a store.
 
         Raises:
-            StoreError, TransientError: see `ObjectStore`; the store then has the earlier record.
+            StoreError, TransientError: see `ObjectStore`; the store then keeps the earlier record.
         """
         if self.store is not None and (value := read_json(path)) is not None:
             self._share(self.store, path, value, files)
 
     def share_facts(self, path: Path, value: Any, files: Iterable[DataFile]) -> None:  # noqa: ANN401
-        """Write a record to the store that is not, or not the same, on this machine; no-op without a store."""
+        """Upload a record that this machine does not have, or has differently; no-op without a store."""
         if self.store is not None:
             if read_json(path) is None:
                 write_json(path, value)
@@ -119,17 +120,17 @@ class FileStore:
     # --- data files ---------------------------------------------------------------------------------------------------
 
     def is_own(self, file: DataFile) -> bool:
-        """Whether it is below the home; a file of the user's own is not, and is left where it is."""
+        """Whether the file is below the home; the user's own files are not, and are left alone."""
         return file.path.is_relative_to(self.home)
 
     def has(self, file: DataFile) -> bool:
-        """Whether the file is here or in the store, by its size alone."""
+        """Whether the file is here or in the store, judged by size alone."""
         return _size(file.path) == file.bytes or self._is_stored(file)
 
     def obtain(self, file: DataFile) -> bool:
-        """Have the file on local disk, fetched from the store if need be; False if it is nowhere.
+        """Make sure the file is on local disk, fetching it from the store if needed; False if it exists nowhere.
 
-        Without a store the size of a local file decides; with one its digest, because another executor may have
+        A local file is checked by size without a store, and by digest with one, because another executor may have
         replaced it.
 
         Raises:
@@ -148,8 +149,8 @@ class FileStore:
         with suppress(_DamagedError), replacing(file.path) as temporary:
             if self.store.download(key, temporary) != file.sha256:
                 raise _DamagedError
-            return True  # after `replacing` has renamed it
-        self.store.remove(key)  # damaged: whoever makes it again must not find it there
+            return True  # only after `replacing` has renamed it
+        self.store.remove(key)  # damaged: it must not be found when it is made again
         return False
 
     def discard(self, file: DataFile) -> None:
@@ -158,22 +159,22 @@ class FileStore:
         self.supersede(file)
 
     def supersede(self, file: DataFile) -> None:
-        """Remove a file from the store whose record names another now; what is under its path here stays."""
+        """Remove a file from the store after its record names another; the local file at its path stays."""
         if self.store is not None and self.is_own(file):
             self.store.remove(self._data_key(file))
 
     def release(self, file: DataFile) -> None:
-        """Remove this machine's copy of a file that the store has."""
+        """Remove the local copy of a file that the store has."""
         if self._is_stored(file):
             file.path.unlink(missing_ok=True)
 
     def share_picture(self, path: Path) -> None:
-        """Write a picture to the store, under its own name; no-op without a store."""
+        """Upload a picture under its own name; no-op without a store."""
         if self.store is not None and path.is_file():
             self.store.write(self._key(path), path.read_bytes())
 
     def obtain_picture(self, path: Path) -> None:
-        """Have a picture here, if the store has one."""
+        """Fetch a picture, if the store has it."""
         content = None if self.store is None else self.store.read(self._key(path))
         if content is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +217,7 @@ LOCAL = FileStore(Path("/"))
 
 
 class _DamagedError(Exception):
-    """An object has another digest than the record says."""
+    """An object's digest differs from its record."""
 
 
 def _size(path: Path) -> int | None:
@@ -224,7 +225,7 @@ def _size(path: Path) -> int | None:
 
 
 def _with_paths(value: Any, convert: Any) -> Any:  # noqa: ANN401  # JSON is any
-    """The JSON value with each text under the name `path` converted: homes differ between machines."""
+    """Convert each text named `path` in the JSON value: homes differ between machines."""
     if isinstance(value, dict):
         return {
             name: convert(item) if name == "path" and isinstance(item, str) else _with_paths(item, convert)

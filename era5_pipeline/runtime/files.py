@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 # --- Temporary folders, removed even after a crash ---
 #
-# The process that uses a folder holds a lock on it, which ends with the process. Whoever creates the next folder in
-# the same place removes those that are not locked. Process ids would not work: containers that share a disk do not see
-# each other's processes.
+# The process that uses a folder holds a lock on it, which is released when the process ends. Creating the next folder
+# in the same place removes the unlocked ones. Process ids would not work: containers that share a disk do not see each
+# other's processes.
 
 
 # 400 tries of 0.05 s, 20 s in all: an orphaned initdb may write for 2 s, several times that on a busy machine.
 _REMOVALS = 400
 _BETWEEN_REMOVALS_SECONDS = 0.05
-# Errors of rmtree when another process adds or removes files meanwhile.
+# Errors of rmtree while another process adds or removes files.
 _STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 
 
 @contextmanager
 def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Create a folder in `parent` whose name starts with `prefix`, and remove it at the end.
+    """Create a folder in `parent` whose name starts with `prefix`, and remove it on exit.
 
-    Unlocked folders in `parent` with this prefix were left by killed processes, and are removed first.
+    Unlocked folders with this prefix, left by killed processes, are removed first.
 
     Raises:
         OSError: if it cannot be created.
@@ -52,7 +52,7 @@ def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        # Threads that were writing when the body was interrupted may not have ended yet.
+        # Threads that were writing when the body was interrupted may still be running.
         _remove(folder)
         os.close(held)
 
@@ -91,7 +91,7 @@ def _locked(folder: Path, operation: int) -> Iterator[bool]:
 
 
 def _lock(descriptor: int, operation: int) -> bool:
-    """Try to lock. False: it is locked, or the network file system cannot lock folders; nothing is removed then."""
+    """Try to lock. False if it is locked, or the network file system cannot lock folders: nothing is removed then."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError:
@@ -105,7 +105,7 @@ def _lock(descriptor: int, operation: int) -> bool:
 _READ_BYTES = 1 << 20
 # Next to the file, because a rename cannot cross file systems; hidden, so that it is not mistaken for the file.
 _UNFINISHED = ".unfinished-"
-# Of the call renameat2, in Linux since 3.15: relative to the working folder, exchange.
+# Arguments of renameat2 (Linux 3.15): relative to the working folder, exchange.
 _HERE, _RENAME_EXCHANGE = -100, 2
 
 
@@ -113,8 +113,7 @@ _HERE, _RENAME_EXCHANGE = -100, 2
 def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path near `path`; rename it to `path` on success, remove it on failure.
 
-    With `is_durable` the file survives a power failure from then on; without, its contents must be checked by whoever
-    reads it.
+    With `is_durable`, the file survives a power failure from then on; without, readers must check its contents.
 
     Temporary files that killed processes left in the folder are removed too.
 
@@ -134,9 +133,9 @@ def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """As `replacing`, for a folder: yield a temporary path near `path`, to be created, which becomes `path` on success.
+    """Like `replacing`, for a folder: yield a temporary path to create near `path`; it becomes `path` on success.
 
-    A folder that is there already is exchanged for it in one step, and removed.
+    An existing folder is swapped out in one step and removed.
 
     Raises:
         LocalDiskError: if the disk is full or not writable.
@@ -163,7 +162,7 @@ def _sync(path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Exchange the names of two paths, in one step where the file system can, so that at no time there is none."""
+    """Swap two paths, atomically if the file system can, so that the name never vanishes."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_HERE, os.fsencode(one.absolute()), _HERE, os.fsencode(other.absolute()), _RENAME_EXCHANGE) == 0:
         return
@@ -192,10 +191,10 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
 
 
 def has_form(value: Any, form: int, path: Path) -> bool:  # noqa: ANN401  # JSON is any
-    """Whether the record read from `path` has this form, the number that it has as `form`; if not, it is made again.
+    """Whether the record read from `path` has this `form` number; if not, it is to be made again.
 
     Raises:
-        InputError: if it has a later form.
+        InputError: if the record has a later form.
     """
     found = value.get("form") if isinstance(value, dict) else None
     if isinstance(found, int) and found > form:

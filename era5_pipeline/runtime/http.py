@@ -1,4 +1,4 @@
-"""HTTP: addresses that settings give, posts to a webhook, and which requests of a browser a local server answers."""
+"""HTTP: URLs in settings, posts to a webhook, and the browser requests that a local server may answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# --- Judge addresses of HTTP services to which a secret is sent ---
+# --- Check the URLs of HTTP services that receive a secret ---
 
 
 def is_http_url(url: str) -> bool:
@@ -29,12 +29,12 @@ def is_http_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or an incomplete IPv6 address
+    except ValueError:  # a port that is not a number, or an incomplete IPv6 address
         return False
 
 
 def is_secure_url(url: str) -> bool:
-    """Whether nobody on the network can read what is sent to the URL: https, or this machine."""
+    """Whether the network cannot read what is sent to the URL: https, or this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -44,20 +44,20 @@ def is_secure_url(url: str) -> bool:
         return False
 
 
-# --- Post JSON to a URL that is itself a secret, as those of chat services are: no error and no log shows it ---
+# --- Post JSON to a URL that is itself a secret, as chat services' are: it appears in no error and no log ---
 
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
-# It logs the path of every request at level DEBUG, and that of some errors at WARNING.
+# Logs the path of every request at DEBUG, and of some errors at WARNING.
 _HTTP_LOGGER = logging.getLogger("urllib3.connectionpool")
 
 
 def require_webhook_url(url: str, setting: str) -> None:
-    """Check a URL that `setting` names, without repeating it.
+    """Check the URL of a setting, without repeating it in messages.
 
     Raises:
-        UsageError: if it is no URL, or everyone on the network could read what is sent.
+        UsageError: if it is not a URL, or the network could read what is sent.
     """
     if not is_http_url(url):
         raise UsageError(
@@ -73,7 +73,7 @@ def require_webhook_url(url: str, setting: str) -> None:
 def post_json(url: str, body: Mapping[str, Any]) -> str | None:
     """Post the JSON once; return None if it was accepted, else why not, without the URL.
 
-    A redirect is not followed: the message would go to a server that nobody chose.
+    Redirects are not followed: the message would go to a server that the user did not choose.
     """
     try:
         with (
@@ -83,7 +83,7 @@ def post_json(url: str, body: Mapping[str, Any]) -> str | None:
                 json=body,
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 allow_redirects=False,
-                stream=True,  # the answer's body is not read: it could be endless
+                stream=True,  # the response body is not read: it could be endless
             ) as response,
         ):
             status = response.status_code
@@ -98,7 +98,7 @@ def post_json(url: str, body: Mapping[str, Any]) -> str | None:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Discard what the HTTP library logs in this context."""
+    """Silence the HTTP library's log in this context."""
     _HTTP_LOGGER.addFilter(_discard)
     try:
         yield
@@ -110,26 +110,26 @@ def _discard(_: logging.LogRecord) -> bool:
     return False
 
 
-# --- Which requests of a browser a server without a password answers, so that no page of another site can use it ---
+# --- Protect a local server without a password from other sites' pages ---
 #
-# A browser on this machine sends such a server whatever any page asks it to. Two ways lead there. A page's own name is
-# led to this machine ("DNS rebinding"), and the browser takes this server for the page's: the header `Host` then has
-# that name, which `AllowedHosts` refuses. Or a page sends a request across sites, whose answer it cannot read but
-# whose effect it has: the headers `Origin` and `Sec-Fetch-Site` then say so, and `BrowserGuard` refuses it.
+# A browser on this machine sends the server whatever any page asks it to. There are two attacks. Either a page's own
+# host name is resolved to this machine ("DNS rebinding"), and the browser takes this server for the page's: the `Host`
+# header then has that name, which `AllowedHosts` refuses. Or a page sends a cross-site request, whose response it
+# cannot read but which takes effect: `Origin` and `Sec-Fetch-Site` then reveal it, and `BrowserGuard` refuses it.
 
 
 ANY_HOST = "*"
 _HOST = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _LOCAL = "localhost"
 _PORTS = {"http": 80, "https": 443}
-# A browser says same-origin for this server's own pages, and none for an address that was typed or is a bookmark.
+# Browsers send `same-origin` for this server's own pages, and `none` for typed addresses and bookmarks.
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 _GRAPHQL = "/graphql"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is refused, and the status of the answer."""
+    """Why a request is refused, and the HTTP status of the response."""
 
     status: int
     reason: str
@@ -137,19 +137,19 @@ class Refusal:
 
 @dataclass(frozen=True)
 class AllowedHosts:
-    """Names by which clients may call this server, besides localhost and addresses; `*` among them allows all.
+    """Host names that clients may use for this server, besides localhost and IP addresses; `*` allows all.
 
-    An address cannot be led elsewhere, as a name can, and names below localhost never leave the machine.
+    Unlike a name, an IP address cannot be rebound, and names below localhost never leave the machine.
     """
 
     names: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, names: Iterable[str], listening_on: str = "") -> AllowedHosts:
-        """The names as they were given, in any case; and that of the address to listen on, if it has one.
+        """Allow these names, in any case, and the host name in `listening_on`, if it has one.
 
         Raises:
-            UsageError: if one is no name of a host, such as a URL or a name with a port.
+            UsageError: if one is not a host name, such as a URL or a name with a port.
         """
         found = set() if _is_address(listening_on) or not listening_on else {listening_on.lower().removesuffix(".")}
         for name in names:
@@ -163,7 +163,7 @@ class AllowedHosts:
         return cls(frozenset(found))
 
     def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
-        """Why a request with these headers (of ASGI) is refused; None: it is not."""
+        """Why a request with these ASGI headers is refused; None if it is allowed."""
         if ANY_HOST in self.names:
             return None
         hosts = _values(headers, b"host")
@@ -181,10 +181,9 @@ class AllowedHosts:
 
 
 class BrowserGuard:
-    """ASGI middleware before an app that obeys every request, as Dagster's web server does; programs are let through.
+    """ASGI middleware for an app that obeys every request, such as Dagster's web server; non-browsers pass.
 
-    Programs that are no browser send neither `Origin` nor `Sec-Fetch-Site`. A link of another site to a page is
-    followed.
+    Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`. Links from other sites to a page work.
     """
 
     def __init__(self, app: ASGIApp, hosts: AllowedHosts) -> None:
@@ -201,7 +200,7 @@ class BrowserGuard:
             await self._app(scope, receive, _unframed(send))
         elif scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": ""})  # the client is told 403
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})  # the client sees 403
         else:
             await _send_text(send, refusal)
 
@@ -218,12 +217,12 @@ class BrowserGuard:
         if _OTHER_SITES.intersection(_values(headers, b"sec-fetch-site")) and not is_page:
             return Refusal(HTTPStatus.FORBIDDEN, "A page of another site sent this request.")
         if scope["path"] == _GRAPHQL and scope.get("method") in ("GET", "HEAD") and not _takes_html(headers):
-            # An image of any page sends it, and without TLS a browser need not say whose it is.
+            # An image on any page sends a GET, and without TLS a browser need not reveal the origin.
             return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Ask GraphQL by POST: a GET could change something.")
         return None
 
     def _is_own(self, origin: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether the origin is this server, by the name and port that the request calls it; or an allowed name."""
+        """Whether the origin is this server, by the request's own host name and port, or an allowed name."""
         scheme, _, host = origin.partition("://")
         page, default = _parsed(host), _PORTS.get(scheme)
         if page is None or default is None:
@@ -239,7 +238,7 @@ def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def _parsed(host: str) -> tuple[str, int | None] | None:
-    """Name (or address) and port of `host` or `host:port`, in lower case and without a last dot; None: it is none."""
+    """Parse `host` or `host:port`, in lower case and without a trailing dot; None if it is not a host."""
     match = _HOST.fullmatch(host.lower())
     if match is None:
         return None
@@ -258,7 +257,7 @@ def _is_address(name: str) -> bool:
 
 
 def _is_page(scope: MutableMapping[str, Any]) -> bool:
-    """Whether a tab of the browser is to show the answer; GraphQL's own page is left out, and so are frames."""
+    """Whether a browser tab will show the response; excludes frames and GraphQL's own page."""
     headers = scope["headers"]
     return (
         scope.get("method") in ("GET", "HEAD")
@@ -273,7 +272,7 @@ def _takes_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _unframed(send: Send) -> Send:
-    """Let no page of another site show the answer in a frame, where a user could be led to press its buttons."""
+    """Keep other sites from framing the response, where users could be tricked into pressing its buttons."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

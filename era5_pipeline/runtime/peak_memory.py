@@ -1,4 +1,4 @@
-"""The most memory that this process has held."""
+"""Peak memory of this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ _PEAK = "VmHWM:"
 
 
 def peak_rss_bytes() -> int:
-    """The peak of the resident memory of this process, in bytes.
+    """Return the peak resident memory of this process in bytes.
 
-    Read from Linux's `VmHWM`. `ru_maxrss`, which other systems have, begins with the memory of the process that started
-    this one.
+    Read from Linux's `VmHWM`. On other systems from `ru_maxrss`, which starts at the parent process's memory.
     """
     if _STATUS.exists():
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():

@@ -36,6 +36,6 @@ class Prefetched(Generic[_T]):
         return item
 
     def close(self) -> None:
-        """Wait for the item that is being computed, and compute no more."""
+        """Wait for the item being computed, and stop."""
         self._ahead.clear()
         self._pool.shutdown(cancel_futures=True)

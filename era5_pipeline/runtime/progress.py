@@ -1,4 +1,4 @@
-"""Progress reports of the stages, as events and as lines of a log, and the time that work spends waiting for others."""
+"""Progress reports of the stages, as events and log lines, and the time that work spends waiting."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def listening(listener: Progress) -> Iterator[None]:
 
 @contextmanager
 def also_listening(listener: Progress) -> Iterator[None]:
-    """Deliver the reports made in this context to `listener` besides the active one."""
+    """Deliver the reports made in this context to `listener` as well as the active one."""
     before = _listener.get()
 
     def both(stage: Stage, done: int, total: int, unit: str) -> None:
@@ -73,10 +73,10 @@ def also_listening(listener: Progress) -> Iterator[None]:
 
 
 class Counter:
-    """Adds up the progress of several threads; reports the sum to the listener active where the counter was created."""
+    """Adds up the progress of several threads; reports the sum to the listener active at its creation."""
 
     def __init__(self, stage: Stage, total: int, unit: str) -> None:
-        self._listener = _listener.get()  # a context variable: threads started later do not inherit it
+        self._listener = _listener.get()  # a context variable, which threads started later do not inherit
         self._lock = threading.Lock()
         self._stage: Stage = stage
         self._total = total
@@ -84,26 +84,26 @@ class Counter:
         self._done = 0
 
     def add(self, count: int) -> None:
-        """Add `count` units to those done, and report the sum."""
+        """Add `count` finished units, and report the sum."""
         with self._lock:
             self._done += count
             self._listener(self._stage, self._done, self._total, self._unit)
 
 
-# --- Progress of long stages as lines of a log, for runs that nobody watches in a terminal ---
+# --- Progress of long stages as log lines, for unattended runs ---
 #
-# The numbers are those that the progress bars show (`progress`, `cli.bars`).
+# The numbers are the same as in the progress bars (`cli.bars`).
 
 
-# At most one line in this time: a stage that takes less has none.
+# At most one line per interval: shorter stages log none.
 EVERY_SECONDS = 30.0
 _MEGABYTE = 1e6
 
 
 class ProgressLines:
-    """A listener of progress that calls `say` with a line at most every `every_seconds`, from any thread.
+    """A progress listener that calls `say` with a line at most every `every_seconds`, from any thread.
 
-    A line says how much is done, at which rate since the line before, and how long the rest takes at that rate.
+    A line gives the amount done, the rate since the previous line, and the time left at that rate.
     """
 
     def __init__(self, say: Callable[[str], None], every_seconds: float | None = None) -> None:
@@ -119,7 +119,7 @@ class ProgressLines:
         """Receive a report."""
         now = time.monotonic()
         with self._lock:
-            # Another stage, or the same once more: the next of several files, or the stage tried again.
+            # A new stage, or the same one restarted: the next of several files, or a retry.
             if (stage, total) != self._of or done < self._done:
                 self._of, self._since, self._done, self._done_at_line = (stage, total), now, done, done
                 return
@@ -142,7 +142,7 @@ def _line(stage: Stage, done: int, total: int, unit: str, per_second: float) -> 
     return f"{share}, {done:,} of {total:,} {unit}, {rate} {unit}/s, {left}"
 
 
-# --- The time that work spends waiting for others, for a service's queue or a lock: measured where it waits ---
+# --- Time spent waiting for a service's queue or a lock, measured where the work waits ---
 
 
 @dataclass

@@ -11,7 +11,7 @@ from era5_pipeline.model.errors import Era5Error
 
 
 _PACKAGE = Path(__file__).parents[1]
-# A wheel contains the folder inside the package; a checkout has it next to the package. The wheel's is tried first,
+# A wheel contains the folder inside the package; a checkout has it next to the package. The wheel's comes first,
 # because files next to an installed package belong to other packages.
 _FOLDERS = (_PACKAGE / "sql", _PACKAGE.parent / "sql")
 
@@ -35,7 +35,7 @@ def read_sql(name: str) -> str:
     )
 
 
-# --- Find the real ERA5 files that are shipped with the project: folders of `data/`, by name ---
+# --- Find the real ERA5 files shipped with the project: folders of `data/`, by name ---
 
 
 # A wheel contains the demo's folders inside the package; a checkout has all of them next to the package. The wheel's
@@ -47,7 +47,7 @@ def data_folder(name: str) -> Path:
     """The folder `data/<name>`.
 
     Raises:
-        Era5Error: if the installation has none.
+        Era5Error: if the installation does not have it.
     """
     for folder in _DATA_FOLDERS:
         if (folder / name).is_dir():

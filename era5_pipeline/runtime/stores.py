@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-# --- An object of a store, as a listing shows it ---
+# --- A stored object, as listed ---
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """Its key, its size in bytes, and when it was last written, in nanoseconds."""
+    """An object's key, size in bytes, and time of last write in nanoseconds."""
 
     key: str
     bytes: int
     modified_ns: int
 
 
-# --- Addresses of places for files: a folder, or `s3://bucket/prefix` ---
+# --- Addresses: a folder, or `s3://bucket/prefix` ---
 
 
 _OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -56,7 +56,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 
 @dataclass(frozen=True)
 class S3Address:
-    """A bucket, and the prefix of keys in it, without slashes around; empty: the whole bucket."""
+    """A bucket and a key prefix, without surrounding slashes; an empty prefix means the whole bucket."""
 
     bucket: str
     prefix: str = ""
@@ -77,20 +77,20 @@ class S3Address:
         return f"{S3_SCHEME}{self.path()}"
 
     def path(self, key: str = "") -> str:
-        """The bucket, the prefix and a key below it, as `pyarrow.fs` names them."""
+        """The bucket, the prefix and a key below it, as `pyarrow.fs` writes them."""
         return "/".join(part for part in (self.bucket, self.prefix, key) if part)
 
 
 def is_s3(text: str) -> bool:
-    """Whether the address is of S3."""
+    """Whether the address is an S3 one."""
     return text.startswith(S3_SCHEME)
 
 
 def require_folder_or_s3(text: str) -> None:
-    """Refuse an address of another kind.
+    """Refuse addresses other than folders and S3.
 
     Raises:
-        UsageError: if it is one, or an address of S3 without a bucket.
+        UsageError: if the address has another scheme, or names S3 without a bucket.
     """
     if is_s3(text):
         S3Address.parse(text)
@@ -108,7 +108,7 @@ _BLOCK_BYTES = 8 << 20
 
 
 class ReadableStream(Protocol):
-    """What has bytes to read: a file, or a stream of pyarrow."""
+    """A source of bytes: a file, or a pyarrow stream."""
 
     def read(self, size: int, /) -> bytes:
         """Read up to `size` bytes; none at the end."""
@@ -118,7 +118,7 @@ class ReadableStream(Protocol):
 def save_stream(stream: ReadableStream, path: Path, *, reading: Callable[[], AbstractContextManager[object]]) -> str:
     """Write the rest of the stream to `path`; return the SHA-256 of what was written, in hex.
 
-    `reading` makes a context for each read, in which errors are those of the store; errors of `path` are the caller's.
+    `reading` makes a context for each read, to translate the store's errors; errors of `path` reach the caller.
     """
     digest = hashlib.sha256()
     with path.open("wb") as target:
@@ -133,18 +133,18 @@ def save_stream(stream: ReadableStream, path: Path, *, reading: Callable[[], Abs
 
 # --- A store in a folder that every executor mounts, such as an NFS share ---
 #
-# Files appear by a rename. No locks are used, because a mount may not share them between machines: temporary files
-# have names of their own, and those that killed processes left are removed by their age.
+# Files appear by a rename. No locks are used, because a mount may not share them between machines: temporary files have
+# unique names, and those left by killed processes are removed by age.
 
 
 _UNFINISHED = ".unfinished-"
-# No upload takes as long.
+# Longer than any upload takes.
 _ABANDONED_SECONDS = 2 * 86_400
 
 
 @dataclass(frozen=True)
 class FolderStore:
-    """See `ObjectStore`; the folder must exist, so that a share that is not mounted is not taken for an empty one."""
+    """An `ObjectStore` in a folder, which must exist: an unmounted share must not pass for an empty one."""
 
     folder: Path
 
@@ -239,7 +239,7 @@ class FolderStore:
         except OSError as error:
             what = f"the store {self.folder}: {doing}: {error.strerror or error}"
             remedy = disk_remedy(error, "set ERA5_STORE to another folder", name="ERA5_STORE")
-            # A network share that is gone answers with errors of many kinds.
+            # A lost network share raises errors of many kinds.
             raise StoreError(what, remedy=remedy or "Look at its mount, then run the month again.") from error
 
 
@@ -251,14 +251,13 @@ def _remove_abandoned(folder: Path) -> None:
                 left.unlink()
 
 
-# --- What the errors of S3 mean for the user, and which of them are temporary ---
+# --- Translate S3 errors for the user, and tell which are temporary ---
 #
-# `pyarrow.fs` raises `OSError`s whose text holds the name that Amazon's library gives the error, and the server's
-# words.
+# `pyarrow.fs` raises `OSError`s whose text contains the error name of Amazon's library, and the server's message.
 
 
 _NAME = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))?")
-# Of servers whose errors Amazon's library does not know.
+# Error names that Amazon's library does not know, from other servers.
 _OWN_NAME = re.compile(r"ExceptionName: (\w+)")
 _REQUEST = re.compile(r"\s*\(Request ID: [^)]*\)")
 _TEMPORARY = {
@@ -282,7 +281,7 @@ _NO_SPACE = 507
 def s3_errors(doing: str, where: str = "") -> Iterator[None]:
     """Raise a `TransientError` or a `StoreError` for an `OSError` of `pyarrow.fs`; other errors pass through.
 
-    `doing` says in the message what failed, `where` at which server.
+    In the message, `doing` says what failed and `where` names the server.
     """
     try:
         yield
@@ -291,7 +290,7 @@ def s3_errors(doing: str, where: str = "") -> Iterator[None]:
 
 
 def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
-    """The error to raise for the text of pyarrow's."""
+    """Return the error to raise for the text of a pyarrow error."""
     named = _NAME.search(text)
     name = named[1] if named else ""
     status = int(named[2]) if named and named[2] else 0
@@ -324,23 +323,23 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
     return StoreError(message, remedy="Look at ERA5_STORE and the AWS_... settings; then run the month again.")
 
 
-# --- A store in a bucket of S3, or of a server that speaks S3, by `pyarrow.fs` ---
+# --- A store in a bucket of S3 or an S3-compatible server, through `pyarrow.fs` ---
 #
-# An exception while a stream to S3 is open publishes what was written so far: pyarrow cannot abort an upload. So
-# nothing of ours runs while one is open. Files are finished before they are uploaded, pyarrow itself copies them, and
-# the size is verified afterwards.
+# An exception while a stream to S3 is open publishes what was written so far: pyarrow cannot abort an upload. So none
+# of our code runs while one is open: files are finished before they are uploaded, pyarrow itself copies them, and the
+# size is verified afterwards.
 
 
-# A server that refuses connections is given up after a few seconds; one that accepts them and is silent, after 20 where
-# it is asked for something, which every stage begins with. While files are transferred it may think longer: some
-# servers copy the parts of a large upload together at its end.
+# A server that refuses connections is given up after a few seconds; one that accepts them and stays silent, after 20
+# for simple requests, with which every stage begins. During transfers it may take longer: some servers assemble the
+# parts of a large upload at its end.
 _ATTEMPTS = 3
 _CONNECT_SECONDS = 5
 _SILENT_SECONDS = 5
 _SILENT_TRANSFER_SECONDS = 60
-# Between two tries of a server that does not answer; each of them takes the seconds above besides.
+# Pause between two attempts at a server that does not answer, on top of the timeouts above.
 _AGAIN_SECONDS = 5.0
-# Of servers of one's own, which have no regions.
+# For self-hosted servers, which have no regions.
 _ANY_REGION = "us-east-1"
 
 T = TypeVar("T")
@@ -348,10 +347,10 @@ _log = logging.getLogger(__name__)
 
 
 class S3Store:
-    """See `ObjectStore`; `endpoint` is the URL of a server that is not Amazon's.
+    """An `ObjectStore` in S3; `endpoint` is the URL of a server other than Amazon's.
 
-    A server that does not answer is tried again until `patience_seconds` have passed, and the log says what is waited
-    for; the last try may end later.
+    If the server does not answer, calls are retried until `patience_seconds` have passed, and the log says what is
+    being waited for; the last attempt may end later.
     """
 
     def __init__(
@@ -374,7 +373,7 @@ class S3Store:
                 tls_ca_file_path=ca_file,
                 connect_timeout=_CONNECT_SECONDS,
                 retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-                # A small object is then one request instead of three.
+                # So a small object takes one request instead of three.
                 allow_delayed_open=True,
             )
             self._s3 = connect(request_timeout=_SILENT_SECONDS)
@@ -437,7 +436,7 @@ class S3Store:
                 chunk_size=_BLOCK_BYTES,
             ),
         )
-        # pyarrow does not report every connection that is lost at the end of an upload.
+        # pyarrow does not report every connection lost at the end of an upload.
         size, stored = path.stat().st_size, self.size_of(key)
         if stored != size:
             self.remove(key)
@@ -472,7 +471,7 @@ class S3Store:
         self._asked(f"removing {key}", remove)
 
     def objects(self) -> Iterator[StoredObject]:
-        """See `ObjectStore`. A single object, if the address is its own."""
+        """See `ObjectStore`. If the address is that of an object, it is the only one."""
         root = self._address.path()
         own = self._asked("listing it", lambda: self._s3.get_file_info(root)) if self._address.prefix else None
         if own is not None and own.type is fs.FileType.File:
@@ -491,7 +490,7 @@ class S3Store:
                 yield StoredObject(info.path[len(root) + 1 :], info.size, info.mtime_ns)
 
     def _asked(self, doing: str, call: Callable[[], T]) -> T:
-        """Return what `call` returns, as `_patiently` does; all its errors are those of the store."""
+        """Call `call` as `_patiently` does, treating all its errors as the store's."""
 
         def ask() -> T:
             with self._errors(doing):
@@ -500,12 +499,7 @@ class S3Store:
         return self._patiently(ask)
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns, called again while the server does not answer.
-
-        Raises:
-            StoreUnreachableError: once it was waited for long enough.
-            StoreError: if the server refuses.
-        """
+        """Call `call` until the server answers; raise `StoreUnreachableError` once the waiting time is over."""
         started, longest = time.monotonic(), self._patience_seconds
         while True:
             try:
@@ -526,14 +520,14 @@ class S3Store:
         return s3_errors(f"the store {self.shown}: {doing}", self._where)
 
 
-# --- The interface of a store, and which kind an address is of ---
+# --- The interface of a store, and opening the one at an address ---
 #
-# A store holds objects by key. An upload that is cut off leaves nothing, or an object of another size, and is never
+# A store holds objects by key. An interrupted upload leaves nothing, or an object of another size, and is never
 # reported as done.
 
 
 class ObjectStore(Protocol):
-    """A place of objects by key.
+    """A store of objects by key.
 
     Every method raises a `TransientError` if the store cannot be reached, and a `StoreError` if it refuses.
     """
@@ -544,31 +538,31 @@ class ObjectStore(Protocol):
         ...
 
     def require(self) -> None:
-        """Raise if the store is not there, cannot be reached, or may not be read."""
+        """Raise if the store is missing, unreachable or unreadable."""
         ...
 
     def size_of(self, key: str) -> int | None:
-        """The size of an object in bytes; None: there is none."""
+        """The size of an object in bytes; None if it does not exist."""
         ...
 
     def read(self, key: str) -> bytes | None:
-        """The content of a small object; None: there is none."""
+        """The content of a small object; None if it does not exist."""
         ...
 
     def write(self, key: str, content: bytes) -> None:
-        """Write a small object, in place of what is there."""
+        """Write a small object, replacing any existing one."""
         ...
 
     def upload(self, path: Path, key: str) -> None:
-        """Write a finished local file as an object, in place of what is there, and verify its size."""
+        """Upload a finished local file, replacing any existing object, and verify its size."""
         ...
 
     def download(self, key: str, path: Path) -> str | None:
-        """Write an object to a local path; return its SHA-256, None if there is none."""
+        """Write an object to a local path; return its SHA-256, or None if it does not exist."""
         ...
 
     def remove(self, key: str) -> None:
-        """Remove an object, if there is one."""
+        """Remove an object, if it exists."""
         ...
 
     def objects(self) -> Iterable[StoredObject]:
@@ -578,7 +572,7 @@ class ObjectStore(Protocol):
 
 @dataclass(frozen=True)
 class S3Environment:
-    """What the environment says of S3, in AWS's own variables; keys may also be in AWS's own files."""
+    """S3 settings from AWS's own environment variables; keys may also be in AWS's own files."""
 
     endpoint: str | None
     region: str | None
@@ -587,7 +581,7 @@ class S3Environment:
 
     @classmethod
     def read(cls) -> S3Environment:
-        """Read it now."""
+        """Read the environment now."""
 
         def first(*names: str) -> str | None:
             return next((value for name in names if (value := os.environ.get(name))), None)
@@ -602,10 +596,12 @@ class S3Environment:
 
 
 def open_store(address: str, patience_seconds: float = 0.0) -> ObjectStore:
-    """The store at a folder or `s3://bucket/prefix`; nothing is contacted yet. A server is waited for so long.
+    """Open the store at a folder or `s3://bucket/prefix`, without contacting it yet.
+
+    Calls wait for an S3 server for up to `patience_seconds`.
 
     Raises:
-        UsageError: if it is neither, or names no bucket.
+        UsageError: if the address is of another kind, or names no bucket.
     """
     require_folder_or_s3(address)
     return _open_s3(address, S3Environment.read(), patience_seconds) if is_s3(address) else FolderStore(Path(address))
@@ -613,7 +609,7 @@ def open_store(address: str, patience_seconds: float = 0.0) -> ObjectStore:
 
 @lru_cache(maxsize=16)
 def _open_s3(address: str, environment: S3Environment, patience_seconds: float) -> S3Store:
-    # Kept, because a connection takes longer to begin than a small object to read.
+    # Cached, because connecting takes longer than reading a small object.
     return S3Store(
         S3Address.parse(address),
         endpoint=environment.endpoint,

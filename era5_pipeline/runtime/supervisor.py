@@ -1,4 +1,4 @@
-"""Supervise child processes: start them in order, restart what was killed, keep their logs, stop them together."""
+"""Supervise child processes: start them in order, restart those killed, keep their logs, stop them together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogFile:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Open the file for a child process; `last_lines` returns what is written from now on.
+        """Open the file for a child process; `last_lines` covers what is written from now on.
 
         Raises:
             LocalDiskError: if the disk is full or not writable.
@@ -55,7 +55,7 @@ class LogFile:
             yield file
 
     def last_lines(self) -> str:
-        """The last lines written since it was last opened, each indented; a note if there are none."""
+        """The last lines written since it was last opened, each indented; a note if nothing was written."""
         try:
             with self.path.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
@@ -67,8 +67,7 @@ class LogFile:
         return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (it wrote nothing)"
 
 
-# --- Supervise child processes: start them in order, watch them, start again what was killed, and stop them
-#     together ---
+# --- Supervise child processes: start them in order, watch them, restart those killed, and stop them together ---
 
 
 psutil: Any = _psutil  # psutil has no type annotations
@@ -80,13 +79,13 @@ _POLL_SECONDS = 0.1
 # those that do not end on SIGINT, SIGKILL for those that ignore both. With each, the seconds to wait for the end.
 _STOP_SIGNALS = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 _HURRIED_SECONDS = 1.0
-# What a process has left of its group when it has ended gets this time for each signal.
+# Grace period, per signal, for orphaned members of an ended process's group.
 _REST_SECONDS = 3.0
 
-# A process that ended is started again after a second, then two, four ...; those of the last ten minutes count.
+# Backoff for restarting an ended process: 1 s, 2 s, 4 s ...; restarts in the last ten minutes count.
 _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 30.0
 _COUNTED_SECONDS = 600.0
-# Between two calls of `tend`.
+# Interval between calls of `tend`.
 _TEND_SECONDS = 1.0
 
 _PR_SET_PDEATHSIG = 1
@@ -100,8 +99,8 @@ _BY_SIGNAL = "ended by itself by signal"
 class ManagedProcess:
     """A process to supervise.
 
-    `ready` returns, within a second or so, whether the process can be used; None: it is ready as soon as it runs.
-    `restarts`: how often it is started again within ten minutes, once all were ready, if it ends by itself.
+    `ready` returns, within a second or so, whether the process can be used; None means as soon as it runs. `restarts`
+    is how often it is restarted within ten minutes, once all were ready, if it ends by itself.
     """
 
     name: str
@@ -125,8 +124,8 @@ def supervise(
     SIGINT (Ctrl-C), SIGTERM or SIGHUP stops them in reverse order; a second signal shortens the waits. No process is
     left running, whatever happens. Each one's output is appended to `<log_folder>/<name>.log`.
 
-    `on_restart` reports what ended by itself and is started again. `tend` is called every second once all are ready;
-    what it raises ends them all.
+    `on_restart` is told about each process that ended by itself and is restarted. `tend` is called every second once
+    all are ready; an exception in it stops them all.
 
     Must be called from the main thread: only there can Python handle signals.
 
@@ -185,7 +184,7 @@ def _check_all_run(children: Sequence[_Child]) -> None:
 
 
 class _StopRequests:
-    """Counts stop signals, so that none interrupts the start of a child halfway."""
+    """Counts stop signals, so that starting a child is never interrupted halfway."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -212,7 +211,7 @@ class _StopRequests:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether there was a second signal: stop faster."""
+        """Whether a second signal came: stop faster."""
         return self.count > 1
 
 
@@ -262,7 +261,7 @@ class _Child:
         return f"{_BY_SIGNAL} {ended.si_status}"
 
     def start_again_if_ended(self, on_restart: Callable[[str], None]) -> None:
-        """Start the process again if it ended by itself, after a pause that grows.
+        """Restart the process if it ended by itself, after a growing pause.
 
         Raises:
             Era5Error: if it ended too often.

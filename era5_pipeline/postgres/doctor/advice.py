@@ -1,8 +1,8 @@
 """Advised settings for loading months in bulk and reading series: values and reasons, as pure functions.
 
-Here: the advice for a machine, from studies of bulk loads and this project's measurements; and whether a value is good
-enough. Not here: querying a server (`server_facts`), comparing (`comparison`), or settings of the embedded server alone
-(`embedded.tuning`).
+The advice for a machine, from studies of bulk loads and this project's measurements, and whether a value is good
+enough. For querying a server see `server_facts`, for comparing `comparison`, for settings of the embedded server
+alone `embedded.cluster`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     from era5_pipeline.postgres.doctor.server_facts import Machine
 
-# Each contains the previous one. safe: no durability is given up. bulk: no committed month is lost, but there are no
+# Each includes the previous one. safe: full durability. bulk: no committed month is lost, but there are no
 # replicas, no archive and no point-in-time recovery meanwhile. reckless: a power failure can destroy the database.
 Profile = Literal["safe", "bulk", "reckless"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 MachineFact = Literal["memory", "cores", "disk"]
 
-# wal_level=minimal and what it requires: a server that has only some of them does not start.
+# wal_level=minimal and its prerequisites: a server with only some of them does not start.
 MINIMAL_LOG = ("max_wal_senders", "archive_mode", "summarize_wal", "wal_level")
 
 _KB = 1 << 10
@@ -38,11 +38,11 @@ _UNITS = {"": 1.0, "B": 1.0, "kB": float(_KB), "MB": float(_MB), "GB": float(_GB
 _AMOUNT = re.compile(r"\s*(-?[0-9.]+)\s*([A-Za-z]*)\s*")
 _UNIT = re.compile(r"([0-9]*)([A-Za-z]*)")
 
-# Share of an amount that follows from memory or disk: both vary a little, which is no reason to restart a server.
+# Good enough for amounts derived from memory or disk: both vary a little, which does not justify a restart.
 _GOOD_ENOUGH = 0.75
 
 _TIMESCALEDB_WORKERS = 16
-_TIMESCALEDB_OWN = 3  # as timescaledb-tune adds: the launcher, and two spare ones
+_TIMESCALEDB_OWN = 3  # as in timescaledb-tune: the launcher and two spare ones
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Advice:
     also: tuple[str, ...] = ()
 
     def is_met_by(self, setting: str, unit: str | None) -> bool:
-        """Whether the value of pg_settings, in its unit, is as good as the advised one; False if that is unknown."""
+        """Whether a pg_settings value, in its unit, is as good as the advised one; False if unknown."""
         if self.value is None:
             return False
         if self.enough == "exactly":
@@ -73,7 +73,7 @@ class Advice:
 
 
 def amount(value: str, unit: str | None = None) -> float:
-    """Convert a value to bytes, seconds or a count; `unit` is that of a bare number, as in pg_settings ("8kB").
+    """Convert a value to bytes, seconds or a count; `unit` applies to a bare number, as in pg_settings ("8kB").
 
     Raises:
         ValueError: if it is not a number with a known unit.
@@ -86,7 +86,7 @@ def amount(value: str, unit: str | None = None) -> float:
 
 
 def advise(profile: Profile, machine: Machine, *, timescaledb_workers: int | None = None) -> tuple[Advice, ...]:
-    """Advise settings for the machine; `timescaledb_workers` is how many TimescaleDB may start, None without it.
+    """Advise settings for the machine; `timescaledb_workers` is TimescaleDB's limit, None without the extension.
 
     Not every server has every setting (version, extensions) or supports every value (build options).
     """
@@ -224,7 +224,7 @@ def _other() -> tuple[Advice, ...]:
 
 
 def _less_safe() -> tuple[Advice, ...]:
-    """Return what only bulk and reckless advise; `MINIMAL_LOG` is in the order in which its parts are safe to set."""
+    """Return the advice of only bulk and reckless; `MINIMAL_LOG` is ordered so that each part is safe to set."""
 
     def bulk(name: str, value: str, why: str) -> Advice:
         return Advice(name, value, why, "exactly", "bulk")

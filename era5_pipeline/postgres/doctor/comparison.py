@@ -1,7 +1,7 @@
-"""Compare a server's settings with the advice, and write the SQL that changes them and changes them back.
+"""Compare a server's settings with the advice, and write the SQL that applies and undoes the changes.
 
-Here: verdicts, and statements as text; no statement is run. Not here: the advice (`advice`), querying (`server_facts`),
-or findings beyond single settings (`findings`).
+Verdicts and statements as text; nothing is executed. For the advice see `advice`, for querying `server_facts`, for
+findings beyond single settings `findings`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _verdict(advice: Advice, setting: ServerSetting) -> Verdict:
         return "ok"
     if setting.source in STRONGER_SOURCES:
         return "elsewhere"
-    # Exactly the value that our statement sets: the user has run it, and need not run it again.
+    # This is the value that our statement sets: the user has already run it.
     return "restart" if setting.pending_restart and setting.in_file == advice.value else "change"
 
 
@@ -98,18 +98,18 @@ def _keeps_full_log(facts: ServerFacts, rows: Iterable[ComparedSetting]) -> bool
 
 
 def change_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return the statements that make the changes, in an order that is safe to interrupt; for the user to run."""
+    """Return the statements for the user to run, in an order that is safe to interrupt."""
     changed = [row for row in rows if row.verdict == "change"]
     statements = [_set(row.name, str(row.advice.value), connection) for row in changed]
     return (*statements, RELOAD) if statements else ()
 
 
 def undo_statements(rows: Iterable[ComparedSetting], connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return the statements that go back to the profile safe, whether `change_statements` were run or not.
+    """Return the statements that restore the profile safe, whether or not `change_statements` were run.
 
-    A value that ALTER SYSTEM had set before is set again; any other returns to the configuration files' value.
+    Values previously set by ALTER SYSTEM are set again; others return to the configuration files' value.
     """
-    # In reverse order: the server would not start with senders and a minimal log.
+    # In reverse order: the server does not start with WAL senders and a minimal log.
     statements = list(_reversals(reversed([row for row in rows if row.advice.profile != "safe"]), connection))
     return (*statements, RELOAD) if statements else ()
 

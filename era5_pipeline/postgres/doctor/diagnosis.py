@@ -1,6 +1,6 @@
-"""Diagnose a server: its settings against the advice for its machine, other findings, and the SQL to change it.
+"""Diagnose a server: its settings against the advice for its machine, other findings, and the SQL to change them.
 
-Here: putting the parts together. Neither this module nor its parts change a server. Not here: the display (`cli`).
+Combines the parts; nothing here changes a server. For the display see `cli`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _SYNC_AGAIN = (
 class Diagnosis:
     """The diagnosis of a server for a profile.
 
-    `origins` says where each fact of the machine is from: "this machine", "given" or "unknown". `statements` set what
-    is advised, `undo` goes back to the profile safe; both are for the user to run, and never run by this package.
+    `origins` says where each fact of the machine comes from: "this machine", "given" or "unknown". `statements` apply
+    the advice, `undo` restores the profile safe; both are for the user to run, and never run by this package.
     """
 
     server: Server
@@ -71,7 +71,7 @@ class Diagnosis:
 
     @property
     def undo_script(self) -> str:
-        """The statements that go back to the profile safe, for after the load; empty if there are none."""
+        """The statements that restore the profile safe after the load; empty without any."""
         if not self.undo:
             return ""
         undone = " ".join(self.undo)
@@ -86,7 +86,7 @@ class Diagnosis:
 
     @property
     def file(self) -> str:
-        """Both scripts in one, for psql: `script` as statements, and `undo_script` as comments."""
+        """Both scripts in one file for psql: `script` as statements, and `undo_script` as comments."""
         undo = self.undo_script.splitlines()
         return self.script + _joined([line if line.startswith("--") else f"--   {line}" for line in undo])
 
@@ -103,7 +103,7 @@ class Diagnosis:
         return [f"-- Effective after a restart of the server: {', '.join(names)}"] if names else []
 
     def to_json(self) -> dict[str, Any]:
-        """Return the diagnosis as a JSON value, as `era5 doctor --json` prints it."""
+        """Return the diagnosis as JSON, as printed by `era5 doctor --json`."""
         return {
             "server": str(self.server),
             "profile": self.profile,
@@ -144,9 +144,9 @@ def diagnose(
     is_embedded: bool = False,
     more: Iterable[Finding] = (),
 ) -> Diagnosis:
-    """Diagnose the connected server for the profile; the `given` facts of its machine override measured ones.
+    """Diagnose the connected server for the profile; `given` facts about its machine override measured ones.
 
-    The diagnosis includes the findings `more`, which are not the server's.
+    `more` are findings from outside the server, included in the diagnosis.
 
     Raises:
         TransientError, WarehouseError: if the server does not answer.

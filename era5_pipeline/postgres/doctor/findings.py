@@ -1,4 +1,4 @@
-"""Findings that single settings do not show: about the server, who can do too much, and versions with known faults."""
+"""Findings beyond single settings: about the server, excessive privileges, and versions with known faults."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.doctor.comparison import ComparedSetting
     from era5_pipeline.postgres.doctor.server_facts import ServerFacts
 
-# --- Findings about a server that its single settings do not show, each with a remedy; pure functions ---
+# --- Findings about a server beyond its single settings, each with a remedy; pure functions ---
 
 
-# Fewer say nothing about a rate.
+# Too few checkpoints say nothing about their rate.
 _FEWEST_CHECKPOINTS = 10
 _OPTIONS: dict[MachineFact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
 _LOSES_ALL = "a power failure or a crash of the machine can destroy the whole database"
@@ -34,7 +34,7 @@ _LOSES_ALL = "a power failure or a crash of the machine can destroy the whole da
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding, and what to do about it; a note needs no action."""
+    """A finding with its remedy; a note needs no action."""
 
     severity: Literal["warning", "note"]
     text: str
@@ -42,7 +42,7 @@ class Finding:
 
 
 def list_findings(facts: ServerFacts, rows: Sequence[ComparedSetting], profile: Profile) -> tuple[Finding, ...]:
-    """List the findings, warnings first; `rows` are of all profiles."""
+    """List the findings, warnings first; `rows` cover all profiles."""
     chosen = [row for row in rows if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1]]
     found = (
         *_durability(facts, profile),
@@ -58,7 +58,7 @@ def list_findings(facts: ServerFacts, rows: Sequence[ComparedSetting], profile: 
 
 
 def warnings_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort findings by severity, otherwise leaving their order."""
+    """Sort findings by severity, keeping their order otherwise."""
     return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
 
 
@@ -198,10 +198,10 @@ def _not_by_alter_system(facts: ServerFacts, chosen: Sequence[ComparedSetting]) 
 def _timescaledb(facts: ServerFacts) -> Iterator[Finding]:
     server = facts.server
     if facts.timescaledb_offered and not facts.timescaledb_preloaded:
-        if facts.preloaded is None:  # an unprivileged user, who may not change it either
+        if facts.preloaded is None:  # hidden from unprivileged users, who may not change it either
             remedy = "Let an administrator add timescaledb to shared_preload_libraries,"
         else:
-            # Each name is a literal: 'a, b' would be one library of that name, and the server would not start.
+            # One literal per name: 'a, b' would be a single library name, and the server would not start.
             libraries = ", ".join(sql.Literal(name).as_string() for name in (*facts.preloaded, "timescaledb"))
             remedy = f"ALTER SYSTEM SET shared_preload_libraries = {libraries};"
         yield Finding(
@@ -240,7 +240,7 @@ def _bulk_would_add(rows: Iterable[ComparedSetting], profile: Profile) -> Iterat
         )
 
 
-# --- Findings about who can do or read too much, and about versions of TimescaleDB with known faults ---
+# --- Findings about excessive privileges, readable secrets, and TimescaleDB versions with known faults ---
 
 
 # The first release without the faults that `_COLUMNSTORE_FAULTS` names.
@@ -286,7 +286,7 @@ def _timescaledb_faults(facts: ServerFacts) -> Iterator[Finding]:
             f"Upgrade to {sound} or later before a change to the Community edition.",
         )
         return
-    # The edition is unknown before the extension is created: the best time to upgrade.
+    # Before the extension is created, the best time to upgrade, its edition is unknown.
     faults = "; ".join(text for mended_in, text in _COLUMNSTORE_FAULTS if number < mended_in)
     yield Finding(
         "warning",
@@ -302,7 +302,7 @@ def _number(version: str | None) -> tuple[int, ...] | None:
 
 
 def file_findings(key_files: Iterable[Path], env_file: Path) -> Iterator[Finding]:
-    """Files with a key or password that every user of this machine can read: `env_file` only if it holds one."""
+    """World-readable files with a key or password; `env_file` counts only if it holds one."""
     for path in key_files:
         if _all_may_read(path):
             yield _readable(path, "the key of the Climate Data Store")
@@ -317,7 +317,7 @@ def _readable(path: Path, what: str) -> Finding:
 
 
 def _all_may_read(path: Path) -> bool:
-    """Whether every user of the machine can read the file: by its own permissions and those of all folders above."""
+    """Whether every user of the machine can read the file, by its permissions and those of its parent folders."""
     try:
         whole = path.resolve(strict=True)
         return (
@@ -325,12 +325,12 @@ def _all_may_read(path: Path) -> bool:
             and bool(whole.stat().st_mode & stat.S_IROTH)
             and all(folder.stat().st_mode & stat.S_IXOTH for folder in whole.parents)
         )
-    except OSError:  # there is none, or even this user cannot look
+    except OSError:  # it does not exist, or even this user cannot look
         return False
 
 
 def _secrets_in(env_file: Path) -> list[str]:
-    """The names of settings in the file that are a key, or a URL with a password."""
+    """Names of settings in the file that hold a key, or a URL with a password."""
     try:
         values = dotenv_values(env_file)
     except (OSError, UnicodeDecodeError):
@@ -342,5 +342,5 @@ def _secrets_in(env_file: Path) -> list[str]:
 def _has_password(url: str) -> bool:
     try:
         return "password" in url_parameters(url)
-    except UsageError:  # it cannot be read as a URL: a password may be anywhere in it
+    except UsageError:  # not a URL: a password may be anywhere in it
         return bool(url)

@@ -1,4 +1,4 @@
-"""Facts about a server and its machine that the advice depends on: read once, changing nothing."""
+"""Facts about a server and its machine that the advice depends on: read once, without changing anything."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 # --- Memory, cores and disk of the server's machine: measured if it is this machine, else unknown ---
 
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # psutil has no type annotations
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Resources of the server's machine; None: unknown. `free_bytes` is of the disk of its write-ahead log."""
+    """Resources of the server's machine; None: unknown. `free_bytes` is for the disk of the write-ahead log."""
 
     memory_bytes: int | None
     cores: int | None
@@ -39,7 +39,7 @@ class Machine:
 
     @classmethod
     def here(cls, folder: Path | None) -> Machine:
-        """Measure this machine, or the limits of this container, and the free disk of `folder`."""
+        """Measure this machine (or the container's limits) and the free disk of `folder`."""
         memory = min(int(psutil.virtual_memory().total), *_cgroup_memory_limits())
         return cls(memory, os.cpu_count() or 1, None if folder is None else shutil.disk_usage(folder).free)
 
@@ -47,8 +47,8 @@ class Machine:
 def is_session_here(pid: int, user: str, database: str, client_port: int | None) -> bool:
     """Whether the process `pid` of a session's server runs on this machine.
 
-    The address does not decide that: a loopback port may lead to a tunnel or a container. A PostgreSQL process of that
-    number does, if its title names the same user, database and client port (None: a Unix socket).
+    The address cannot tell: a loopback port may lead to a tunnel or a container. The process can, if it is a PostgreSQL
+    process whose title names the same user, database and client port (None: a Unix socket).
     """
     try:
         process = psutil.Process(pid)
@@ -75,7 +75,7 @@ def log_folder(pid: int, data_folder: str | None) -> Path | None:
 
 
 def _cgroup_memory_limits() -> list[int]:
-    """Read the memory limits of this container, if there are any (control groups version 2 and 1)."""
+    """Read the memory limits of this container, if any (control groups version 2 and 1)."""
     limits = []
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # not there, or "max"
@@ -83,10 +83,10 @@ def _cgroup_memory_limits() -> list[int]:
     return limits
 
 
-# --- Facts about a server that the advice on its settings depends on: read once, changing nothing ---
+# --- Facts about a server that the advice on its settings depends on: read once, without changing anything ---
 
 
-_CHECKPOINTER_VERSION = 17  # from here on, checkpoints have a view of their own
+_CHECKPOINTER_VERSION = 17  # since then, checkpoints have their own view
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ServerSetting:
 
 @dataclass(frozen=True)
 class CheckpointCounts:
-    """How many checkpoints were started by checkpoint_timeout, how many by anything else, and since when."""
+    """Checkpoints triggered by checkpoint_timeout and by anything else, and since when they are counted."""
 
     timed: int
     requested: int
@@ -132,11 +132,11 @@ class OwnSession:
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What `read_server_facts` has read.
+    """The result of `read_server_facts`.
 
-    `settings` are the requested ones that exist; `pending_restart` are of all settings. `preloaded` are the libraries
+    `settings` are the requested ones that exist; `pending_restart` covers all settings. `preloaded` are the libraries
     in shared_preload_libraries. `data_folder` and `preloaded` are None if hidden from this user.
-    `timescaledb_version` is that of the extension in this database or, without it, the one that would be created.
+    `timescaledb_version` is that of the installed extension or, without it, of the one that would be created.
     """
 
     server: Server
@@ -157,15 +157,15 @@ class ServerFacts:
 
 
 def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
-    """Read the facts, and the settings of these names.
+    """Read the facts, and the settings with these names.
 
     Raises:
-        TransientError, WarehouseError: if it does not answer.
+        TransientError, WarehouseError: if the server does not answer.
     """
     with server_errors("reading the server's settings"), connection.transaction():
-        # In such a transaction, not even a mistake in these queries changes anything.
+        # So that not even a mistake in these queries can change anything.
         connection.execute("SET TRANSACTION READ ONLY")
-        # From a database without an encoding (SQL_ASCII), psycopg would return bytes instead of text.
+        # Without an encoding (SQL_ASCII databases), psycopg would return bytes instead of text.
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         server = describe_server(connection)
         row = _read_row(connection)
@@ -192,7 +192,7 @@ def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str
 
 def _read_row(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     with connection.cursor(row_factory=dict_row) as cursor:
-        # pg_settings leaves out what the user may not see, where current_setting would fail.
+        # pg_settings omits what the user may not see; current_setting would fail.
         cursor.execute(
             """
             SELECT pg_backend_pid() AS pid, session_user::text AS session_user, current_database()::text AS database,
@@ -224,7 +224,7 @@ def _settings(connection: psycopg.Connection[Any], names: Collection[str]) -> di
         "AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')"
     ).fetchone() == (True,)
     in_files = dict(
-        # If a name is set several times, the last line is effective.
+        # If a name is set several times, the last line wins.
         connection.execute("SELECT lower(name), setting FROM pg_file_settings ORDER BY seqno").fetchall()
         if may_read_files
         else ()

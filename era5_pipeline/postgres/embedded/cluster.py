@@ -46,7 +46,7 @@ _NOT_BUILT_IN = {"wal_compression"}
 
 
 def bulk_load_settings(machine: Machine) -> dict[str, str]:
-    """Return the settings for loading months in bulk and reading series, without any loss of durability.
+    """Return the settings for bulk loads and series queries, with full durability.
 
     They are the profile safe plus the minimal log of the profile bulk. They do not set fsync, full_page_writes and
     synchronous_commit: with one of the first two off, a power failure can destroy the whole database; turning the third
@@ -59,7 +59,7 @@ def bulk_load_settings(machine: Machine) -> dict[str, str]:
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "max_connections": "100",
-        # Times are UTC, whatever the machine's time zone.
+        # Times are in UTC, whatever the machine's time zone.
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_line_prefix": "%m [%p] %a ",
@@ -93,10 +93,9 @@ def _quoted_value(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-# --- Access to the embedded server by TCP, for clients that cannot use its Unix socket: the port and the password ---
+# --- TCP access to the embedded server, for clients that cannot use its Unix socket: port and password ---
 #
-# Both are kept in files below the home: the port until `era5 db stop`, the password, which is generated once, for
-# ever.
+# Both are kept in files below the home: the port until `era5 db stop`, the password, generated once, forever.
 
 
 LOOPBACK = "127.0.0.1"
@@ -104,7 +103,7 @@ _PASSWORD_BYTES = 24
 
 
 class TcpAccess:
-    """Port and password of the server whose home is `home`."""
+    """TCP port and password of the server in `home`."""
 
     def __init__(self, home: Path) -> None:
         self._port = home / "postgres.port"
@@ -112,30 +111,30 @@ class TcpAccess:
 
     @property
     def port(self) -> int | None:
-        """The port to listen on from the next start on; None: no TCP."""
+        """The port to listen on from the next start; None: no TCP."""
         try:
             return int(self._port.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
 
     def choose(self, port: int) -> None:
-        """Keep the port for this and later starts, until `forget`."""
+        """Store the port for all starts until `forget`."""
         with replacing(self._port) as temporary:
             temporary.write_text(f"{port}\n", encoding="ascii")
 
     def forget(self) -> None:
-        """Listen on no port from the next start on."""
+        """Disable TCP from the next start."""
         self._port.unlink(missing_ok=True)
 
     def password(self) -> str:
-        """Return the password, which is generated at the first call.
+        """Return the password, generating it at the first call.
 
         Raises:
             LocalDiskError: if its file cannot be read or written.
         """
         with disk_errors("keeping the server's password", self._password):
             if not self._password.exists():
-                # mkstemp, by which the folder of `replacing` is made, leaves it private; the file must be so too.
+                # The file must stay private, as mkstemp creates it.
                 with replacing(self._password) as temporary:
                     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -143,7 +142,7 @@ class TcpAccess:
             return self._password.read_text(encoding="ascii").strip()
 
     def set_password(self, connection: psycopg.Connection, user: str) -> None:
-        """Let the server require the password of `user`; the server receives only its SCRAM verifier."""
+        """Set the password of `user`; the server receives only its SCRAM verifier."""
         verifier = connection.pgconn.encrypt_password(self.password().encode(), user.encode(), b"scram-sha-256")
         connection.execute(
             sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier.decode()))
@@ -151,9 +150,9 @@ class TcpAccess:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on the port, of the loopback interface."""
+    """Whether a server can listen on this loopback port."""
     with socket.socket() as probe:
-        # As PostgreSQL does: connections of a server that has just stopped do not count.
+        # As PostgreSQL does: ignore connections of a server that has just stopped.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -179,7 +178,7 @@ def require_free(port: int) -> None:
 
 # --- Create, configure, start and stop the embedded server on its data folder ---
 #
-# Callers hold the lock that keeps other processes from starting or stopping it.
+# Callers must hold the start-stop lock.
 
 
 _log = logging.getLogger(__name__)
@@ -190,12 +189,12 @@ START_SECONDS = 300
 # A backend whose postmaster was killed ends when it next waits for anything.
 _ORPHAN_SECONDS = 2.0
 _POLL_SECONDS = 0.05
-# A start takes half a second, and creating a data folder two.
+# Warn after this: a start takes half a second, creating a data folder two.
 _SLOW_SECONDS = 10.0
 
 
 class Cluster:
-    """The server whose data folder is `postgres` in `home`."""
+    """The server with its data folder `postgres` in `home`."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -221,12 +220,12 @@ class Cluster:
         return self.data_folder / "postmaster.pid"
 
     def url(self, database: str) -> str:
-        """Return the libpq URL of `database`, whether the server runs or not."""
+        """Return the libpq URL of `database`, whether or not the server runs."""
         name = quote(database, safe="")
         return f"postgresql://{SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
     def exists(self) -> bool:
-        """Whether there is a data folder of PostgreSQL.
+        """Whether a PostgreSQL data folder exists.
 
         Raises:
             LocalDiskError: if its folders cannot be read.
@@ -245,32 +244,32 @@ class Cluster:
         """Whether the server accepts connections."""
         if not self._socket_folder.is_owned():
             return False
-        # libpq's ping, because the zombie of a killed server is a process too, and because a connection would fail
-        # while all connections of a running server are taken.
+        # Use libpq's ping: a killed server's zombie is a process too, and a connection would fail if a running server
+        # has no free one.
         conninfo = f"{self.url('postgres')}&connect_timeout=5"
         return pq.PGconn.ping(conninfo.encode()) == pq.Ping.OK
 
     def listening_port(self) -> int | None:
-        """The port of TCP that the server listens on; None: on none, or it does not run."""
+        """The TCP port of the running server; None without one, or if the server does not run."""
         if self._postmaster() is None:
             return None
         try:
             lines = self._pid_file.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return None
-        # Process number, data folder, start, port, folder of the socket, address.
+        # Lines: process id, data folder, start time, port, socket folder, address.
         has_address = len(lines) > 5 and lines[5].strip() != ""
         return int(lines[3]) if has_address else None
 
     def tcp_url(self, database: str, port: int) -> str:
-        """Return the URL of `database` by TCP, with its password."""
+        """Return the TCP URL of `database`, with the password."""
         return f"postgresql://{SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
 
     def set_password(self) -> None:
-        """Let the running server require the password of clients that connect by TCP.
+        """Set the password for TCP clients on the running server.
 
         Raises:
-            WarehouseError: if it refuses.
+            WarehouseError: if the server refuses.
         """
         with (
             server_errors("setting the server's password"),
@@ -279,7 +278,7 @@ class Cluster:
             self.tcp.set_password(connection, SUPERUSER)
 
     def bring_up(self) -> None:
-        """Start the server if it does not run; create the data folder if it is missing.
+        """Start the server if needed, creating a missing data folder.
 
         Raises:
             LocalDiskError: if the disk is full or not writable.
@@ -304,7 +303,7 @@ class Cluster:
             self._launch(account)
 
     def shut_down(self, wait_seconds: float) -> bool:
-        """Stop the server if it runs; return whether it did.
+        """Stop the server; return whether it was running.
 
         Raises:
             WarehouseError: if it does not stop in time.
@@ -317,7 +316,7 @@ class Cluster:
             os.kill(postmaster, signal.SIGINT)
         deadline = time.monotonic() + wait_seconds
         with slow_wait("writes its memory to disk before it stops", wait_seconds):
-            # The process, not its file: PostgreSQL removes that before it gives its memory back and ends.
+            # Watch the process, not its file: PostgreSQL removes that before it frees its memory and ends.
             while works_on(postmaster, self.data_folder):
                 if time.monotonic() > deadline:
                     raise WarehouseError(
@@ -329,16 +328,16 @@ class Cluster:
         return True
 
     def _postmaster(self) -> int | None:
-        """Return the process number of the postmaster, if it runs."""
+        """Return the process id of the postmaster, if it runs."""
         pid = first_number(self._pid_file)
         return pid if pid is not None and works_on(pid, self.data_folder) else None
 
     def _wait_for_previous_processes(self) -> bool:
-        """Wait until no process works on the data folder; return True if the server accepts connections instead.
+        """Wait until no process uses the data folder; return True if the server accepts connections instead.
 
-        Processes that do not accept connections are left if the command that started or stopped the server was killed
-        before it was done, or if the postmaster was killed and its children have not noticed yet. Two servers on one
-        folder destroy it.
+        Processes that do not accept connections remain if the command that started or stopped the server was killed
+        midway, or if the postmaster was killed and its children have not noticed yet. Two servers on one folder would
+        destroy it.
         """
         begin = time.monotonic()
         with slow_wait("is still starting or stopping", START_SECONDS):
@@ -356,10 +355,10 @@ class Cluster:
         return False
 
     def _remove_stale_lock(self) -> None:
-        """Remove a killed server's lock file if another process has its process number.
+        """Remove a killed server's lock file if another process reuses its process id.
 
-        No process works on the data folder (`_wait_for_previous_processes`). PostgreSQL only sees that the number is in
-        use, by a zombie or by another program after a restart of the machine, and would not start.
+        No process uses the data folder (`_wait_for_previous_processes`). PostgreSQL only checks whether the id is in
+        use, even by a zombie or by another program after a reboot, and would not start.
         """
         pid = first_number(self._pid_file)
         if pid is not None and number_in_use(pid):
@@ -411,7 +410,7 @@ class Cluster:
 
 @contextmanager
 def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
-    """Warn, once the block has taken some seconds, why it waits and how long that may last."""
+    """If the block takes several seconds, warn why it waits and how long that may last."""
     text = f"the embedded PostgreSQL {why}: waiting up to {up_to_seconds:g} s"
     timer = threading.Timer(_SLOW_SECONDS, _log.warning, (text,))
     timer.daemon = True
@@ -423,5 +422,5 @@ def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
 
 
 def not_a_folder(home: Path) -> UsageError:
-    """The error for a home that is a file, or lies below one."""
+    """Build the error for a home that is a file, or lies below one."""
     return UsageError(f"ERA5_HOME: {home} is not a folder", remedy="Set ERA5_HOME to a folder.")

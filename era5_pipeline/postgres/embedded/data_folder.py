@@ -1,4 +1,4 @@
-"""The data folder of the embedded server, refused where it must not be, and the folder of its Unix socket."""
+"""The embedded server's data folder and the folder of its Unix socket."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.processes import Account
     from era5_pipeline.runtime.supervisor import LogFile
 
-# --- The data folder of the embedded server: created whole or not at all, and refused where the server must not run ---
+# --- The embedded server's data folder: created completely or not at all, and refused if the server must not use it ---
 #
-# Each home in which one was created is noted in a file of the user (`known_homes`), so that a command in another
-# folder can name it.
+# Each home with a created data folder is recorded in a file of the user (`known_homes`), so that a command run in
+# another folder can suggest it.
 
 
 SUPERUSER = "postgres"
-# Sorting, and so the indexes, must not depend on the machine's locale: PostgreSQL's built-in one is used. Only the
-# owner of the socket's folder can connect through it; connections from elsewhere need a password.
+# Sort order, and so the indexes, must not depend on the machine's locale: use PostgreSQL's built-in one. Only the owner
+# of the socket's folder can connect through it; other connections need a password.
 _INITDB_OPTIONS = (
     *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     *(f"--username={SUPERUSER}", "--auth-local=trust", "--auth-host=scram-sha-256"),
@@ -36,7 +36,7 @@ _INITDB_OPTIONS = (
 
 
 def require_usable(folder: Path, account: Account) -> None:
-    """Require that the embedded server can, and may, run on the data folder, if there is one.
+    """Check that the embedded server can run on the data folder and may, if it exists.
 
     Raises:
         ServerUnsuitableError: if another major version created it.
@@ -68,7 +68,7 @@ def require_usable(folder: Path, account: Account) -> None:
 
 
 def initialize(folder: Path, account: Account, log: LogFile) -> bool:
-    """Create the data folder, under another name until it is complete; False if initdb failed, as its log says."""
+    """Create the data folder, under a temporary name until complete; False if initdb failed (see its log)."""
     parent = folder.parent
     _remove_unfinished(parent)
     # A unique name: an initdb whose parent was killed may still be running.
@@ -82,20 +82,20 @@ def initialize(folder: Path, account: Account, log: LogFile) -> bool:
         _note_home(parent)
         return True
     finally:
-        # Once more: that initdb may have written on while its folder was removed, and has ended by now.
+        # Again: the orphaned initdb may have kept writing during the first removal, and has ended by now.
         _remove_unfinished(parent)
 
 
 def _remove_unfinished(parent: Path) -> None:
-    """Remove data folders that were never completed; the caller holds the lock under which they are created."""
+    """Remove data folders that were never completed; the caller holds the creation lock."""
     for folder in parent.glob(".postgres-new-*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def known_homes(near: Path) -> tuple[Path, ...]:
-    """The homes (ERA5_HOME) with a data folder that this user's commands created, or that are in or above a folder.
+    """Homes (ERA5_HOME) with a data folder: recorded ones of this user, and those in or above `near`.
 
-    Those near by come first. For a hint to a person only: what cannot be read is left out.
+    The nearest come first. Only a hint for users: unreadable ones are skipped.
     """
     found: dict[Path, None] = {}
     with suppress(OSError):
@@ -108,7 +108,7 @@ def known_homes(near: Path) -> tuple[Path, ...]:
 
 
 def _note_home(home: Path) -> None:
-    # A hint, not data: where the user's folder cannot be written, there is none.
+    # Only a hint: skip it if the user's folder is not writable.
     with suppress(OSError):
         noted = [one for one in _noted_homes() if (one / "postgres" / "PG_VERSION").is_file()]
         if home not in noted:
@@ -125,15 +125,15 @@ def _noted_homes() -> list[Path]:
 
 
 def _homes_file() -> Path:
-    """The user's file of homes, a JSON list, where the XDG rules put the state of programs."""
+    """The user's file of homes, a JSON list, in the XDG state folder."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "era5-pipeline" / "homes.json"
 
 
 # --- The folder of the embedded server's Unix socket: the data folder, or a private folder with a shorter path ---
 
 
-# Part of the socket's name. A server that also listens on another port has a socket of that name, and a link to it of
-# this one: URLs of the socket stay valid.
+# Part of the socket's name. A server that also listens on another port names its socket after that port, with a link
+# under this name, so that socket URLs stay valid.
 PORT = 5432
 _LONGEST_NAME = ".s.PGSQL.65535"
 
@@ -149,8 +149,8 @@ class SocketFolder:
     def __init__(self, data_folder: Path) -> None:
         self._data_folder = data_folder
         path = os.fsencode(data_folder / _LONGEST_NAME)
-        # libpq separates hosts by commas, SQLAlchemy the port by a colon, and not every client unescapes the URL: so
-        # the socket's path has no character that would have to be escaped.
+        # libpq separates hosts by commas, SQLAlchemy the port by a colon, and not every client unescapes the URL: the
+        # socket's path must not contain characters that need escaping.
         if len(path) <= _SOCKET_PATH_BYTES and quote(path) == os.fsdecode(path):
             self.path = data_folder
         else:
@@ -158,10 +158,10 @@ class SocketFolder:
             self.path = _SHORT_FOLDER / f"era5-{digest}"
 
     def clear(self, port: int) -> None:
-        """Remove sockets and locks that a killed server left, and prepare the link to the socket of `port`.
+        """Remove sockets and locks of a killed server, and prepare the link to the socket of `port`.
 
-        To be called while no process works on the data folder. PostgreSQL sees of a lock only that its process number
-        is in use, by a zombie or by another program after a restart of the machine, and would not start.
+        Call it only while no process uses the data folder. PostgreSQL only checks whether a lock's process id is in
+        use, even by a zombie or by another program after a reboot, and would not start.
         """
         for left in self.path.glob(".s.PGSQL.*"):
             left.unlink(missing_ok=True)
@@ -195,7 +195,7 @@ class SocketFolder:
                 self.path.rmdir()
 
     def is_owned(self) -> bool:
-        """Whether it is the data folder, or is private and has the same owner.
+        """Whether it is the data folder, or private with the same owner.
 
         Users who may write to the folder could put a socket of their own there; users who may enter it could connect.
         """

