@@ -1,1 +1,1 @@
-"""Parts of the table as files: CSV, Parquet, netCDF and Zarr, in pieces of bounded size, whole or not there."""
+"""Parts of the table as files: CSV, Parquet, netCDF and Zarr, in pieces of bounded size; complete or absent."""

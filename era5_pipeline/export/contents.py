@@ -1,4 +1,4 @@
-"""The contents of an export: its box, hours and variables, what the ledger says of them, and what they lack."""
+"""The contents of an export: its box, hours and variables, what the ledger says about them, and what is missing."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     State = dict[tuple[Month, int], tuple[datetime, int]]
 
-# --- The contents of an export: its box of the grid, hours and variables, and what the ledger says of them ---
+# --- The contents of an export: its box of the grid, hours and variables, and what the ledger says about them ---
 
 
 @dataclass(frozen=True)
 class PartVersion:
-    """Version of a part of a month, and the sources and preliminary hours of its columns that are exported."""
+    """The version of a part of a month, with sources and preliminary hours of its exported columns."""
 
     month: Month
     sources: tuple[str, ...]
@@ -54,9 +54,9 @@ class PartVersion:
 class ExportContents:
     """The contents of an export.
 
-    `hours` are since 1970. `held` are all locations that the table has. `missing_months` and `incomplete_months` are
-    those of `BoxContents`, and `lines` say them in words; of a place, the hours say it better. Without a ledger, `held`
-    and `state` are None.
+    `hours` are since 1970. `held` are all locations in the table. `missing_months` and `incomplete_months` are those of
+    `BoxContents`, and `lines` describe them; for a place, the hours are more precise. Without a ledger, `held` and
+    `state` are None.
     """
 
     place: AskedPlace | None
@@ -92,9 +92,9 @@ class ExportContents:
         return first_and_last_month(self.hours)[1]
 
     def expver(self) -> npt.NDArray[np.str_]:
-        """The version (hours,) of each hour as files of ERA5 name it, `0001` or `0005`; empty: not known, or no data.
+        """The version (hours,) of each hour as in ERA5 files, `0001` or `0005`; empty if unknown, or without data.
 
-        An hour is preliminary if it is so at any place, of any column.
+        An hour is preliminary if it is so at any place, in any column.
         """
         versions = np.zeros(len(self.hours), dtype="U4")
         unknown = {part.month for part in self.parts if part.version == "unknown"}
@@ -109,16 +109,16 @@ class ExportContents:
 
 
 def first_and_last_month(hours: range) -> tuple[Month, Month]:
-    """The months of the first and last of these hours, which are counted since 1970."""
+    """The months of the first and last of these hours since 1970."""
     first, last = (np.datetime64(hour, "h").astype("datetime64[M]").item() for hour in (hours[0], hours[-1]))
     return Month(first.year, first.month), Month(last.year, last.month)
 
 
-# --- Which hours of a place turned out to have values: what is missing in words, and whether there was anything ---
+# --- The hours of a place that turned out to have values: what is missing in words, and whether any has ---
 
 
 class HeldHours:
-    """Adds up pieces: of a place, a bit for each hour and column."""
+    """Collects the values found in pieces: for a place, a bit for each hour and column."""
 
     def __init__(self, contents: ExportContents) -> None:
         self._contents = contents
@@ -127,7 +127,7 @@ class HeldHours:
         self.has_values = False
 
     def add(self, piece: ExportPiece, values: Values) -> None:
-        """Note which values of a piece are there; of a place, pieces come in the order of time."""
+        """Note which values of a piece are present; the pieces of a place come in order of time."""
         if self._contents.place is None:
             self.has_values = self.has_values or any(not np.isnan(one).all() for one in values.values())
             return
@@ -138,7 +138,7 @@ class HeldHours:
             self._bits[column].append(np.packbits(there))
 
     def lines(self) -> list[str]:
-        """Lines that name what is missing: of a place by its hours, of a box by the ledger."""
+        """Lines that name what is missing: for a place by its hours, for a box by the ledger."""
         contents = self._contents
         if contents.place is None:
             return list(contents.lines)
@@ -155,15 +155,11 @@ class HeldHours:
         return gap_lines(gaps)
 
 
-# --- Reading the contents of an export from the ledger and the table: its box, hours, variables, and what they lack ---
+# --- Reading the contents of an export from ledger and table: box, hours, variables, and what is missing ---
 
 
 def _full_hours(start: datetime, end: datetime) -> range:
-    """The full hours with `start <= hour < end`.
-
-    Raises:
-        UsageError: if there is none.
-    """
+    """The full hours with `start <= hour < end`; refuse a range without any."""
     hours = hour_range(start, end)
     if not hours:
         raise UsageError(
@@ -180,16 +176,16 @@ def read_contents(
     start: datetime | None,
     end: datetime | None,
 ) -> ExportContents:
-    """Read what the table holds of a place, an area or all, with `start <= time < end` (aware; None: unlimited).
+    """Read what the table holds of a place, an area or everywhere, with `start <= time < end` (aware; None: unlimited).
 
     Raises:
-        NoDataError: if it holds nothing of it; it says what there is. Or if it has no such column.
-        UsageError: if the range is of a time before ERA5.
+        NoDataError: if it holds nothing there (the message says what it holds instead), or has no such column.
+        UsageError: if the range is before ERA5 begins.
     """
     require_columns(connection, columns or ())
     if not places_held(connection):
         return _read(connection, asked, columns, start, end)
-    # The state is that of all else that is read here.
+    # One transaction, so that everything read here belongs to the same state of the table.
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return _read(connection, asked, columns, start, end)
@@ -217,7 +213,7 @@ def _of_box(
     held = places_held(connection)
     box = read_box_contents(connection, area, columns, start, end)
     hours = _full_hours(box.start, box.end)
-    # Of the state, those that the table lacks are a part, too: they may come.
+    # Locations that the table does not hold are part of the state, too: they may be loaded.
     wanted = LocationSet.of_area(box.area)
     months = first_and_last_month(hours)
     return ExportContents(
@@ -256,7 +252,7 @@ def _of_place(
     else:
         within, names = {}, {variable.column for variable in variables_in_table(connection)}
         first, after = _range_of_rows(connection, asked, start, end)
-    if end is not None:  # hours that have not come yet are not missing
+    if end is not None:  # hours in the future are not missing
         end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), after))
     start, end = start or first, end or after
     hours = _full_hours(start, end)
@@ -288,7 +284,7 @@ def _of_place(
 def _range_of_rows(
     connection: psycopg.Connection[Any], asked: AskedPlace, start: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime]:
-    """First hour and the one after the last that the table has of a place, for a table without a ledger."""
+    """First hour, and the one after the last, of a place, for a table without a ledger."""
     row = connection.execute(
         "SELECT min(time), max(time) FROM weather WHERE location_id = %(id)s AND time >= coalesce("
         "%(start)s::timestamptz, '-infinity') AND time < coalesce(%(end)s::timestamptz, 'infinity')",
@@ -307,7 +303,7 @@ def _read_parts(
     first: Month,
     last: Month,
 ) -> tuple[PartVersion, ...]:
-    """Sources, version and preliminary hours of the parts that have any of these locations; none without a ledger."""
+    """Sources, version and preliminary hours of the parts with any of these locations; empty without a ledger."""
     columns = set(stored_columns(variable.column for variable in variables))
     parameters = {
         "location_ids": multirange(there),

@@ -49,14 +49,14 @@ _LICENCE = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
 
 
 class ExportSink(Protocol):
-    """A file that pieces are written to, one after another; as a context manager it is closed."""
+    """A file to which pieces are written one after another; as a context manager, it closes itself."""
 
     def write(self, piece: ExportPiece, values: Values) -> int:
-        """Write a piece, of (latitudes, longitudes, hours); return how many rows, or values of a column."""
+        """Write a piece, (latitudes, longitudes, hours); return the number of rows, or of values per column."""
         ...
 
     def finish(self, missing: Mapping[str, str]) -> None:
-        """Complete the file, with what turned out to be missing as attributes; it is not written to any more."""
+        """Complete the file, with what turned out to be missing as attributes; nothing is written after this."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -89,12 +89,12 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
 
 
 def missing_attributes(lines: tuple[str, ...] | list[str]) -> dict[str, str]:
-    """An attribute that names what is missing; no attribute if nothing is."""
+    """An attribute that names what is missing; empty if nothing is."""
     return {"missing": "; ".join(lines)} if lines else {}
 
 
 def variable_attributes(contents: ExportContents, variable: Variable) -> dict[str, str]:
-    """The CF attributes of a variable, and `missing_months`, which names the months without any value."""
+    """The CF attributes of a variable, with `missing_months`, the months without any value."""
     attributes = cf_attributes(variable)
     if variable.column in contents.missing_months:
         attributes["missing_months"] = " ".join(map(str, contents.missing_months[variable.column]))
@@ -109,17 +109,17 @@ def _versions(contents: ExportContents) -> str:
     return "; ".join(f"{version}: {spans(sorted(months[version]))}" for version in sorted(months))
 
 
-# --- Exports as tables, CSV and Parquet: a row for each location and hour that has a value, as in the table weather ---
+# --- Tables, CSV and Parquet: a row for each location and hour with a value, as in the table weather ---
 
 
-# As gzip's own default, 6 takes three times as long as 3 for a tenth less.
+# gzip's own default, 6, takes three times as long as 3 and saves only a tenth.
 _GZIP_LEVEL = 3
-# Rows that are made at a time.
+# Rows written at a time.
 _ROWS = 250_000
 
 
 class _TableSink:
-    """The rows of pieces: those of locations one after another, their hours ascending."""
+    """The rows of pieces: location by location, with ascending hours."""
 
     def __init__(self, path: Path, contents: ExportContents) -> None:
         self._contents = contents
@@ -128,7 +128,7 @@ class _TableSink:
             pa.field(variable.column, pa.float32(), metadata=variable_attributes(contents, variable))
             for variable in contents.variables
         ]
-        # Columns' own metadata are not seen by all readers.
+        # Not all readers see the metadata of columns.
         names = {
             "units": {variable.column: cf_attributes(variable)["units"] for variable in contents.variables},
             "long_names": {variable.column: variable.long_name for variable in contents.variables},
@@ -139,7 +139,7 @@ class _TableSink:
         self._file: Any = self._opened.enter_context(path.open("wb"))
 
     def write(self, piece: ExportPiece, values: Values) -> int:
-        """Append the rows of a piece that have a value of any column."""
+        """Append the rows of a piece with a value in any column."""
         window = self._contents.window.part(piece.rows, piece.columns)
         rows = (window.north_index - np.arange(window.rows))[:, np.newaxis]
         ids = grid.location_ids(rows, (window.west_index + np.arange(window.columns)) % grid.N_LONGITUDES).reshape(-1)
@@ -186,15 +186,15 @@ class _TableSink:
 
 
 class CsvExport(_TableSink):
-    """CSV with a header, as the flat files of the pipeline; compressed where the name ends with `.gz`.
+    """CSV with a header, like the flat files of the pipeline; compressed if the name ends with `.gz`.
 
-    Times as `2023-07-01 00:00:00Z`, numbers in the fewest digits that read back as the same float32, NULL as no text.
+    Times as `2023-07-01 00:00:00Z`, numbers with the fewest digits that read back as the same float32, NULL empty.
     """
 
     def __init__(self, path: Path, contents: ExportContents) -> None:
         super().__init__(path, contents)
         if path.suffix.lower() == ".gz":
-            # Without name and time in its header, so that the same rows are the same bytes.
+            # Without name and time in the header, so that the same rows give the same bytes.
             zipped = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
             self._file = self._opened.enter_context(zipped)
         # Microseconds would add six zeros to every row.
@@ -208,12 +208,12 @@ class CsvExport(_TableSink):
         self._file.write(text.getvalue())
 
     def finish(self, missing: Mapping[str, str]) -> None:
-        """A CSV file says nothing of itself."""
+        """Do nothing: CSV has no metadata."""
         self._opened.close()
 
 
 class ParquetExport(_TableSink):
-    """Parquet: attributes of CF in the metadata of each column, origin and credit in that of the schema."""
+    """Parquet: CF attributes in the metadata of each column, origin and credit in those of the schema."""
 
     def __init__(self, path: Path, contents: ExportContents) -> None:
         super().__init__(path, contents)
@@ -228,7 +228,7 @@ class ParquetExport(_TableSink):
         self._waiting: list[pa.Table] = []
 
     def _append(self, table: pa.Table) -> None:
-        # A row group is of so many rows at least, so that small pieces do not become many groups.
+        # Combine small pieces: a row group has at least this many rows.
         self._waiting.append(table)
         if sum(one.num_rows for one in self._waiting) >= _ROWS:
             self._flush()
@@ -242,12 +242,12 @@ class ParquetExport(_TableSink):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # not again what has been raised
+        with suppress(OSError):  # the first error has been raised
             self._writer.close()
         super().__exit__(kind, error, trace)
 
     def finish(self, missing: Mapping[str, str]) -> None:
-        """Write the last rows, and what is missing into the metadata."""
+        """Write the last rows, and add what is missing to the metadata."""
         self._flush()
         if missing:
             self._writer.add_key_value_metadata(dict(missing))
@@ -255,18 +255,17 @@ class ParquetExport(_TableSink):
         self._opened.close()
 
 
-# --- Exports as boxes of the grid, netCDF and Zarr: every hour, latitude and longitude of the box; what is missing
-#     is NaN ---
+# --- Boxes of the grid, netCDF and Zarr: every hour, latitude and longitude of the box; missing values are NaN ---
 #
 # A place is a box of one latitude and one longitude.
 
 
-# Version 2 has consolidated metadata by its specification; version 3 has not, and zarr warns of it.
+# Version 2 specifies consolidated metadata; version 3 does not, and zarr warns about it.
 _ZARR_FORMAT: Literal[2] = 2
 
 
 class NetcdfExport:
-    """A netCDF-4 file by CF; see `CfNetcdf`."""
+    """A netCDF-4 file by the CF conventions; see `CfNetcdf`."""
 
     def __init__(self, path: Path, contents: ExportContents, cut: Cut) -> None:
         self._hours = contents.hours
@@ -283,7 +282,7 @@ class NetcdfExport:
         )
 
     def write(self, piece: ExportPiece, values: Values) -> int:
-        """Write a piece; return how many values of a column it has."""
+        """Write a piece; return the number of values per column."""
         first = (piece.hours.start - self._hours.start, piece.rows.start, piece.columns.start)
         for column, found in values.items():
             self._file.write(column, first, np.ascontiguousarray(np.moveaxis(found, -1, 0)))
@@ -304,7 +303,7 @@ class NetcdfExport:
 
 
 class ZarrExport:
-    """A store of Zarr in a folder, as xarray writes it, with consolidated metadata."""
+    """A Zarr store in a folder, as xarray writes it, with consolidated metadata."""
 
     def __init__(self, path: Path, contents: ExportContents, cut: Cut) -> None:
         import zarr  # noqa: PLC0415  # takes half a second
@@ -327,7 +326,7 @@ class ZarrExport:
             array.attrs.update(attributes | variable_attributes(contents, variable))
 
     def _coordinate(self, name: str, values: Any, attributes: Mapping[str, str], dimension: str | None = None) -> None:  # noqa: ANN401
-        # With the fill value 0, which is zarr's own, xarray would read the equator as missing.
+        # With zarr's own fill value, 0, xarray would read the equator as missing.
         array = self._group.create_array(
             name, shape=values.shape, chunks=values.shape, dtype=values.dtype, fill_value=None
         )
@@ -335,7 +334,7 @@ class ZarrExport:
         array.attrs.update({"_ARRAY_DIMENSIONS": [dimension or name]} | dict(attributes))
 
     def write(self, piece: ExportPiece, values: Values) -> int:
-        """Write a piece; return how many values of a column it has."""
+        """Write a piece; return the number of values per column."""
         first = piece.hours.start - self._hours.start
         hours, rows, columns = slice(first, first + len(piece.hours)), piece.rows, piece.columns
         for column, found in values.items():
@@ -355,4 +354,4 @@ class ZarrExport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Do nothing: a Zarr store keeps no file open."""
+        """Do nothing: a Zarr store has no open file."""

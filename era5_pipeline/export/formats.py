@@ -1,4 +1,4 @@
-"""The formats of exports, by the suffix of the file, without importing what writes them."""
+"""The formats of exports, by the suffix of the file, without importing the writers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FORMATS: dict[str, ExportFormat] = {
 }
 _OTHER_NAMES = {"nc": "netcdf"}
 _SUFFIXES = f"{', '.join(list(_FORMATS)[:-1])} or {list(_FORMATS)[-1]}"
-# Of a folder that Zarr's version 2 or 3 made.
+# Files in a folder made by version 2 or 3 of Zarr.
 _ZARR_FILES = (".zgroup", ".zmetadata", "zarr.json")
 
 
 def export_format(path: Path, format_: str | None) -> ExportFormat:
-    """The format of an export to this path: the one that is named, or else that of its suffix.
+    """The format of an export to this path: the named one, or else that of its suffix.
 
     Raises:
-        UsageError: if it is none, the suffix is of another one, or something is at the path that is not replaced.
+        UsageError: if there is none, the suffix is of another, or the path holds something that is not replaced.
     """
     suffix = suffix_of(path)
     of_suffix = _FORMATS.get(suffix)

@@ -1,4 +1,4 @@
-"""Cutting an export into pieces that are read and written one after another, and the values of a piece."""
+"""Cutting an export into pieces that are read and written one after another, and reading the values of a piece."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 # --- Cutting an export into pieces that are read and written one after another, and files into chunks ---
 #
-# A piece is hours x latitudes x longitudes, of all columns, and at most some tens of megabytes as the server sends it.
-# Rows of the table are location by location, so that a piece has as many hours of a location as it can: those of a
-# month, or of many months of few locations. Chunks of files (netCDF, Zarr) fill pieces exactly, so that none is
-# written twice.
+# A piece is hours x latitudes x longitudes, with all columns, and at most some tens of megabytes as sent by the server.
+# Rows of the table are sorted by location, so a piece has as many hours of a location as possible: those of one month,
+# or of many months for few locations. Chunks of files (netCDF, Zarr) fill pieces exactly, so that none is written
+# twice.
 
 
-# What the server sends of a piece.
+# Bytes that the server sends for a piece.
 PIECE_BYTES = 24_000_000
 _HOURS_OF_MONTH = 744
-# As the server sends it, a row is its location and time, and then 4 bytes for each column.
+# The server sends a row as location, time, and 4 bytes for each column.
 _KEY_BYTES = 12
 _DAY = 24
 # Values of a chunk: 2 MB.
@@ -45,7 +45,7 @@ _CHUNK_VALUES = 1 << 19
 
 @dataclass(frozen=True)
 class ExportPiece:
-    """A part of the box: its hours, and which latitudes from the north and longitudes from the west."""
+    """A part of the box: its hours, its latitudes counted from the north, and its longitudes from the west."""
 
     hours: range
     rows: range
@@ -61,8 +61,8 @@ class ExportPiece:
 class Cut:
     """The pieces of a box of `hours` (since 1970), `rows` latitudes and `columns` longitudes.
 
-    `chunk` are hours, latitudes and longitudes of a chunk; the first piece's corner is a chunk's, and each piece holds
-    whole chunks, except at the far ends of the box.
+    `chunk` is the hours, latitudes and longitudes of a chunk; the corner of the first piece is that of a chunk, and
+    each piece holds whole chunks, except at the far ends of the box.
     """
 
     hours: range
@@ -74,7 +74,7 @@ class Cut:
     chunk: tuple[int, int, int]
 
     def pieces(self) -> Iterator[ExportPiece]:
-        """The pieces: slabs of time in their order, in each from north to south, in each row from west to east."""
+        """The pieces: by time, within that from north to south, then from west to east."""
         for slab in self.slabs:
             for row in range(0, self.rows, self.row_step):
                 rows = range(row, min(row + self.row_step, self.rows))
@@ -85,9 +85,9 @@ class Cut:
 def cut(
     hours: range, rows: int, columns: int, variables: int, most_bytes: int = PIECE_BYTES, chunk_days: int = 1
 ) -> Cut:
-    """Cut a box (none of the sizes is 0) of so many variables into pieces that the server sends in `most_bytes`.
+    """Cut a box (no size is 0) of `variables` variables into pieces that the server sends in `most_bytes`.
 
-    Where pieces are months, chunks are of `chunk_days`; with one day, the pieces of a box that begins at 00:00 are
+    Where pieces are months, chunks have `chunk_days`; with one day, the pieces of a box that begins at 00:00 are
     exactly months.
     """
     most = most_bytes // (_KEY_BYTES + 4 * variables)  # hours x locations
@@ -107,7 +107,7 @@ def cut(
 
 
 def _chunk(most_hours: int, all_hours: int, rows: int, columns: int) -> tuple[int, int, int]:
-    """Hours, latitudes and longitudes of a chunk: whole days, except where the box has fewer hours."""
+    """Hours, latitudes and longitudes of a chunk: whole days, unless the box has fewer hours."""
     days_of = max(most_hours // _DAY, 1)
     few_rows = min(rows, max(_CHUNK_VALUES // (_DAY * columns), 1))
     days = max(min(_CHUNK_VALUES // (_DAY * few_rows * columns), days_of), 1)
@@ -115,7 +115,7 @@ def _chunk(most_hours: int, all_hours: int, rows: int, columns: int) -> tuple[in
 
 
 def _months(hours: range, chunk_hours: int) -> tuple[range, ...]:
-    """The hours by months, as nearly as whole chunks allow."""
+    """The hours by months, as closely as whole chunks allow."""
     slabs, first = [], 0
     month = Month.of(time_of(hours.start))
     while first < len(hours):
@@ -129,16 +129,16 @@ def _months(hours: range, chunk_hours: int) -> tuple[range, ...]:
     return tuple(slabs)
 
 
-# --- Values of a piece of the table, all columns together, as the server packs them ---
+# --- Values of a piece of the table, all columns together, as packed by the server ---
 
 
 _MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
-# Hours from 1970 to 2000, from where PostgreSQL counts.
+# Hours from 1970 to PostgreSQL's epoch, 2000.
 _POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
-# A statement for all latitudes reads what lies between them, too: at most so many locations for each one wanted.
+# A statement for all latitudes also reads the locations between them: at most this many for each one wanted.
 _READ_PER_WANTED = 1.5
-# What the server sends at a time is in memory several times, in its form and in ours: latitudes are read one by one
-# rather than in more than so many values.
+# The server's answer is in memory several times, in its form and in ours: beyond this many values, latitudes are read
+# one by one.
 _MOST_VALUES = 1_500_000
 
 
@@ -149,9 +149,9 @@ def read_piece(
     window: GridWindow,
     held: LocationSet | None,
 ) -> Values:
-    """The values (latitudes, longitudes, hours) of each column, NaN for NULL or no row.
+    """Read the values (latitudes, longitudes, hours) of each column, NaN for NULL or no row.
 
-    `held` are the locations that the table has rows of (None: not known).
+    `held` are the locations with rows in the table (None: unknown).
 
     Raises:
         NoDataError: if there is no table.
@@ -164,9 +164,9 @@ def read_piece(
 
 
 def _parts(window: GridWindow, held: LocationSet | None, most_rows: int) -> list[GridWindow]:
-    """The window as rectangles of at most `most_rows` latitudes, between whose first and last location is little else.
+    """The window as rectangles of at most `most_rows` latitudes, with few other locations between first and last.
 
-    Rows of the table that are not wanted would be read, and filtered out one by one.
+    Rows of other locations would be read, and filtered out one by one.
     """
     first, last = window.ids
     between = last - first + 1 if held is None else held.count_between(first, last)

@@ -1,4 +1,4 @@
-"""An export from the table to a file, piece by piece: whole or not there, and of one state of the table."""
+"""An export from the table to a file, piece by piece: complete or absent, and of one state of the table."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
 
-# How often an export begins again because months of it changed meanwhile.
+# How often an export is restarted because its months changed meanwhile.
 _TRIES = 3
-# Each chunk is a file there: a week of a latitude of the globe has 1 MB.
+# Each chunk is a file: a week of one latitude of the globe has 1 MB.
 _CHUNK_DAYS_OF_ZARR = 7
 _DOING = "reading the table"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The size of what was written: rows of a table, or hours x grid points of a box; bytes of the file or folder."""
+    """The size of the result: rows of a table, or hours x grid points of a box; bytes of the file or folder."""
 
     contents: ExportContents
     rows: int
@@ -74,12 +74,12 @@ def export(
 ) -> Exported:
     """Write a place, an area or all of the table, with `start <= time < end` (aware; None: all), to a file.
 
-    What is at `path` is replaced once the new file is whole, and kept otherwise. All of an export is of one state of
-    the table: where a month of it is replaced meanwhile, it begins again, and `say` is told. `columns` None: those that
-    have values there. The server sends at most about `piece_bytes` at a time.
+    The file at `path` is replaced once the new one is complete, and kept otherwise. An export is of one state of the
+    table: if one of its months is replaced meanwhile, it starts again, and reports that to `say`. `columns` None: those
+    with values there. The server sends at most about `piece_bytes` at a time.
 
     Raises:
-        NoDataError: if the table has nothing of it; it says what there is.
+        NoDataError: if the table holds none of it; the message says what it holds instead.
         TransientError: if the connection was lost, or months were replaced again and again.
         LocalDiskError: if the disk is full or not writable.
     """
@@ -161,7 +161,7 @@ def _write_pieces(
                 done += hours * latitudes * longitudes
                 progress.report("export", done, total, "rows")
         except BaseException:
-            # What is being read is not waited for.
+            # Do not wait for the piece being read.
             connection.cancel_safe(timeout=1.0)
             raise
     return rows
@@ -170,11 +170,7 @@ def _write_pieces(
 def _pieces(
     connection: psycopg.Connection[Any], contents: ExportContents, plan: Cut
 ) -> Generator[tuple[ExportPiece, Values]]:
-    """Read the pieces, and check after each that the table is as it was.
-
-    Raises:
-        _ChangedError: if it is not.
-    """
+    """Read the pieces; after each, raise `_ChangedError` unless the table is as it was."""
     state = contents.state
     window_locations = contents.locations
     with server_errors(_DOING), _one_state(connection, is_checked=state is not None):
@@ -189,10 +185,10 @@ def _pieces(
 
 @contextmanager
 def _one_state(connection: psycopg.Connection[Any], *, is_checked: bool) -> Iterator[None]:
-    """Read in one snapshot, where no ledger tells whether the table changed.
+    """Read in one snapshot if no ledger tells whether the table changed.
 
-    Where there is one, each piece is read by itself: a transaction as long as an export would make loads wait, and a
-    month that is exchanged as a partition is not hidden by its snapshot.
+    With a ledger, each piece is read by itself: a transaction as long as an export would make loads wait, and its
+    snapshot does not hide a month that is exchanged as a partition.
     """
     if is_checked:
         yield
@@ -211,7 +207,7 @@ def _require_unchanged(before: State, now: State) -> None:
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Name the file in errors of the disk, and a remedy that is about it."""
+    """Name the file in errors of the disk, with a remedy for that file."""
     try:
         yield
     except LocalDiskError as error:
