@@ -1,1 +1,1 @@
-"""The table from Python: `era5.open`, and answers as tables of pandas and labelled arrays of xarray, with units."""
+"""The table from Python: `era5.open`, and answers as pandas tables and labelled xarray arrays, with units."""

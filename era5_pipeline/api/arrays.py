@@ -1,4 +1,4 @@
-"""Answers as arrays of xarray, whose values are read when they are asked for; and the backend `era5` of xarray."""
+"""Answers as xarray arrays with values read on demand, for `field`, `dataset` and the backend `era5` of xarray."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
 
-# --- Datasets of xarray whose values are read from the table when they are asked for, and only those ---
+# --- xarray datasets that read values from the table on demand ---
 
 
 DIMENSIONS = ("time", "latitude", "longitude")
 
 
 class TableArray(BackendArray):
-    """A column of the table as an array (hours, latitudes, longitudes), of which parts are read by index.
+    """A column of the table as an array (hours, latitudes, longitudes), read in parts by index.
 
-    It holds the address of the database and no connection, so that it can be sent to the workers of a cluster. What
-    `keep_open` refers to is kept as long as the array, or another that is made of it.
+    It holds the address of the database but no connection, so it can be sent to the workers of a cluster. The object
+    `keep_open` lives as long as this array, or any array derived from it.
     """
 
     def __init__(self, warehouse: Warehouse, column: str, hours: range, window: GridWindow, keep_open: object) -> None:
@@ -56,18 +56,18 @@ class TableArray(BackendArray):
         self._window = window
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process does not keep the database of this one open.
+        # Another process does not keep this one's database open.
         return {**vars(self), "_keep_open": None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TableArray:
-        return self  # it never changes
+        return self  # immutable
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:  # noqa: ANN401  # as in xarray
-        """Read the part that the key names."""
+        """Read the part selected by the key."""
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> npt.NDArray[np.float32]:
-        """Read the smallest box that holds what is asked for, and take that from it."""
+        """Read the smallest box that holds the selection, and take the selection from it."""
         asked = [np.atleast_1d(np.arange(size)[one]) for size, one in zip(self.shape, key, strict=True)]
         whole = [range(int(one.min()), int(one.max()) + 1) if one.size else range(0) for one in asked]
         if any(not one for one in whole):
@@ -76,7 +76,7 @@ class TableArray(BackendArray):
             hours = self._hours[whole[0].start : whole[0].stop]
             box = read_box(self._warehouse, self._column, hours, self._window.part(whole[1], whole[2]))
             box = box[np.ix_(*(one - span.start for one, span in zip(asked, whole, strict=True)))]
-        # A single index takes its dimension away.
+        # A single index removes its dimension.
         return box.reshape(
             [one.size for one, own in zip(asked, key, strict=True) if not isinstance(own, int | np.integer)]
         )
@@ -92,14 +92,14 @@ def make_dataset(
     *,
     keep_open: object,
 ) -> xr.Dataset:
-    """The dataset that `Database.dataset` documents, without chunks of Dask; of values, nothing is read.
+    """Make the dataset documented in `Database.dataset`, without Dask chunks; no values are read.
 
     Its arrays keep a reference to `keep_open`, which keeps the server running.
 
     Each variable's `encoding["preferred_chunks"]` are months.
 
     Raises:
-        NoDataError: if the table holds nothing of it.
+        NoDataError: if the table holds none of it.
     """
     require_columns(connection, columns or ())
     held = read_box_contents(connection, area, columns, start, end)
@@ -125,13 +125,13 @@ def make_dataset(
 
 
 def chunked(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with arrays of Dask, a chunk for each month."""
+    """The dataset with Dask arrays, a chunk for each month."""
     lengths = {name: one.encoding["preferred_chunks"] for name, one in dataset.data_vars.items()}
     return dataset.chunk(next(iter(lengths.values())))
 
 
 def coordinates_of(hours: range, window: GridWindow) -> dict[str, xr.Variable]:
-    """The coordinates of a box, with CF attributes; times are in UTC, without a zone, as xarray has them."""
+    """The coordinates of a box, with CF attributes; times are in UTC, without a zone, as usual in xarray."""
     times = as_datetime64(np.arange(hours.start, hours.stop, dtype=np.int64)).astype("datetime64[ns]")
     north = {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north", "axis": "Y"}
     east = {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"}
@@ -145,7 +145,7 @@ def coordinates_of(hours: range, window: GridWindow) -> dict[str, xr.Variable]:
 def dataset_attributes(
     connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, columns: Iterable[str]
 ) -> dict[str, str]:
-    """What a dataset says of itself: conventions, what made it, and whom to credit."""
+    """Attributes of a dataset: conventions, the program that made it, and the credit."""
     return {
         "Conventions": CONVENTIONS,
         "title": "ERA5 hourly data on single levels",
@@ -154,16 +154,16 @@ def dataset_attributes(
     }
 
 
-# --- One variable at an hour, or at all hours of a month, on a rectangle of the grid, as a DataArray of xarray ---
+# --- One variable on a rectangle of the grid, at one hour or all hours of a month, as an xarray DataArray ---
 
 
 def read_hour(
     connection: psycopg.Connection[Any], time: datetime, variable: Variable, area: Area | None
 ) -> xr.DataArray:
-    """The values (latitude, longitude) at an hour, as `era5 map` draws them.
+    """Read the values (latitude, longitude) at an hour, as `era5 map` draws them.
 
     Raises:
-        NoDataError: if there are none.
+        NoDataError: if there are no values.
     """
     found = read_snapshot(connection, time, variable, area)
     lines = describe_absent(connection, found, area)
@@ -190,10 +190,10 @@ def read_hour(
 def read_month(
     connection: psycopg.Connection[Any], warehouse: Warehouse, month: Month, variable: Variable, area: Area | None
 ) -> xr.DataArray:
-    """The values (time, latitude, longitude) at all hours of a month.
+    """Read the values (time, latitude, longitude) at all hours of a month.
 
     Raises:
-        NoDataError: if there are none.
+        NoDataError: if there are no values.
     """
     require_columns(connection, (variable,))
     held = read_box_contents(connection, area, (variable,), month.start, month.end)

@@ -1,4 +1,4 @@
-"""The warehouse as Python asks it: series as tables of pandas, fields and datasets of xarray, months, climate."""
+"""The warehouse for Python: series as pandas tables, fields and datasets of xarray, months, climate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.postgres.connect import Warehouse
 
-# --- The climate answer of one place for Python, with a warning of what is missing ---
+# --- The climate answer of one place for Python, with a warning if anything is missing ---
 
 
 def read_place_climate(
@@ -51,10 +51,10 @@ def read_place_climate(
     *,
     local_time: bool,
 ) -> ClimateAnswer:
-    """The answer for the days of `start <= time < end` (None: unlimited), as `Database.climate` documents it.
+    """Answer for the days of `start <= time < end` (None: unlimited), as documented in `Database.climate`.
 
     Raises:
-        UsageError: if the baseline is wrong, or the period does not consist of days.
+        UsageError: if the baseline is invalid, or the period does not consist of whole days.
         NoDataError: if the table has no whole day of it.
     """
     if any(instant is not None and instant.time() != time() for instant in period):
@@ -68,18 +68,18 @@ def read_place_climate(
     return answer
 
 
-# --- The warehouse as Python asks it: series as tables of pandas, fields and datasets of xarray, months, climate ---
+# --- The warehouse for Python: series as pandas tables, fields and datasets of xarray, months, climate ---
 
 
 class Database:
-    """A warehouse that is open for reading, as `era5.open` returns it; nothing is created or changed through it.
+    """A warehouse opened for reading, as returned by `era5.open`; it never creates or changes anything.
 
-    Every question has a connection of its own, so that it may be asked from several threads, and a server that was
-    restarted in between answers again. Errors are of `era5.Era5Error`, with what failed and what to do.
+    Each question opens a connection, so several threads may ask, and a server that was restarted in between is no
+    problem. Errors are subclasses of `era5.Era5Error`, and say what failed and what to do.
     """
 
     def __init__(self, warehouse: Warehouse, opened: ExitStack) -> None:
-        """Take over the warehouse and what keeps it open, as `open_database` does."""
+        """Take over the warehouse, and the resources that keep it open, from `open_database`."""
         self._warehouse = warehouse
         self._close = weakref.finalize(self, opened.close)
 
@@ -104,7 +104,7 @@ class Database:
 
     @property
     def warehouse(self) -> Warehouse:
-        """Where the table is.
+        """The address of the table.
 
         Raises:
             UsageError: if the database was closed.
@@ -354,14 +354,14 @@ class Database:
             return read_place_climate(connection, asked, period, baseline, local_time=local_time)
 
 
-# --- `era5.open`: the warehouse of the settings, or of a URL, to be asked from Python ---
+# --- `era5.open`: open the warehouse of the settings, or of a URL, from Python ---
 
 
 def open_database(url: str | None = None) -> Database:
     """Open the warehouse to read from it; nothing is ever created or changed.
 
-    Without a URL it is that of the settings, as the commands have them (ERA5_DATABASE_URL, ERA5_HOME, .env): the
-    embedded server is started if it is not running, and stopped when the database is closed, unless others use it.
+    Without a URL, it is that of the settings, as for the commands (ERA5_DATABASE_URL, ERA5_HOME, .env): the embedded
+    server is started if it is not running, and stopped when the database is closed, unless others use it.
 
     Args:
         url: `postgresql://user@host:port/database`, instead of that of the settings.
@@ -380,5 +380,5 @@ def open_database(url: str | None = None) -> Database:
         )
     with ExitStack() as stack:
         warehouse = stack.enter_context(open_warehouse(read_settings(database_url=url)))
-        warehouse.connect().close()  # so that what is wrong is said here, and not by the first question
+        warehouse.connect().close()  # report problems now, not at the first question
         return Database(warehouse, stack.pop_all())

@@ -1,4 +1,4 @@
-"""Answers as tables of pandas: the hours of a place, and the months that the table holds."""
+"""Answers as pandas tables: the hours of a place, and the months in the table."""
 
 from __future__ import annotations
 
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.missing import Gaps
 
-# --- What an answer lacks, as a warning of a class of its own: `warnings.filterwarnings` makes it an error, or
-#     silent ---
+# --- A warning for incomplete answers, with its own class: `warnings.filterwarnings` can silence it or raise it ---
 
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class MissingDataWarning(UserWarning):
-    """Hours or months of an answer are missing: they are NaN in it, and named in its `attrs`."""
+    """Hours or months of an answer are missing: they are NaN, and named in its `attrs`."""
 
 
 def warn_of_missing(what: str, lines: list[str]) -> None:
-    """Warn that an answer lacks something; the warning points to the line of the user that asked."""
+    """Warn that an answer is incomplete; the warning points to the line of the user's code that asked."""
     if not lines:
         return
     level, frame = 1, inspect.currentframe()
@@ -54,7 +53,7 @@ def warn_of_missing(what: str, lines: list[str]) -> None:
     warnings.warn(MissingDataWarning(f"{what}: {'; '.join(lines)}"), stacklevel=level)
 
 
-# --- The hours of one place as a table of pandas, with what is missing, units and place in its `attrs` ---
+# --- The hours of one place as a pandas table, with what is missing, units and place in its `attrs` ---
 
 
 _HOUR = timedelta(hours=1)
@@ -69,8 +68,8 @@ def read_series_frame(
     *,
     local_time: bool,
 ) -> pd.DataFrame:
-    """The hours with `start <= time < end` (aware; None: unlimited), as `Database.series` documents them."""
-    import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
+    """Read the hours with `start <= time < end` (aware; None: unlimited), as documented in `Database.series`."""
+    import pandas as pd  # noqa: PLC0415  # takes half a second; `import era5_pipeline` does not need it
 
     location = asked.cell.location
     start, end, left_out = without_single_hours(connection, location, start, end)
@@ -96,9 +95,9 @@ def read_series_frame(
 
 
 def _with_missing(hours: npt.NDArray[np.int64], gaps: Mapping[str, Gaps]) -> npt.NDArray[np.int64]:
-    """The hours (n,) of the rows, and those that should have one, ascending.
+    """The hours (n,) of the rows, and the missing ones, ascending.
 
-    Of a month with a value every third hour, the hours between are not added.
+    In a month with a value every third hour, the hours between are not added.
     """
     missing = [np.array(one.due, dtype=np.int64) for one in gaps.values() if one.due]
     months = {month for one in gaps.values() for month in one.months}
@@ -143,12 +142,12 @@ def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
     return local
 
 
-# --- The months that the table holds, by its ledger, as a table of pandas ---
+# --- The months in the table, by its ledger, as a pandas table ---
 
 
 def read_months_frame(connection: psycopg.Connection[Any]) -> pd.DataFrame:
-    """A row for each month, as `Database.months` documents them."""
-    import pandas as pd  # noqa: PLC0415  # takes half a second, which `import era5_pipeline` does without
+    """Read a row for each month, as documented in `Database.months`."""
+    import pandas as pd  # noqa: PLC0415  # takes half a second; `import era5_pipeline` does not need it
 
     held = read_ledger(connection)
     rows = {

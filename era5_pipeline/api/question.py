@@ -1,4 +1,4 @@
-"""What a user of Python asks for: places, times, columns and areas, checked and made into those of the model."""
+"""Requests of Python users: places, times, columns and areas, checked and converted to the model's types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from era5_pipeline.model.times import parse_instant, parse_time_range
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
-# A time as a user gives it: `"2023"`, `"2023-07"`, `"2023-07-15T12:00"`, or an object of datetime, numpy or pandas.
+# A time as given by a user: `"2023"`, `"2023-07"`, `"2023-07-15T12:00"`, or an object of datetime, numpy or pandas.
 # Without a zone it is in UTC.
 AskedTime = str | date | np.datetime64
 AskedArea = str | tuple[float, float, float, float] | Area
@@ -34,10 +34,10 @@ _NUMBERS_OF_AREA = 4
 def asked_place(
     place: str | None, latitude: float | None, longitude: float | None, cell: CellChoice = "nearest"
 ) -> AskedPlace:
-    """The place by its name or coordinates, and its grid cell.
+    """The place for a name or coordinates, with its grid cell.
 
     Raises:
-        UsageError: if none or both are given, the place is unknown, or the point impossible.
+        UsageError: if neither or both are given, the place is unknown, or the point impossible.
     """
     if cell not in ("nearest", "land"):
         raise UsageError(f"cell is {cell!r}", remedy='It is "nearest", or "land" for the nearest that is half land.')
@@ -65,10 +65,10 @@ def _degrees(name: str, value: object) -> float:
 
 
 def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] | None:
-    """The variables of these names, of any kind that `era5 variables` lists, in table order; None: not said.
+    """The variables with these names, in any form that `era5 variables` lists, in table order; None: not given.
 
     Raises:
-        UsageError: if one is unknown, or there is none.
+        UsageError: if a name is unknown, or the list is empty.
     """
     if columns is None:
         return None
@@ -86,10 +86,10 @@ def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] |
 
 
 def asked_column(column: str) -> Variable:
-    """The variable of this name.
+    """The variable with this name.
 
     Raises:
-        UsageError: if it is unknown.
+        UsageError: if the name is unknown.
     """
     found = asked_columns([column])
     assert found is not None  # noqa: S101
@@ -97,19 +97,19 @@ def asked_column(column: str) -> Variable:
 
 
 def asked_range(start: AskedTime | None, end: AskedTime | None) -> tuple[datetime | None, datetime | None]:
-    """First instant of `start`, and first after `end`, in UTC; a year, month or day of `end` is included whole.
+    """First instant of `start`, and first after `end`, in UTC; `end` includes its whole year, month or day.
 
     Raises:
-        UsageError: if one is no time, or they are in the wrong order.
+        UsageError: if one is not a time, or `end` is before `start`.
     """
     return parse_time_range(_time_text(start), _time_text(end))
 
 
 def asked_hour(time: AskedTime) -> datetime:
-    """The full hour, in UTC.
+    """The full hour in UTC.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if the time is not a full hour.
     """
     text = _time_text(time)
     assert text is not None  # noqa: S101
@@ -117,10 +117,10 @@ def asked_hour(time: AskedTime) -> datetime:
 
 
 def asked_month(month: str | date) -> Month:
-    """The month `"2023-07"`, or that of a date; a `pandas.Period` too.
+    """The month of `"2023-07"`, a date, or a `pandas.Period`.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is not a month.
     """
     return Month(month.year, month.month) if isinstance(month, date) else Month.parse(str(month))
 
@@ -140,10 +140,10 @@ def _time_text(time: AskedTime | None) -> str | None:
 
 
 def asked_area(area: AskedArea | None) -> Area | None:
-    """The rectangle of degrees; None: not said.
+    """The rectangle of degrees; None: not given.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is not a rectangle.
     """
     if area is None or isinstance(area, Area):
         return area

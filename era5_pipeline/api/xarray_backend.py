@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Era5Backend(BackendEntrypoint):
-    """Opens the table of a warehouse as a dataset; values are read when they are asked for.
+    """Opens the table of a warehouse as a dataset, with values read on demand.
 
-    With `chunks={}`, arrays are Dask's, a chunk for each month. `chunks=None` reads when values are used.
+    With `chunks={}`, arrays are Dask's, with a chunk for each month. `chunks=None` reads when values are used.
     """
 
     description = "Open the warehouse of era5-pipeline by its URL; None: that of the settings"
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "area", "start", "end", "columns")
 
-    def open_dataset(  # type: ignore[override]  # as all backends do, it has parameters of its own
+    def open_dataset(  # type: ignore[override]  # like every backend, it has its own parameters
         self,
         filename_or_obj: str | None,
         *,
