@@ -1,1 +1,1 @@
-"""Which months are due, and what a load would take: months, requests, bytes and hours, before anything starts."""
+"""Which months are due, and the cost of a load: months, requests, bytes and hours, before anything starts."""

@@ -1,4 +1,4 @@
-"""What there is before a load: months in the warehouse, free disk space, and which months need no load."""
+"""The state before a load: months in the warehouse, free disk space, and months that need no load."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurrentContents:
-    """Contents of the warehouse. `months` are its ledger's; None: unknown, for the `reason`.
+    """Contents of the warehouse. `months` come from its ledger; None: unknown, for the `reason`.
 
     With a `reason` and no months there is no database yet.
 
-    `layout` is that of the table, or of the one that a first load would create; None: unknown.
+    `layout` is the layout of the table, or the one that a first load would create; None: unknown.
     """
 
     months: tuple[MonthContents, ...] | None = ()
@@ -56,7 +56,7 @@ class CurrentContents:
 
 @dataclass(frozen=True)
 class DiskSpace:
-    """Free bytes below ERA5_HOME, and where the server stores the table; None: unknown. `is_one`: they are one disk."""
+    """Free bytes below ERA5_HOME and where the server stores the table; None: unknown. `is_one`: both are one disk."""
 
     home_free_bytes: int | None = None
     table_free_bytes: int | None = None
@@ -131,24 +131,24 @@ def read_disk_space(settings: Settings) -> DiskSpace:
 
 
 def _free(folder: Path) -> tuple[int, int]:
-    """Return the free bytes of the disk that the folder is on, or would be created on; and the disk's number."""
+    """Return the free bytes of the disk with the folder, existing or not yet, and the number of that disk."""
     with disk_errors("reading the free space", folder):
         while not folder.exists():
             folder = folder.parent
     return shutil.disk_usage(folder).free, folder.stat().st_dev
 
 
-# --- Which months need no load, because the table holds what the source has now ---
+# --- Months that need no load, because the table already holds what the source has ---
 
 
-# Records of a store, whose answers take longer than reading them.
+# Records read from a store at a time: its response time exceeds that of reading them.
 _READ_AT_ONCE = 16
 
 
 def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Month, ...]) -> frozenset[Month]:
-    """The months of which the table holds exactly what the source has now.
+    """The months for which the table holds exactly what the source has.
 
-    A month that the source cannot provide is not among them: running it reports why. For a service, whose months are
+    A month that the source cannot provide is not included: running it reports why. For a service, whose months are
     requested again only if the settings say so, the ledger decides.
     """
     with warehouse.connect() as connection:
@@ -164,7 +164,7 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     file_store.require()
     kind = source_kind(source.name)
     if not file_store.is_shared or not kind.is_service or kind.is_series:
-        # These may open netCDF, whose library is not made for threads.
+        # These may open netCDF, whose library is not thread-safe.
         return frozenset(month for month in months if is_unchanged(month))
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         return frozenset(
@@ -173,15 +173,15 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
 
 
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
-    """Whether a part of the month is what the source has now."""
+    """Whether a part of the month equals what the source has."""
     raw = source.known(month) if parts else None
     if raw is not None:
         return month_fingerprint(raw) in {one for part in parts if not part.is_cut for one in part.fingerprints}
     kind = source_kind(source.name)
     if not kind.is_service or kind.is_series or settings.refetch:
         return False
-    # Requesting what the table has would only wait in the queue for nothing: the raw files were deleted, or what is
-    # wanted is a part of a larger area.
+    # Another request would only wait in the queue for data that the table has: the raw files were deleted, or a part of
+    # a larger area is wanted.
     wanted = {variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES}
     area = settings.wanted_locations
     return any(

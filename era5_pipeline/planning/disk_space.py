@@ -1,4 +1,4 @@
-"""Disk space of a load: bytes of raw and flat files at one time, and whether this machine's disks can hold a month."""
+"""Disk space of a load: bytes of raw and flat files at a time, and whether this machine's disks can hold a month."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.estimates import Bytes
     from era5_pipeline.sources.source import RawMonth
 
-# --- Whether this machine's disks can hold a month, before it is begun ---
+# --- Whether this machine's disks can hold a month, checked before it starts ---
 #
-# The figures are those of plans: documented bytes a value, the most that was seen. What other months in work will need
-# is not counted; a disk that fills up in the middle of a month is a `LocalDiskError` too, and leaves nothing half-
-# written.
+# The figures are those of plans: documented bytes per value, the highest seen. The needs of other months in progress
+# are not counted; a disk that fills up in the middle of a month is a `LocalDiskError` too, and leaves no partial files.
 
 
 # A row of CSV: time, location_id, latitude, longitude; then each value with its comma.
@@ -43,7 +42,7 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class MonthRoom:
-    """Bytes that one month takes on this machine's disk while it is in work; `table` where that is on the same disk."""
+    """Bytes of one month on this machine's disk while in progress; `table` if the table is on the same disk."""
 
     raw: float
     unpacked: float
@@ -52,9 +51,9 @@ class MonthRoom:
 
     @classmethod
     def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthRoom:
-        """The room of a month of that size, whose bytes are estimated."""
+        """The space for a month of this size, with estimated bytes."""
         raw = estimated.raw.value or 0.0
-        # Files of several step types come as one ZIP, whose members are unpacked for flattening.
+        # Files of several step types come as one ZIP, whose members are unpacked before flattening.
         is_zip = size.files > 1 and not load.kind.has_daily_files
         row = _CSV_KEY_BYTES + _CSV_VALUE_BYTES * len(load.variables)
         flat = float(row * size.rows) if flat_format == "csv" else estimated.parquet.value or 0.0
@@ -62,7 +61,7 @@ class MonthRoom:
 
     @property
     def bytes(self) -> float:
-        """All of it together."""
+        """The total."""
         return self.raw + self.unpacked + self.flat + self.table
 
     def __str__(self) -> str:
@@ -76,13 +75,13 @@ class MonthRoom:
 
 
 def require_room(settings: Settings, month: Month) -> None:
-    """Refuse to begin a month that the disks of this machine cannot hold: its files, and its rows where they are here.
+    """Refuse to start a month that this machine's disks cannot hold: its files, and its rows if they are stored here.
 
-    Months of the user's own files are not counted: their size is not known before the files are read. Of a month that
-    was begun before, only what its files still lack is counted.
+    Months from the user's own files are not counted: their size is unknown before the files are read. For a month that
+    was started before, only the missing part of its files is counted.
 
     Raises:
-        LocalDiskError: saying what the month needs, and what is free.
+        LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
     """
     load = Load.of(settings, (month,))
     if load.kind.has_own_files:
@@ -111,10 +110,10 @@ def require_room(settings: Settings, month: Month) -> None:
 def require_room_to_flatten(
     settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str], *, is_unpacked: bool
 ) -> None:
-    """Refuse to flatten a month of so many rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
+    """Refuse to flatten a month of `rows` rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
 
     Raises:
-        LocalDiskError: saying what the month needs, and what is free.
+        LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
     """
     load = replace(Load.of(settings, (raw.month,)), variables=tuple(BY_COLUMN[column] for column in columns))
     size = Size(rows=rows, instant_values=rows * len(columns))
@@ -127,7 +126,7 @@ def require_room_to_flatten(
 
 
 def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: int) -> None:
-    """Raise if the room is more than what is free; `held` bytes of the month are there already."""
+    """Raise if the month needs more than is free; `held` bytes of it are already there."""
     if free is None or room.bytes - held <= free:
         return
     raise LocalDiskError(
@@ -145,9 +144,9 @@ def _sizes(folder: Path, month: Month) -> Iterator[int]:
                 yield file.stat().st_size
 
 
-# --- Bytes of raw and flat files that a load needs at most at one time, on this machine and in the store ---
+# --- The most bytes of raw and flat files that a load needs at a time, on this machine and in the store ---
 #
-# Which files stay is decided by ERA5_KEEP, where they stay by ERA5_STORE; months in work are on this machine as well.
+# ERA5_KEEP decides which files stay, ERA5_STORE where; months in progress are always on this machine as well.
 
 
 # max_concurrent_runs of dagster.yaml.
@@ -156,7 +155,7 @@ MONTHS_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class StoragePolicy:
-    """What the settings say of files: which are kept, the store's address (None: there is none), the flat format."""
+    """Settings for files: which are kept, the address of the store (None: no store), and the flat format."""
 
     keep: Keep = "all"
     store: str | None = None
@@ -176,9 +175,9 @@ class StoragePolicy:
 
 @dataclass(frozen=True)
 class Storage:
-    """Bytes at most at one time: below ERA5_HOME and in the store (None: there is none).
+    """The most bytes at a time: below ERA5_HOME and in the store (None: no store).
 
-    `months_at_once` are in work at a time, and take `work_bytes` of them; `kept_bytes` are of the loaded months.
+    `months_at_once` are in progress at a time and take `work_bytes`; `kept_bytes` belong to loaded months.
     """
 
     policy: StoragePolicy
@@ -190,17 +189,17 @@ class Storage:
 
     @property
     def keeps_all_here(self) -> bool:
-        """Whether every file stays on this machine."""
+        """Whether all files stay on this machine."""
         return self.policy.keep == "all" and self.policy.store is None
 
 
 def storage_of(policy: StoragePolicy, months: int, total: Bytes, largest: MonthRoom) -> Storage:
-    """The storage of a load of so many months, of `total` bytes, the largest of which takes the room `largest`."""
+    """The storage of a load of `months` months with `total` bytes; `largest` is the space of the largest month."""
     at_once = min(months, MONTHS_AT_ONCE)
     work = at_once * (largest.raw + largest.unpacked + largest.flat)
     kept = {"all": total.home, "flat": total.parquet.value or 0.0, "none": 0.0}[policy.keep]
     if policy.store is not None:
         return Storage(policy, at_once, work, kept, work, kept + at_once * (largest.raw + largest.flat))
-    # What is kept of the months in work is not counted twice.
+    # Kept files of months in progress must not be counted twice.
     home = total.home if policy.keep == "all" else min(kept + work, max(total.home, work))
     return Storage(policy, at_once, work, kept, home, None)

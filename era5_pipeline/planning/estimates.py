@@ -1,6 +1,6 @@
-"""Bytes and seconds that months take: from rates measured by this warehouse's ledger, else from documented ones.
+"""Bytes and seconds of months: by rates measured in this warehouse's ledger, else by documented ones.
 
-Here: the rates, and where each comes from. Not here: which months are counted (`make_plan`).
+The rates and their origin are here; which months are counted, in `load_plan`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class _Rates:
 
 
 # Real files of the CDS (float32, zlib 1, shuffle) hold a value in 1.8 to 2.4 bytes (temperature, wind) or 0.6 to 1.5
-# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): the maxima are taken. Six variables then take
+# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): these are the maxima. Six variables then take
 # 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/operations.md and docs/choosing.md.
 _ERA5 = _Rates(instant=2.4, accumulated=1.5, parquet=3.2, columnstore=3.0)
 # docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet; "layouts": 16 in the columnstore.
 _GENERATED = _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=2.25)
-# The store of the source arco, presumably compressed with LZ4: real fields took 2.3 to 2.7 and 1.1 to 1.9 bytes a
-# value when compressed that way.
+# The store of the source arco, presumably compressed with LZ4: real fields compressed that way took 2.3 to 2.7 and 1.1
+# to 1.9 bytes a value.
 _STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
 # A point series is not compressed (docs/operations.md, "Point series"): float32, and eight bytes of time for each hour.
-# A month of it is float32 and four bytes of time, and a header.
+# One month of it is float32, four bytes of time for each hour, and a header.
 _SERIES_VALUE_BYTES, _SERIES_HOUR_BYTES, _SLICE_HOUR_BYTES, _SLICE_BYTES = 4, 8, 4, 2_000
 # Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
 _BYTES_PER_FILE = 90_000
@@ -69,7 +69,7 @@ _SERIES_SECONDS_PER_MONTH = 0.12
 
 @dataclass(frozen=True)
 class Figure:
-    """Bytes or seconds, and where the figure comes from, in words. `value` is None if it is unknown."""
+    """Bytes or seconds, with their origin in words. `value` is None if unknown."""
 
     value: float | None
     known_from: str
@@ -79,7 +79,7 @@ class Figure:
 class Bytes:
     """Bytes downloaded, stored below ERA5_HOME as raw files and as Parquet, and stored in the table.
 
-    `columnstore` is what the table takes, or would take, in TimescaleDB's columnstore, as documented.
+    `columnstore` is what the table takes, or would take, in TimescaleDB's columnstore, by documented rates.
     """
 
     download: Figure
@@ -96,10 +96,10 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of each stage, one month after another: `raw` includes the queue, `record` is Dagster's own part.
+    """Seconds of each stage, one month after another: `raw` includes the queue, `record` is Dagster's share.
 
-    `at_once` is how many months are processed at a time, at most 2; `gain` is how much faster that makes the other
-    stages.
+    `at_once` is how many months are processed at a time, at most 2; `gain` is the speed-up of the other stages from
+    that.
     """
 
     raw: Figure
@@ -132,9 +132,9 @@ class Seconds:
 
 
 def heap_bytes_per_row(variables: Sequence[Variable]) -> float:
-    """Return the bytes of a row of the table outside the columnstore, if these of its variables have values.
+    """Return the bytes of a row of the table outside the columnstore, with values for these variables.
 
-    The table is taken to have the columns of the default variables and of these.
+    The table is assumed to have the columns of the default variables and of these.
     """
     # PostgreSQL's page: 8192 bytes with a header of 24. A row is its pointer (4), a header of 23 (plus a bit per column
     # if one of them is NULL), and the data: time, location_id, latitude, longitude, values; each part a multiple of 8.
@@ -236,7 +236,7 @@ def _documented_table(load: Load, size: Size, layout: str | None, columnstore: f
 def estimate_seconds(
     load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry], layout: str | None
 ) -> Seconds:
-    """Estimate the seconds of `size`, which is so many months, from the ledger's `comparable` months."""
+    """Estimate the seconds of `size`, spread over `months` months, from the ledger's `comparable` months."""
 
     def stage(name: str, rows_per_second: float) -> Figure:
         measured = _measured(((e.seconds.get(name), e.rows) for e in comparable), size.rows, _rows_per_second)
@@ -247,7 +247,7 @@ def estimate_seconds(
 
     layout = layout or _SLOWEST_LAYOUT
     load_rate = LOAD_ROWS_PER_SECOND[layout]
-    # The months of a series are one run.
+    # All months of a series are one run.
     at_once = 1 if load.kind.is_series else min(2, months) or 1
     one_after_another = 1 / (1 / _FLATTEN_ROWS_PER_SECOND + 1 / load_rate + 1 / _COMPARE_ROWS_PER_SECOND)
     return Seconds(

@@ -1,6 +1,6 @@
 """The extent of a load: its months, variables and area, counted as hours, requests, fields, rows and values.
 
-Here: exact counts. Not here: bytes and hours of work (`estimates`), or which of the months are loaded (`make_plan`).
+Exact counts only; bytes and hours of work are in `estimates`, and the state of the months in `load_plan`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Load:
     """The requested load.
 
     `hours_at_most`: only the first hours of each month. `any_variables`, `any_area`: whatever the files hold; the plan
-    is then an upper limit. `points`: those that a series is asked for; each has `series_hours` until now.
+    is then an upper limit. `points`: the points of a requested series; each has `series_hours` until now.
     """
 
     months: tuple[Month, ...]
@@ -76,13 +76,13 @@ class Load:
         """Return the load that `era5 load` would do for these months with these settings.
 
         Raises:
-            UsageError: if a variable is unknown, or not offered; if the area is not a rectangle on Earth, or a point is
+            UsageError: if a variable is unknown or not offered, the area is not a rectangle on Earth, or a point is
                 missing.
         """
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
         kind, request = source_kind(source), Request.of(settings)
         if kind.is_series:
-            # It imports the client of the service, which months from elsewhere do without.
+            # Imports the client of the service, which other sources do not need.
             from era5_pipeline.sources.point import offered_variables  # noqa: PLC0415
 
             return cls(
@@ -107,12 +107,12 @@ class Load:
 
     @property
     def kind(self) -> SourceKind:
-        """What kind of source it is loaded from."""
+        """The kind of its source."""
         return source_kind(self.source)
 
     @cached_property
     def locations(self) -> int:
-        """Grid points of the area, or those that are named."""
+        """The number of grid points: those of the area, or the named ones."""
         if self.points is not None:
             return len(self.points)
         return math.prod(len(indices) for indices in grid_indices(self.area))
@@ -124,21 +124,21 @@ class Load:
 
     @property
     def is_open(self) -> bool:
-        """Whether the files may hold less than the plan counts."""
+        """Whether the files may hold less than the plan assumes."""
         return self.any_variables or self.any_area
 
     @property
     def requests_a_month(self) -> int:
-        """Requests in the service's queue that a month takes: several if there are more variables than one may have."""
+        """Requests per month in the service's queue: several if there are more variables than one request may have."""
         return len(portions_of(Request(self.variables))) if self.kind.is_queued and not self.kind.is_series else 0
 
     @property
     def months_a_request(self) -> int:
-        """The months that one request may ask for: several if the area is small."""
+        """The most months of one request: several if the area is small."""
         return months_a_request(self._request) if self.kind.is_queued and not self.kind.is_series else 1
 
     def requests_of(self, months: Collection[Month], now: datetime) -> int:
-        """Requests in the service's queue that these months take: one for several, where all of them are loaded."""
+        """The number of requests in the service's queue for these months; one covers several, if all are loaded."""
         if self.kind.is_series:
             return self.locations if months else 0
         if self.months_a_request == 1:
@@ -151,12 +151,12 @@ class Load:
         return Request(self.variables, self.area)
 
     def fields_of_largest_request(self, month_fields: int) -> int:
-        """The fields of the largest request of a month that has so many fields."""
+        """The fields of the largest request of a month with `month_fields` fields."""
         largest = max(len(portion.wanted) for portion in portions_of(Request(self.variables)))
         return month_fields * largest // len(self.variables)
 
     def size_of(self, month: Month) -> Size:
-        """Count the month, without requests that bring all months.
+        """Count the month, without the requests that cover all months.
 
         Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty.
         """
@@ -174,20 +174,20 @@ class Load:
         )
 
     def _files_of(self, month: Month) -> int:
-        """One a day from the Zarr store, one a point of a series, else one for each step type."""
+        """The number of files: one per day from the Zarr store, one per point of a series, else one per step type."""
         if self.kind.is_series:
             return self.locations
         return month.hours // 24 if self.kind.has_daily_files else len({v.file_step_type for v in self.variables})
 
 
 def default_area(source: SourceName) -> Area:
-    """Return the area of a load whose settings name none."""
+    """The area of a load whose settings name none."""
     return Area.parse(source_kind(source).default_area)
 
 
 @cache
 def grid_indices(area: Area) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the indices of the area's latitudes and longitudes: equal for equal sets of locations."""
+    """The indices of the area's latitudes and longitudes: equal for equal sets of locations."""
     return tuple(area.latitude_indices().tolist()), tuple(area.longitude_indices().tolist())
 
 

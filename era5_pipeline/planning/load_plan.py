@@ -26,30 +26,29 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.extent import Load
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# --- The plan of a load: the state of each month, and the size, bytes and seconds of those that are to be loaded ---
+# --- The plan of a load: the state of each month, and the size, bytes and seconds of the months to load ---
 
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
-# variables or another area. "early": it has begun, and cannot be complete yet. "future": it has not begun.
+# variables or another area. "early": it has begun, but cannot be complete yet. "future": it has not begun.
 State = Literal["loaded", "incomplete", "other", "missing", "early", "future"]
 TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
 
-# Guesses for the download, until a month was measured.
+# Guesses for the download, until a month has been measured.
 _MINUTES_PER_REQUEST = (10, 30, 60)
 _MINUTES_PER_SERIES = (1, 2, 10)
 _MEGABYTES_PER_SECOND = (10, 50, 200)
-# One of those with 31 days.
+# Any month with 31 days.
 _LONGEST_MONTH = Month(2020, 1)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The state of each month of a load, and the size, bytes and seconds of those that are to be loaded.
+    """The state of each month of a load, and the size, bytes and seconds of the months to load.
 
-    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME; `storage` is what all of
-    them take of it at one time. `preliminary` are loaded
-    months with hours that ECMWF will replace; `complete_from` says when a month can be complete; `warnings` are
-    those of `plan_warnings`.
+    `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME; `storage` is the most
+    that all of them take at a time. `preliminary` are loaded months with hours that ECMWF will replace; `complete_from`
+    says when a month can be complete; `warnings` are those of `plan_warnings`.
     """
 
     load: Load
@@ -82,7 +81,7 @@ class Plan:
 
     @property
     def fields_of_largest_request(self) -> int:
-        """The fields of the largest request. Days that a month lacks are counted where it is requested with others."""
+        """The fields of the largest request; one for several months also counts days that some of them do not have."""
         if self.has_requests_for_several:
             return self.load.months_a_request * fields_of(_LONGEST_MONTH, len(self.load.variables))
         return self.load.fields_of_largest_request(self.largest.fields)
@@ -264,12 +263,12 @@ def _of_files(plan: Plan) -> Iterator[str]:
         )
 
 
-# --- Plan a load of months before anything starts, from rates that the ledger has measured, or documented ones ---
+# --- Plan a load of months before anything starts, by rates from the ledger, or else documented ones ---
 #
 # No server, network or disk is used.
 
 
-# A month of a much smaller area measures how long a month takes to begin and end, not how fast rows are processed.
+# A month of a much smaller area measures the overhead of a month rather than the rate of rows.
 _COMPARABLE = 0.1
 
 
@@ -284,8 +283,8 @@ def make_plan(
 ) -> Plan:
     """Plan the load into that warehouse, at the time `now` (aware).
 
-    A month counts as complete `available_after_days` after its end; a generated month, always. `policy`: None keeps all
-    files below ERA5_HOME.
+    A month counts as complete `available_after_days` after its end; a generated month always does. `policy`: None keeps
+    all files below ERA5_HOME.
     """
     after = timedelta(days=available_after_days)
     parts = {held.month: held.parts for held in contents.months or ()}
@@ -323,7 +322,7 @@ def make_plan(
 
 
 def _of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
-    """Choose the part that the same request loaded; else any, None if the table does not hold the month."""
+    """Choose the part loaded by the same request, else any; None if the table does not hold the month."""
     same = [part for part in parts if _is_alike(load, part) and _is_same_area(load, part) and not part.is_cut]
     return next(iter([*same, *parts]), None)
 
@@ -342,7 +341,7 @@ def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, c
 
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
-    """Whether a load from the same source brought the same variables of the month, or all of its loads together."""
+    """Whether one load from the same source, or all of them together, brought the same variables of the month."""
     loads = [(entry.source, entry.first_columns), *((one.source, one.columns) for one in entry.additions)]
     if entry.sources == (load.source,):
         loads.append((load.source, entry.column_names))
@@ -358,11 +357,11 @@ def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
 
 
 def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
-    """Whether rates measured for the month apply to the requested months."""
+    """Whether rates measured for this month apply to the requested months."""
     return (
         entry.state == "loaded"
         and not entry.is_cut
-        # Sizes and times are those of the columns that came with the rows.
+        # Sizes and times are those of the columns loaded together with the rows.
         and _is_alike(load, entry.of_columns(entry.first_columns))
         and entry.locations >= _COMPARABLE * load.locations
     )

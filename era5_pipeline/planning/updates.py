@@ -1,6 +1,6 @@
-"""Decide which months are due, and with which settings: the newest ones, those to revise, the current one.
+"""Decide which months are due, and with which settings: the newest, those to revise, and the current one.
 
-Here: the decision, from the ledger and the time. Not here: running them (`defs.schedules`, `era5 revise`).
+Decides from the ledger and the time; the months are run by `defs.schedules` and `era5 revise`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
 
-# Catch up on missed months, up to a year. If more are missing, that is the job of a backfill.
+# The most missed months to catch up on. Beyond a year, use a backfill.
 _MAX_MISSED_MONTHS = 12
-# From when a month is requested until its absence is worth a word: the service publishes it late now and then, and a
-# request waits in a queue.
+# Days from a month's request until its absence is reported: the service sometimes publishes late, and requests wait in
+# a queue.
 _GRACE_DAYS = 2
 
 
 @dataclass(frozen=True)
 class Update:
-    """A month that is due; `overrides` are the settings (fields of `Era5Resource`) in which its run differs."""
+    """A month that is due; `overrides` are the settings (fields of `Era5Resource`) that differ in its run."""
 
     month: Month
     reason: str
@@ -40,14 +40,14 @@ class Update:
 
 @dataclass(frozen=True)
 class Freshness:
-    """The newest complete month in the table, None if there is none, and the newest that it should hold by now."""
+    """The newest complete month in the table, None without one, and the newest that it should hold by now."""
 
     newest: Month | None
     due: Month
 
     @property
     def overdue_months(self) -> int | None:
-        """How many months since the newest one are missing; None without one."""
+        """The number of months missing since the newest one; None without one."""
         return None if self.newest is None else max(0, self.due.number - self.newest.number)
 
     @property
@@ -77,7 +77,7 @@ def require_updatable_source(settings: Settings) -> None:
 
 
 def newest_months(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
-    """The newest complete month, and the missing ones between it and the newest month in the table."""
+    """The newest complete month, and those missing between it and the newest month in the table."""
     newest = newest_complete_month(now, settings.available_after_days)
     held = [entry.month for entry in contents if entry.rows]
     first = Month.from_number(max(held, default=newest).number + 1) if held and max(held) < newest else newest
@@ -92,7 +92,7 @@ def newest_months(settings: Settings, contents: Sequence[MonthContents], now: da
 
 
 def current_month(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
-    """The month that is not complete yet, as far as it is available; none while nothing of it is available."""
+    """The month in progress, if some of it is available; otherwise empty."""
     month = Month.of(now - timedelta(days=settings.available_after_days))
     if month == newest_complete_month(now, settings.available_after_days) and not needs_loading(
         settings, contents, month
@@ -102,7 +102,7 @@ def current_month(settings: Settings, contents: Sequence[MonthContents], now: da
 
 
 def revisions(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
-    """Parts of months with preliminary hours that are old enough to be final: requested again, as they were loaded."""
+    """Parts of months with preliminary hours old enough to be final: requested again, as they were loaded."""
     parts = {month.month: len(month.parts) for month in contents}
     return tuple(
         Update(
@@ -120,14 +120,14 @@ def newest_complete_month(now: datetime, available_after_days: int) -> Month:
 
 
 def due_month(now: datetime, available_after_days: int) -> Month:
-    """Find the newest month that the table should hold by now: available, and time to load it has passed."""
+    """Find the newest month that the table should hold by now: available, with the time to load it passed."""
     return newest_complete_month(now, available_after_days + _GRACE_DAYS)
 
 
 def needs_loading(settings: Settings, contents: Iterable[MonthContents], month: Month) -> bool:
-    """Whether the table lacks the month, or a part of what the settings ask for.
+    """Whether the table is missing the month, or a part of what the settings ask for.
 
-    Where no area or point is asked for, a month is not lacking if all its parts are complete.
+    If no area or point is requested, the month is held once all its parts are complete.
     """
     held = next((one for one in contents if one.month == month), None)
     if held is None:
@@ -151,14 +151,14 @@ def parts_to_revise(contents: Iterable[MonthContents], now: datetime, after_mont
 
 def _is_old_enough(part: LedgerEntry, now: datetime, after_months: int) -> bool:
     kind = source_kind(part.source)
-    # Younger months of a series would be taken to be preliminary again.
+    # Younger months of a series would count as preliminary again.
     months = max(after_months, YOUNG_MONTHS) if kind.is_series else after_months
     # A month that ended n months before the current month began has a number that is lower by n + 1.
     return kind.is_service and part.month.number <= Month.of(now).number - 1 - months
 
 
 def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
-    """Overrides that repeat the part's own request, so that other settings of today do not change its area."""
+    """Overrides that repeat the part's own request, so that today's settings do not change its area."""
     overrides: dict[str, Any] = {"refetch": True, "source": entry.source}
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
     if entry.area != wanted_area:
