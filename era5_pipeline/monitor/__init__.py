@@ -1,1 +1,1 @@
-"""What the server does during a load, what limits the load (`era5 watch`), and numbers for Prometheus."""
+"""The server's activity during a load, what limits the load (`era5 watch`), and metrics for Prometheus."""

@@ -1,4 +1,4 @@
-"""What the server does during a load, sampled ten times a second; and the bottleneck of the load, in words."""
+"""The server's activity during a load, sampled ten times a second; and the bottleneck of the load, in words."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from era5_pipeline.monitor.sessions import Loader, SessionKey
     from era5_pipeline.postgres.connect import Warehouse
 
-# --- Rows that loads report with their attempts in the ledger, for COPYs whose rows the server does not count ---
+# --- Rows reported by loads in the ledger, for COPYs whose rows the server does not count ---
 
 
-# Loads report once a second, each at its own moment: over a shorter time, rates would jump.
+# Loads report once a second, at different moments: over a shorter time, rates would jump.
 _WINDOW_SECONDS = 5.0
 
 
@@ -50,19 +50,19 @@ class ReportedRows:
         self._reports: dict[int, deque[tuple[float, int]]] = {}
 
     def add(self, at: float, rows: Mapping[int, int]) -> None:
-        """Add the rows reported by now (seconds, monotonic); sessions that are missing from `rows` are forgotten."""
+        """Add the rows reported by now (seconds, monotonic); forget sessions that are missing from `rows`."""
         for pid in self._reports.keys() - rows.keys():
             del self._reports[pid]
         for pid, count in rows.items():
             reports = self._reports.setdefault(pid, deque())
             if reports and count < reports[-1][1]:
-                reports.clear()  # the session has begun another load
+                reports.clear()  # the session has started another load
             reports.append((at, count))
             while reports[0][0] < at - _WINDOW_SECONDS:
                 reports.popleft()
 
     def complete(self, loader: Loader) -> Loader:
-        """Return the loader with its reported rows and rate, where the server counts none."""
+        """Return the loader with its reported rows and rate, if the server counts none."""
         reports = self._reports.get(loader.pid)
         if loader.rows_per_second is not None or not reports:
             return loader
@@ -71,12 +71,12 @@ class ReportedRows:
         return replace(loader, rows=last, rows_per_second=rate)
 
 
-# --- The queries of `era5 watch`: each a statement of its own, in no transaction that stays open ---
+# --- The read-only queries of `era5 watch`: a statement each, without a transaction that stays open ---
 #
 # They write nothing.
 
 
-_CHECKPOINTER_VERSION = 170000  # from here on, checkpoints have a view of their own
+_CHECKPOINTER_VERSION = 170000  # from this version on, checkpoints have their own view
 _CHECKPOINTS = "(SELECT num_timed, num_requested FROM pg_stat_checkpointer)"
 _CHECKPOINTS_BEFORE = "(SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter)"
 
@@ -108,10 +108,9 @@ class ServerCounters:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """What the ledger holds at one time.
+    """The contents of the ledger at one time.
 
-    `has_months` is None where this user may not read it; `rows` are those that running loads have reported, by process
-    number.
+    `has_months` is None if this user may not read it; `rows` are those reported by running loads, by process number.
     """
 
     has_months: bool | None
@@ -119,7 +118,7 @@ class LedgerState:
 
 
 class ServerQueries:
-    """The queries, on a connection that gets no timeouts, and a name by which it is not taken for a load."""
+    """The queries, on a connection without timeouts, named so that it does not count as a load."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -148,7 +147,7 @@ class ServerQueries:
         return ServerCounters(time.monotonic(), *row)
 
     def database_bytes(self) -> int:
-        """Return the size of the database, for which the server looks at each of its files."""
+        """Return the size of the database, for which the server inspects every file."""
         row = self._connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None  # noqa: S101  # an expression is one row
         return int(row[0])
@@ -176,7 +175,7 @@ class ServerQueries:
         return LocksAndPhases(months, phases, blocked)
 
     def ledger_state(self) -> LedgerState | None:
-        """Read the ledger; None if it was dropped or locked meanwhile."""
+        """Read the ledger; None if it has been dropped or is locked."""
         row = self._connection.execute(_MAY_READ_LEDGER).fetchone()
         if row is None:
             return LedgerState(has_months=False)
@@ -192,22 +191,22 @@ class ServerQueries:
         return LedgerState(has_months, dict(reported))
 
 
-# --- What the server does during a load: sampled ten times a second, reported each interval, across server restarts ---
+# --- The server's activity during a load: sampled ten times a second, reported per interval, across restarts ---
 
 
 _SAMPLE_SECONDS = 0.1
 _LAST_MINUTE_SECONDS = 60.0
-# The server computes a database's size from every file of it: so at most this often, and in at most 1 % of the time.
+# The server computes a database's size from every file: at most this often, and in at most 1 % of the time.
 _SIZE_SECONDS = 10.0
 _SIZE_SHARE = 0.01
 
 
 @dataclass(frozen=True)
 class Report:
-    """An interval. Checkpoints are counted from the start of the watch; `lately` means in the last minute.
+    """One interval. Checkpoints are counted from the start of the watch; `lately` means in the last minute.
 
-    `wal_bytes_per_second` is None on a standby; `active_sessions` are of this database, and of all users only if
-    `all_visible`; `has_months` is None where this user may not read the ledger.
+    `wal_bytes_per_second` is None on a standby; `active_sessions` are those of this database, of all users only if
+    `all_visible`; `has_months` is None if this user may not read the ledger.
     """
 
     time: datetime
@@ -236,7 +235,7 @@ class Report:
 
     @property
     def waits(self) -> Counter[str]:
-        """Samples of all loaders, counted by what was waited for."""
+        """Samples of all loaders, counted by wait."""
         return sum((Counter(loader.waits) for loader in self.loaders), Counter[str]())
 
 
@@ -258,7 +257,7 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
         WarehouseError: if the server rejects a query.
     """
     connection: _WatchedConnection | None = _WatchedConnection(warehouse)
-    # Counted from here on: on a busy server, connecting may take longer than a short watch, which still reports once.
+    # Counted from here: on a busy server, connecting may take longer than a short watch, which must still report once.
     end = math.inf if seconds is None else time.monotonic() + seconds
     totals = _RunningTotals()
     try:
@@ -282,7 +281,7 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
 
 
 def wal_increase(before: ServerCounters, after: ServerCounters) -> int | None:
-    """Return the bytes of WAL written in between; None on a standby, or if the server went back to an older state."""
+    """Return the bytes of WAL written in between; None on a standby, or if the server returned to an older state."""
     if before.wal_bytes is None or after.wal_bytes is None or after.wal_bytes < before.wal_bytes:
         return None
     return after.wal_bytes - before.wal_bytes
@@ -298,7 +297,7 @@ def _total(rates: Iterable[float | None]) -> float | None:
 
 
 class _RunningTotals:
-    """What is counted across restarts of the server: checkpoints, WAL of the last minute, and the database's size."""
+    """Totals across restarts of the server: checkpoints, WAL of the last minute, and the database's size."""
 
     def __init__(self) -> None:
         self._before: ServerCounters | None = None
@@ -404,24 +403,23 @@ class _WatchedConnection:
 
     def _read_ledger(self) -> None:
         state = self._queries.ledger_state()
-        if state is None:  # dropped or locked meanwhile: keep the last state
+        if state is None:  # dropped or locked: keep the last state
             return
         self._has_months = state.has_months
         if state.has_months is not None:
             self._reported_rows.add(time.monotonic(), state.rows)
 
 
-# --- The bottleneck of a load, in words, from what its sessions wait for ---
+# --- The bottleneck of a load, in words, derived from the waits of its sessions ---
 #
-# Names of waits are those of PostgreSQL 15 to 18: `WALWrite` became `WalWrite` with 17, reads became `AioIoCompletion`
-# with 18.
+# Wait names are those of PostgreSQL 15 to 18: `WALWrite` became `WalWrite` in 17, reads became `AioIoCompletion` in 18.
 
 
 Kind = Literal[
     "nothing", "hidden", "idle", "lock", "checkpoints", "loader", "processor", "wal", "disk", "contention", "other"
 ]
 
-# PostgreSQL itself warns if checkpoints that a full log requests come within 30 s of each other.
+# PostgreSQL itself warns if checkpoints requested by a full log come within 30 s of each other.
 _FREQUENT_A_MINUTE = 2
 
 _GROUPS: tuple[tuple[Kind, str], ...] = (
@@ -496,7 +494,7 @@ def percent(share: float) -> str:
 def _is_locked_out(loader: Loader) -> bool:
     seen = sum(count for wait, count in loader.waits.items() if wait != IDLE)
     locked = sum(count for wait, count in loader.waits.items() if is_lock(wait))
-    # Where waits are hidden, a lock that was requested and not granted still shows.
+    # Even if waits are hidden, a requested lock that was not granted is visible.
     return 0 < seen <= 2 * locked or (bool(loader.blocked_by) and 2 * loader.waits.get(HIDDEN, 0) >= seen > 0)
 
 
@@ -508,9 +506,9 @@ def _lock_text(loader: Loader) -> str:
 
 
 def _checkpoints_by_wal(report: Report) -> int:
-    """Count the checkpoints of the last minute that a full log requested: one per half of max_wal_size, about.
+    """Count the checkpoints of the last minute requested by a full log: about one per half of max_wal_size.
 
-    Others are requested by people and backups, or by DROP DATABASE; a larger log does not help there.
+    Others are requested by people, backups or DROP DATABASE; a larger log does not help there.
     """
     return min(report.requested_lately, report.wal_bytes_lately // (report.max_wal_bytes // 2))
 

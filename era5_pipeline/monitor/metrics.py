@@ -1,4 +1,4 @@
-"""Numbers of the warehouse for a monitoring system, as text in the OpenMetrics format."""
+"""Metrics of the warehouse for a monitoring system, as text in the OpenMetrics format."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric with its samples, by labels; `unit` is the end of its name, empty if it is a number without a unit.
+    """A metric with its samples, by labels; `unit` is the end of its name, empty for a pure number.
 
-    Of types there are only these two: node_exporter refuses a whole file because of one that Prometheus' older format
-    does not have, such as `info`.
+    There are only these two types: node_exporter rejects a whole file because of one that Prometheus' older format does
+    not have, such as `info`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class MetricFamily:
 
 
 def openmetrics_text(families: Iterable[MetricFamily]) -> str:
-    """Write the metrics as text; those without a sample are left out."""
+    """Write the metrics as text, without those that have no sample."""
     lines = [line for family in families if family.samples for line in _lines_of(family)]
     return "\n".join([*lines, "# EOF", ""])
 
@@ -69,13 +69,13 @@ def _number(value: float) -> str:
     return repr(value)
 
 
-# --- Numbers of the warehouse for a monitoring system: months, rows, loads, bytes, and how old the data are ---
+# --- Metrics of the warehouse: months, rows, loads, bytes, and the age of the data ---
 
 
-# Loads whose rates are averaged: enough that one small month does not decide.
+# The number of loads whose rates are averaged: enough that one small month does not decide.
 _RECENT_LOADS = 10
 _STATES: tuple[MonthState, ...] = get_args(MonthState)
-# An attempt that ended in one of these stays so: their numbers only grow.
+# Final outcomes of an attempt; their counts never decrease.
 _ENDED = ("loaded", "failed", "interrupted")
 _STAGES = ("raw", "flat", "load")
 _NO_LABELS: Labels = ()
@@ -83,7 +83,7 @@ _NO_LABELS: Labels = ()
 
 @dataclass(frozen=True)
 class MonthNumbers:
-    """A month of the ledger: its state, as `era5 status` says it, its rows, and whether some hours are preliminary."""
+    """A month of the ledger: its state, as `era5 status` shows it, its rows, and whether some hours are preliminary."""
 
     month: Month
     state: MonthState
@@ -93,7 +93,7 @@ class MonthNumbers:
 
 @dataclass(frozen=True)
 class RecentLoad:
-    """Rows of one load, and the seconds of its stages, None where they are unknown."""
+    """Rows of one load, and the seconds of its stages, None if unknown."""
 
     rows: int
     seconds: dict[str, float | None]
@@ -101,9 +101,9 @@ class RecentLoad:
 
 @dataclass(frozen=True)
 class WarehouseNumbers:
-    """What the ledger and the server say. Times are Unix seconds by the server's clock.
+    """Facts from the ledger and the server. Times are Unix seconds by the server's clock.
 
-    `table_bytes` is None where there is no table, or where it is locked (`is_locked`).
+    `table_bytes` is None if there is no table, or it is locked (`is_locked`).
     """
 
     now: float
@@ -119,7 +119,7 @@ class WarehouseNumbers:
 
 
 def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
-    """Read the numbers; all are zero without a ledger. Nothing is created, and reading the ledger is all it needs.
+    """Read the facts; all are zero without a ledger. Nothing is created, and read access to the ledger suffices.
 
     Raises:
         Era5Error: as `server_errors` says.
@@ -149,7 +149,7 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
 
 
 def read_months(connection: psycopg.Connection[Any]) -> tuple[MonthNumbers, ...]:
-    """Read every month of the ledger, in order; none without a ledger."""
+    """Read every month of the ledger, in order; empty without a ledger."""
     if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
         return ()
     return tuple(
@@ -159,12 +159,12 @@ def read_months(connection: psycopg.Connection[Any]) -> tuple[MonthNumbers, ...]
 
 
 def newest_complete_month_of(months: Sequence[MonthNumbers]) -> Month | None:
-    """The newest month that is complete, None if there is none."""
+    """The newest month that is complete, None without one."""
     return max((month.month for month in months if month.state == "loaded"), default=None)
 
 
 def _table_bytes(connection: psycopg.Connection[Any]) -> tuple[str | None, int | None, bool]:
-    """The table's layout and bytes, and whether a lock kept them from being measured."""
+    """The table's layout and bytes, and whether a lock prevented measuring them."""
     try:
         space = read_space(connection)
     except MonthLockedError:
@@ -173,9 +173,9 @@ def _table_bytes(connection: psycopg.Connection[Any]) -> tuple[str | None, int |
 
 
 def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool = False) -> list[MetricFamily]:
-    """Name the numbers, with help and unit; `due` is the newest month that the table should hold by now.
+    """The metrics with help and unit; `due` is the newest month that the table should hold by now.
 
-    With `by_month`, each month has a series of its own; without, the number of series does not depend on the data.
+    With `by_month`, each month is a series; without, the number of series does not depend on the data.
     """
     return [
         *_month_metrics(numbers, due),

@@ -1,7 +1,6 @@
-"""Samples of the loading sessions, and what follows from them: rates, phases and waits.
+"""Samples of the loading sessions, and the rates, phases and waits derived from them.
 
-Here: the calculation. Not here: how the server is queried (`server_queries`), how often (`activity`), or what limits
-the load (`bottleneck`).
+Calculation only; querying the server, the sampling and the bottleneck are in `activity`.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-# What a session waits for, besides the server's own names for waits (`Client:ClientRead`).
+# What a session waits for, in addition to the server's own names for waits (`Client:ClientRead`).
 CPU = "CPU"
 IDLE = "idle"  # between two statements
 HIDDEN = "hidden"  # another user's session, and this user may not see what it does
 
-# The phase of a session that loaded within the interval and no longer does.
+# The phase of a session that loaded during the interval and is finished.
 DONE = "done"
 COPYING = "COPY"
 
@@ -40,9 +39,9 @@ class SampledSession:
     """A session in one sample.
 
     `since` is when it connected (None: hidden). `wait` is `CPU`, `IDLE`, `HIDDEN` or the server's `Type:Event`.
-    `copying`: it is in a COPY into weather, or waits to begin one. `bytes` and `rows` are what the server has taken of
-    that COPY: None outside a COPY, before it begins, where they are hidden, and where TimescaleDB loses them (once a
-    COPY has created the compressed part of a chunk, the server shows no progress of it). `rows` stay 0 in TimescaleDB.
+    `copying`: it is in a COPY into weather, or waits to begin one. `bytes` and `rows` are the progress of that COPY:
+    None outside a COPY, before it begins, if hidden, and where TimescaleDB loses them (once a COPY has created the
+    compressed part of a chunk, the server shows no progress of it). `rows` stay 0 in TimescaleDB.
     """
 
     pid: int
@@ -62,7 +61,7 @@ class SampledSession:
 
 
 class SessionKey(NamedTuple):
-    """A session's process number, and when it connected (None: hidden)."""
+    """A session's process number, and the time it connected (None: hidden)."""
 
     pid: int
     since: datetime | None
@@ -70,7 +69,7 @@ class SessionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """The sessions of this project, and those that COPY into weather, at one time (seconds, monotonic)."""
+    """The sessions of this project, and others that COPY into weather, at one time (seconds, monotonic)."""
 
     at: float
     sessions: Mapping[SessionKey, SampledSession]
@@ -78,7 +77,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class LocksAndPhases:
-    """Months that are locked, phases, and sessions that block others: each by process number, at one time.
+    """Locked months, phases, and sessions that block others: each by process number, at one time.
 
     A load that is still creating the schema has locked no month (None).
     """
@@ -92,9 +91,8 @@ class LocksAndPhases:
 class Loader:
     """A loading session over one interval.
 
-    `rows` and `bytes` are of its COPY so far; None where they are unknown: hidden, or not shown by the server. `waits`
-    counts samples by what was waited for; `blocked_by` describes the sessions that hold the lock it waits for at the
-    end of the interval.
+    `rows` and `bytes` are the progress of its COPY; None if unknown: hidden, or not shown by the server. `waits` counts
+    samples by wait; `blocked_by` describes the sessions that hold the lock it waits for at the end of the interval.
     """
 
     pid: int
@@ -110,7 +108,7 @@ class Loader:
 
 
 def increase(readings: Sequence[int | None]) -> int:
-    """Return how much a counter grew from the first reading to the last; never negative.
+    """Return the growth of a counter from the first reading to the last; never negative.
 
     A reading below the previous one means that the counter was reset to zero in between; None means that there was no
     counter (no COPY at that time), so the next one began at zero too. The first reading itself does not count.
@@ -125,15 +123,15 @@ def increase(readings: Sequence[int | None]) -> int:
 def summarize_loaders(
     samples: Sequence[Sample], current: LocksAndPhases, months: Mapping[SessionKey, Month | None]
 ) -> tuple[Loader, ...]:
-    """Summarize what each loading session did from the first sample to the last.
+    """Summarize the work of each loading session from the first sample to the last.
 
-    The first sample is the last one of the previous interval: counting begins there. `months` are the months that
-    sessions were seen to have locked in earlier intervals.
+    The first sample is the last of the previous interval: counting begins there. `months` are the months that sessions
+    were seen to lock in earlier intervals.
     """
     found: dict[SessionKey, SampledSession] = {}
     for sample in samples[1:]:
         for key, session in sample.sessions.items():
-            # The name alone does not make an idle session a load.
+            # The name alone does not make an idle session a loader.
             is_named = session.wait != IDLE and _month_of(session) is not None
             if session.copying or key in months or session.pid in current.months or is_named or key in found:
                 found[key] = session
@@ -162,10 +160,10 @@ def _loader(
     blocked_by: tuple[str, ...],
 ) -> Loader:
     copies = [session for session in sampled if session is not None and session.copying]
-    # A COPY that waits for the table's lock has taken nothing yet; any other without a reading has an unknown progress.
+    # A COPY that waits for the table's lock has read nothing yet; for any other without a reading, progress is unknown.
     is_unknown = bool(copies) and copies[-1].bytes is None and not is_lock(copies[-1].wait)
     taken = increase([session.bytes if session else None for session in sampled])
-    # TimescaleDB takes bytes and counts no rows.
+    # TimescaleDB counts bytes but no rows.
     rows_known = not is_unknown and (any(session.rows for session in copies) or not any(s.bytes for s in copies))
     rows = increase([session.rows if session else None for session in sampled])
     return Loader(
