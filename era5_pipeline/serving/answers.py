@@ -1,4 +1,4 @@
-"""Answers as they are sent: their version by the ledger, with ETag, compressed where the client takes it."""
+"""Answers as sent to clients: with version and ETag from the ledger, compressed if the client accepts it."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.location_set import LocationSet
 
-# --- The version of an answer, by the ledger: its ETag and when it last changed, so that a client need not ask
-#     again ---
+# --- The version of an answer, from the ledger: its ETag and last change, so that clients need not ask again ---
 #
 # The ETag depends on the parts of months that the answer is read from, on the URL, and on the version of this package.
-# It is weak: answers that mean the same may differ in their bytes, as compressed ones do.
+# It is weak: equivalent answers may differ in their bytes, as compressed ones do.
 
 
-# A cache may keep an answer, and asks each time whether it is still right.
+# A cache may keep an answer, but must revalidate it each time.
 CACHE_CONTROL = "no-cache"
-# Of every answer from the table: sources, versions, credit, and a notice where data are generated.
+# Headers of every answer from the table: sources, versions, credit, and a notice if data are generated.
 ORIGIN_HEADERS = ("X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
-# Of an answer with days: what a day is.
+# Header of an answer with days: the definition of a day.
 DAY_HEADER = "X-Era5-Day-Rule"
-# Times of HTTP are whole seconds: what changed in this second may change again within it.
+# HTTP times are whole seconds: something changed in this second may change again within it.
 _UNSETTLED = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
 class AnswerOrigin:
-    """Where the data of an answer come from: sources and versions of its months by the ledger, and their credit.
+    """The origin of an answer's data: sources and versions of its months by the ledger, and their credit.
 
-    `notice` is what must be said first, of generated data; None if none of them is.
+    `notice` must precede generated data; None if no data are generated.
     """
 
     sources: tuple[str, ...] = ()
@@ -57,7 +56,7 @@ class AnswerOrigin:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str | None, int]]) -> AnswerOrigin:
-        """The origin of parts, each with its source, its version and its year."""
+        """The origin of parts, each given by source, version and year."""
         found = [(source, version or "unknown", year) for source, version, year in parts]
         if not found:
             return cls()
@@ -80,9 +79,9 @@ class AnswerOrigin:
 
 @dataclass(frozen=True)
 class AnswerVersion:
-    """The ETag of an answer, and when the parts that it is read from last changed (None: just now).
+    """The ETag of an answer, and when its parts last changed (None: just now).
 
-    `contents` is the same for all answers from the same parts by the same version of this package; `origin` is theirs.
+    `contents` is the same for all answers from the same parts by the same version of this package, as is `origin`.
     """
 
     etag: str
@@ -92,19 +91,19 @@ class AnswerVersion:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of an answer of this version, or of one that says it is unchanged."""
+        """The headers of an answer of this version, also of one that says it is unchanged."""
         found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding", **self.origin.headers}
         if self.changed_at is not None:
             found["Last-Modified"] = format_datetime(self.changed_at, usegmt=True)
         return found
 
     def unchanged_answer(self, request: Request) -> Response | None:
-        """The answer 304 if the client has this version, else None: then read what it asks for."""
+        """The answer 304 if the client has this version; None if the answer must be read."""
         return Response(status_code=304, headers=self.headers) if self._is_known(request) else None
 
     def _is_known(self, request: Request) -> bool:
         tags = request.headers.get("if-none-match")
-        if tags is not None:  # the other header does not count then
+        if tags is not None:  # takes precedence over the other header
             bare = self.etag.removeprefix("W/")
             return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
         since = request.headers.get("if-modified-since")
@@ -125,10 +124,10 @@ def read_version(
     *,
     besides: str = "",
 ) -> AnswerVersion | None:
-    """The version of the answer to this request, of these locations with `start <= time < end` (None: unlimited).
+    """The version of the answer to this request, for these locations with `start <= time < end` (None: unlimited).
 
-    Read it before the hours: a month that is replaced in between is then read again too often, not too seldom.
-    `besides` is what the answer depends on else, such as an offset of today. None without a ledger: nobody knows then.
+    Read it before the hours: a month replaced in between is then read once too often rather than never. `besides` names
+    anything else that the answer depends on, such as today's UTC offset. None without a ledger: the version is unknown.
     """
     parameters = {
         "location_ids": None if locations is None else multirange(locations),
@@ -148,16 +147,16 @@ def read_version(
     return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of([*(origins or ()), *of_added]))
 
 
-# --- Answers as they are sent: compressed where the client takes it, with the headers of their version ---
+# --- Answers as sent to clients: compressed if the client accepts it, with the headers of their version ---
 #
-# Compressing is the dearest part of a large answer, so it is done in the route's own thread, at zlib's level 1: a year
+# Compression is the most expensive part of a large answer, so it runs in the route's thread, at zlib's level 1: a year
 # of hours of one variable, 210 kB of JSON, takes 0.7 ms and becomes 32 kB; level 6 takes 16 ms for 27 kB.
 
 
 JSON_TYPE = "application/json; charset=utf-8"
 _LEVEL = 1
 _AS_GZIP = 31  # zlib's window of 15 bits, with the header of gzip
-# Below, a packet of the network holds it anyway.
+# Smaller answers fit in one network packet anyway.
 _SMALLEST = 1_000
 
 
@@ -181,7 +180,7 @@ def encoded_answer(
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding names gzip, or anything, with a quality above zero."""
+    """Whether an Accept-Encoding accepts gzip, by name or wildcard, with a quality above zero."""
     qualities = {}
     for part in accepted.lower().split(","):
         name, _, rest = part.partition(";")

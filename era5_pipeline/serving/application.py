@@ -1,4 +1,4 @@
-"""The app that `era5 serve` runs: its routes with `/healthz`, its pool of connections, what is around every answer."""
+"""The app that `era5 serve` runs: its routes with `/healthz`, its pool of connections, and its middleware."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAns
     return HealthAnswer(database="ok")
 
 
-# --- The app that `era5 serve` runs: its routes, its pool of connections, and what is around every answer ---
+# --- The app that `era5 serve` runs: its routes, its pool of connections, and its middleware ---
 
 
-# Headers that pages of other origins may read.
+# Headers that pages from other origins may read.
 _TOLD = (*ORIGIN_HEADERS, DAY_HEADER, MISSING_HEADER)
-# Besides the requests that have a turn: health, metrics, and cancelling what nobody waits for.
+# Threads in addition to those of requests in progress: for health, metrics, and cancelling abandoned statements.
 _MORE_THREADS = 4
 
 
 @dataclass(frozen=True)
 class ServedApp:
-    """The parts of a process of the server; each process of several calls it to have an app of its own."""
+    """The parts of a server process; each of several processes calls it to make its app."""
 
     url: str = field(repr=False)
     limits: ServingLimits = field(default_factory=ServingLimits)
@@ -90,7 +90,7 @@ def make_app(
     cors_origins: tuple[str, ...] = (),
     hosts: AllowedHosts | None = None,
 ) -> FastAPI:
-    """An app that answers from the warehouse; its connections are opened when it starts, and closed at its end."""
+    """An app that answers from the warehouse; it opens its connections at startup, and closes them at shutdown."""
     limits = limits or ServingLimits()
 
     @asynccontextmanager
@@ -107,7 +107,7 @@ def make_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # the address of such a redirect would be made of what the client calls this host
+        redirect_slashes=False,  # a redirect would contain the client's name for this host
         responses=ERROR_RESPONSES,
     )
     metrics = ServingMetrics(limits.connections)

@@ -46,7 +46,7 @@ def climate(
     table: Annotated[Literal["daily"] | None, Query(description="daily: with the table of all days.")] = None,
 ) -> Response:
     """Say whether it has become warmer or wetter, by how much and how certain, from all hours of a place."""
-    # They import pandas and scipy, which the other routes do without.
+    # These import pandas and scipy, which other routes do not need.
     from era5_pipeline.climate.anomalies import parse_baseline  # noqa: PLC0415
     from era5_pipeline.climate.answer import ClimatePlace  # noqa: PLC0415
     from era5_pipeline.climate.reading import DayChoice, Period, read_climate  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Errors as JSON, with a status that says whose fault it is; and the reasons for not answering now."""
+"""Errors as JSON, with a status that says whose fault it is; and the reasons for refusing a request now."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from era5_pipeline.model.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# --- Reasons for which the server does not answer now, each with its status: busy, without database, too slow, left ---
+# --- Reasons to refuse a request now, each with its status: busy, no database, too slow, client gone ---
 
 
 class RefusalError(Exception):
-    """A request that is refused although nothing is wrong with it; `reason` is shown to the client."""
+    """A request that is refused although it is valid; `reason` is shown to the client."""
 
     status: ClassVar[int]
-    # When the client may ask again; None: the same request would be refused again.
+    # When the client may retry; None: the same request would be refused again.
     retry_seconds: ClassVar[int | None] = None
 
     def __init__(self, reason: str) -> None:
@@ -49,7 +49,7 @@ class DatabaseAwayError(RefusalError):
 
 
 class OtherSchemaError(RefusalError):
-    """The database's tables are of a version that this program does not know."""
+    """The schema of the database has a version unknown to this program."""
 
     status = 503
 
@@ -58,7 +58,7 @@ class OtherSchemaError(RefusalError):
 
 
 class BusyError(RefusalError):
-    """Others were answered for as long as the request could wait."""
+    """Other requests kept the server busy for as long as this one could wait."""
 
     status = 503
     retry_seconds = 1
@@ -70,7 +70,7 @@ class BusyError(RefusalError):
 
 
 class QueueFullError(RefusalError):
-    """More requests wait than may."""
+    """More requests are waiting than allowed."""
 
     status = 503
     retry_seconds = 1
@@ -80,7 +80,7 @@ class QueueFullError(RefusalError):
 
 
 class ShuttingDownError(RefusalError):
-    """The server was told to end, and the answer did not come in the time that was left."""
+    """The server is shutting down, and the answer did not come within the grace period."""
 
     status = 503
     retry_seconds = 5
@@ -102,7 +102,7 @@ class SlowStatementError(RefusalError):
 
 
 class ClientLeftError(RefusalError):
-    """The client closed the connection before it had the answer; nobody reads this."""
+    """The client closed the connection before the answer; nobody reads this."""
 
     status = 499
 
@@ -140,15 +140,15 @@ _BODY_ERRORS = (
 
 
 def error_answer(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer of an error."""
+    """The answer for an error."""
     content = orjson.dumps({"error": True, "reason": reason})
     return Response(content, status, media_type="application/json; charset=utf-8", headers=dict(headers or {}))
 
 
 def describe_routes(app: FastAPI, bodies: Mapping[str, Mapping[str, Any]]) -> None:
-    """Let the description of the routes (OpenAPI) show errors as they are, without 422, and which take a POST.
+    """Make the OpenAPI description show errors as they are, without 422, and the routes that accept POST.
 
-    `bodies` are the bodies of those, by path; a POST is answered as a GET is, but for errors of its body.
+    `bodies` are the bodies of those routes, by path; a POST is answered like a GET, except for errors of its body.
     """
     describe = app.openapi
 
@@ -174,7 +174,7 @@ def describe_routes(app: FastAPI, bodies: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let the app answer every error in this form."""
+    """Make the app answer every error in this form."""
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Era5Error, _era5_error)
@@ -182,13 +182,13 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def unexpected_error(request: str, error: BaseException) -> Response:
-    """The answer to an error that nobody expected: the log has it, the client does not."""
+    """The answer to an unexpected error: the log has the details, the client does not."""
     _log.error("%s failed", request, exc_info=error)
     return error_answer(500, _UNEXPECTED)
 
 
 def reason_of(error: Era5Error) -> str:
-    """One text of what failed and what to do."""
+    """One text for what failed and what to do."""
     message = error.message[:1].upper() + error.message[1:]
     if not error.remedy:
         return message
@@ -220,7 +220,7 @@ async def _refusal(request: Request, error: Exception) -> Response:
 
 
 def refusal_answer(error: RefusalError) -> Response:
-    """The answer to a request that is refused now."""
+    """The answer to a refused request."""
     headers = {} if error.retry_seconds is None else {"Retry-After": str(error.retry_seconds)}
     return error_answer(error.status, error.reason, headers)
 
@@ -231,7 +231,7 @@ async def _era5_error(request: Request, error: Exception) -> Response:
         case UsageError() | InputError():
             return error_answer(400, reason_of(error))
         case TransientError() | ServerUnreachableError() | MonthLockedError():
-            # The message may name the server and its user: it is for the log.
+            # The message may name the server and its user: log it instead.
             _log.warning("%s: %s", request.url.path, error.message)
             return refusal_answer(DatabaseAwayError())
         case _:

@@ -1,4 +1,4 @@
-"""Pages for people: what is loaded, and a place's climate as `era5 report` writes it; none loads from a network."""
+"""Pages for people: what is loaded, and a place's climate as in `era5 report`; none loads anything from a network."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
     from era5_pipeline.model.places import Place
     from era5_pipeline.report.html import Child
 
-# --- The start page: what is loaded, a place to look up, and requests to begin with ---
+# --- The start page: what is loaded, a search for places, and requests to start with ---
 
 
 _TITLE = "ERA5 warehouse"
 
 
-# Of these, one is enough for an answer of `/v1/climate`.
+# One of these columns suffices for an answer of `/v1/climate`.
 _CLIMATE_COLUMNS = frozenset({"temperature_2m", "total_precipitation"})
 _WHOLE_DAY = 24
 
 
 def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -> bytes:
-    """The page, by what the ledger says; `notice`, of generated data, stands first."""
+    """The start page, from the ledger; `notice`, for generated data, comes first."""
     months = months_held(connection)
     if not months:
         nothing = element("p", "No month is loaded yet: ", element("code", "era5 load --from 2023-01"), ".")
@@ -103,7 +103,7 @@ def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -
 
 
 def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Iterator[str]:
-    """Requests that have an answer on this table: of a day and a variable that it holds, at a place that it holds."""
+    """Requests that this table can answer: for a day, a variable and a place that it holds."""
     city = next((city for city, location_id in _cities() if location_id in places), None)
     ids = places.ids()
     where = location_of(int(ids[len(ids) // 2])) if city is None else nearest_location(city.latitude, city.longitude)
@@ -111,7 +111,7 @@ def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Itera
     last = max(held)
     range_ = {"location_id": where.location_id, "start": last.start, "end": last.end}
     row = connection.execute(read_sql("fullest_day"), range_).fetchone()
-    if row is None:  # the ledger says that there are hours
+    if row is None:  # the ledger claims hours
         return
     day, hours = row
     point = {"latitude": f"{where.latitude:g}", "longitude": f"{where.longitude:g}"}
@@ -127,7 +127,7 @@ def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Itera
 
 @cache
 def _cities() -> list[tuple[Place, int]]:
-    """All cities with the location nearest to each, the most populous first."""
+    """All cities with their nearest locations, the most populous first."""
     cities = sorted(map(place_of, range(count_cities())), key=lambda city: -city.population)
     return [(city, nearest_location(city.latitude, city.longitude).location_id) for city in cities]
 
@@ -136,21 +136,21 @@ def _link(url: str) -> Child:
     return element("p", element("a", element("code", url), href=url))
 
 
-# --- A place's page, as `era5 report` writes it, found by name; pages are kept until the ledger says otherwise ---
+# --- A place's page, as in `era5 report`, found by name; pages are cached until the ledger changes ---
 
 
-# What `era5 report` has if nothing else is asked.
+# The default of `era5 report`.
 _BASELINE = "1991-2020"
-# Pages kept in one process: each is about a megabyte.
+# Pages cached in one process: each has about a megabyte.
 _KEPT_PAGES = 32
 _COORDINATES = re.compile(r"([+-]?\d{1,3}(?:\.\d{1,12})?)\s*[,\s]\s*([+-]?\d{1,3}(?:\.\d{1,12})?)")
 _guessing = threading.Lock()
 
 
 class PageCache:
-    """Pages that were made, by place and by what they were read from; one is made at a time.
+    """Pages by place and by the contents they were made from; one is made at a time.
 
-    Drawing is not made for threads, and its pictures take much memory.
+    Drawing is not thread-safe, and its figures take much memory.
     """
 
     def __init__(self, wait_seconds: float) -> None:
@@ -160,10 +160,10 @@ class PageCache:
         self._wait_seconds = wait_seconds
 
     def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
-        """The page of a place: one that is kept, else from what `read` returns; `contents` None: keep none.
+        """The page of a place: from the cache, else from the result of `read`; `contents` None: do not cache.
 
         Raises:
-            BusyError: if others were made for as long as a request may wait.
+            BusyError: if others were being made for as long as a request may wait.
         """
         key = (asked.place, asked.latitude, asked.longitude, contents or "")
         kept = self._kept(key)
@@ -175,7 +175,7 @@ class PageCache:
             kept = self._kept(key)  # made while this request waited
             if kept is not None:
                 return kept
-            # Drawing imports matplotlib and scipy: the first page needs them, and no other answer.
+            # Drawing imports matplotlib and scipy, which only pages need.
             from era5_pipeline.report.page import report_page  # noqa: PLC0415
 
             page = report_page(read()).encode()
@@ -199,10 +199,10 @@ class PageCache:
 
 
 def asked_place(name: str) -> AskedPlace | list[Place]:
-    """The city that a name means, or the point of `LAT,LON`, with its cell; or the cities that it may mean.
+    """The city of this name, or the point `LAT,LON`, with its cell; or all cities that the name may mean.
 
     Raises:
-        UsageError: if no city has the name, or there is no such point.
+        UsageError: if no city has this name, or the point does not exist.
     """
     if match := _COORDINATES.fullmatch(name.strip()):
         return asked_point(None, float(match[1]), float(match[2]))
@@ -216,8 +216,8 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
 
 
 def _unknown(name: str) -> UsageError:
-    """The error for a name that no city has; with the nearest names, unless these are being looked for already."""
-    # Comparing a name with all others takes a tenth of a second or two, which other answers wait for.
+    """The error for an unknown city; with similar names, unless another request is searching for some."""
+    # Comparing a name with all others takes a tenth of a second or two, during which other answers wait.
     if not _guessing.acquire(blocking=False):
         return UsageError("no city of the table has this name", remedy="Check how it is written.")
     try:
@@ -227,29 +227,29 @@ def _unknown(name: str) -> UsageError:
 
 
 def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
-    """The contents of a place's page.
+    """Read the contents of a place's page.
 
     Raises:
-        NoDataError: if the table has no whole day of it.
+        NoDataError: if the table has no whole day there.
     """
     subject = ClimatePlace.of_asked(asked, in_its_zone=False)
     return read_climate(connection, subject, Period(), parse_baseline(_BASELINE), DayChoice())
 
 
 def choice_page(name: str, places: list[Place]) -> bytes:
-    """The page for a name of several cities: which they are."""
+    """The page that lists the cities of this name."""
     items = [element("li", element("a", describe(place), href=f"/place/{place.geoname_id}")) for place in places]
     return framed(f"{name}: which one?", element("p", f"{len(places)} cities have this name."), element("ul", *items))
 
 
 def failure_page(title: str, reason: str, link: ET.Element | None = None) -> bytes:
-    """The page that says why there is none, and where there is one."""
+    """The page that says why there is none, with a link to one that exists."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     return framed(title, *(element("p", line) for line in lines), *([link] if link is not None else []))
 
 
 def nearest_link(places: LocationSet, asked: AskedPlace) -> ET.Element:
-    """A link to the page of the loaded place that is nearest; the reason beside it tells its distance."""
+    """A link to the page of the nearest loaded place; the reason beside it tells its distance."""
     place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
     link = element("a", point_name(place), href=path_of(f"{place.latitude:g},{place.longitude:g}"))
     return element("p", "The page of the nearest place that is loaded: ", link, ".")
@@ -346,7 +346,7 @@ def place(
 
 
 def _nearest(reader: Reader, name: str) -> ET.Element | None:
-    """A link to the page of the loaded place that is nearest to one that is not; None if nothing is loaded."""
+    """A link to the page of the loaded place nearest to one that is not loaded; None if nothing is loaded."""
     asked = asked_place(name)
     if isinstance(asked, list):
         return None

@@ -1,4 +1,4 @@
-"""Middleware around every request: its turn, its client that may leave, HEAD, and errors that nobody expected."""
+"""Middleware around every request: its turn, its client that may leave, HEAD, and unexpected errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits, ServingMetrics
 
-# Answered at once, however many wait: they read nothing, or must be answered when nothing else is.
+# Answered at once, however many requests wait: these read nothing, or matter most when nothing else is answered.
 _WITHOUT_TURN = frozenset({"/healthz", "/metrics", "/openapi.json", "/docs"})
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -42,7 +42,7 @@ _LEAVING_STEP_SECONDS = 0.02
 
 
 class RequestGuard:
-    """ASGI middleware; as many requests are worked on at once as there are connections to the database."""
+    """ASGI middleware that limits the requests in progress to the number of connections to the database."""
 
     def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: ServingMetrics, hosts: AllowedHosts) -> None:
         self._app = app
@@ -59,7 +59,7 @@ class RequestGuard:
             await self._app(scope, lambda: self._received_of_process(receive), send)
             return
         answer = _SentAnswer(scope["method"] == "HEAD", send)
-        # A route for GET answers HEAD too, without the body.
+        # A route for GET also answers HEAD, without the body.
         inner: Scope = {**scope, "method": "GET"} if answer.is_head else scope
         work = inner[WORK] = RequestWork()
         self._under_way.add(work)
@@ -68,12 +68,12 @@ class RequestGuard:
             try:
                 await self._answer(inner, receive, answer, work)
             except asyncio.CancelledError:
-                # The server ends, and does not wait any longer; the route's thread would wait for its statement. It
-                # holds up the loop, which has nothing else to do.
+                # The server is ending and waits no longer; the route's thread would wait for its statement. This blocks
+                # the event loop, which has nothing else to do.
                 work.leave()
                 if not answer.status:
                     await refusal_answer(ShuttingDownError())(inner, receive, answer.send)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer in the common form
+            except Exception as error:  # noqa: BLE001  # the client gets an answer in the common form
                 response = unexpected_error(f"{scope['method']} {scope['path']}", error)
                 if not answer.status:
                     await response(inner, receive, answer.send)
@@ -86,10 +86,10 @@ class RequestGuard:
                 self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
 
     async def _received_of_process(self, receive: Receive) -> Message:
-        """Messages of the server to the app; its end is told when the answers that it gave up have been left, too."""
+        """Messages of the server to the app; shutdown is passed on after the abandoned answers have been cancelled."""
         message = await receive()
         if message["type"] == "lifespan.shutdown":
-            # The process is gone as soon as the app has ended.
+            # The process ends as soon as the app has.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVING_SECONDS):
                     while self._under_way:
@@ -117,7 +117,7 @@ class RequestGuard:
                 await watch
 
     def _refusal_of_request(self, scope: Scope) -> Response | None:
-        """The answer to a request that is refused by its headers or its length alone."""
+        """The answer to a request refused for its headers or its length; None if it is acceptable."""
         if refusal := self._hosts.refusal(scope["headers"]):
             return error_answer(refusal.status, refusal.reason)
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
@@ -142,7 +142,7 @@ class RequestGuard:
 
 
 class _SentAnswer:
-    """One answer on its way to the client; its turn ends when it begins, so that a slow client keeps nobody waiting."""
+    """One answer on its way to the client; its turn ends when it begins, so that a slow client delays nobody."""
 
     def __init__(self, is_head: bool, send: Send) -> None:
         self.is_head = is_head
@@ -170,7 +170,7 @@ class _SentAnswer:
 
 
 class _Received:
-    """The messages that a route receives: no body, and then that the client left."""
+    """The messages that a route receives: no body, and then the client's disconnect."""
 
     def __init__(self, gone: asyncio.Event) -> None:
         self._gone = gone
@@ -185,7 +185,7 @@ class _Received:
 
 
 async def _watch(receive: Receive, gone: asyncio.Event, work: RequestWork) -> None:
-    """Wait until the client leaves, then cancel what is read for it; a body is read and thrown away."""
+    """Wait until the client leaves, then cancel what is read for it; discard any body."""
     message: dict[str, Any] = {}
     while message.get("type") != "http.disconnect":
         message = dict(await receive())

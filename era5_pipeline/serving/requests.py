@@ -1,4 +1,4 @@
-"""A request: its limits and its numbers for Prometheus, and connections that read for it until its client leaves."""
+"""A request: its limits and metrics, and database connections that are cancelled when its client leaves."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any]
 
-# --- Limits of the HTTP server: what one answer may have, and how many requests are worked on at once ---
+# --- Limits of the HTTP server: the size of one answer, and the number of requests in progress ---
 
 
 @dataclass(frozen=True)
 class ServingLimits:
     """Limits of one process of the server.
 
-    `connections`: to the database, and so the requests that are answered at once. `waiting_requests`: how many more may
-    wait for their turn, each `wait_seconds`. `statement_seconds`: how long a statement may take. `values`: how many
-    values an answer may have. `url_bytes`: how long a path with its query may be.
+    `connections`: to the database, and so the requests answered at once. `waiting_requests`: how many more may wait for
+    their turn, each for `wait_seconds`. `statement_seconds`: the longest statement. `values`: the most values of an
+    answer. `url_bytes`: the longest path with its query.
     """
 
     connections: int = 8
@@ -69,10 +69,10 @@ class ServingLimits:
         )
 
     def require_values(self, count: int) -> None:
-        """Refuse an answer of more values than one may have: hours times variables times places.
+        """Refuse an answer of more values than allowed: hours times variables times places.
 
         Raises:
-            UsageError: naming both numbers.
+            UsageError: if there are more; the message names both numbers.
         """
         if count > self.values:
             raise UsageError(
@@ -81,21 +81,20 @@ class ServingLimits:
             )
 
 
-# --- Numbers of the server for Prometheus: requests, their duration and bytes, connections in use; over all
-#     processes ---
+# --- Metrics of the server for Prometheus, over all processes: requests, duration, bytes, connections in use ---
 
 
-# Of the environment: where processes of one server write their numbers. It is read when the library is imported.
+# Environment variable: the folder where all processes of a server write metrics. The library reads it when imported.
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-# Of requests that no route answers: their paths are anybody's words.
+# The label of requests without a route: their paths are arbitrary.
 _NO_ROUTE = "none"
 
 metrics_routes = APIRouter(tags=["server"])
 
 
 class ServingMetrics:
-    """The numbers of one process, kept where the others find them."""
+    """The metrics of one process, kept where the others find them."""
 
     def __init__(self, connections: int) -> None:
         self._own = CollectorRegistry()
@@ -123,7 +122,7 @@ class ServingMetrics:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count a request as under way in this context."""
+        """Count a request as in progress in this context."""
         self._under_way.inc()
         try:
             yield
@@ -147,7 +146,7 @@ class ServingMetrics:
         self._bytes.labels(name).inc(sent_bytes)
 
     def registry(self) -> CollectorRegistry:
-        """The numbers of all processes."""
+        """The metrics of all processes."""
         folder = os.environ.get(METRICS_FOLDER)
         if folder is None:
             return self._own
@@ -179,29 +178,29 @@ def metrics(request: Request) -> Response:
     return Response(encode(found.registry()), headers={"Content-Type": media_type, "Cache-Control": "no-store"})
 
 
-# --- Connections of the server to the database: a few that only read, kept open, and opened again after a restart ---
+# --- A pool of read-only connections to the database, kept open, and opened again after a restart ---
 
 
-# While the last attempt to connect failed, requests do not wait longer than this for the next.
+# The longest that requests wait for a connection after the last attempt to connect has failed.
 _AWAY_SECONDS = 0.5
-# An attempt that fails is repeated for so long; a later request begins another.
+# A failing attempt is repeated for this long; a later request starts another.
 _RECONNECT_SECONDS = 10.0
 
 
 def _check(connection: Connection) -> None:
-    """Raise if the connection was lost, or the database was upgraded since it was opened: the pool then opens another.
+    """Raise if the connection was lost, or the database upgraded since it was opened: the pool then opens another.
 
-    In place of the pool's own check, which asks for nothing: this too is one round trip.
+    Replaces the pool's own check, an empty statement: this too is one round trip.
     """
     try:
         require_usable(connection, schema_version(connection))
     except SchemaVersionError:
-        connection.close()  # one that is open would be given out again
+        connection.close()  # the pool would reuse an open one
         raise
 
 
 class ReadingPool:
-    """A pool of connections that read only: in autocommit mode, in UTC, with a limit for each statement."""
+    """A pool of read-only connections: in autocommit mode, in UTC, with a limit for each statement."""
 
     def __init__(self, warehouse: Warehouse, limits: ServingLimits) -> None:
         self._warehouse = warehouse
@@ -213,10 +212,10 @@ class ReadingPool:
             "idle_in_transaction_session_timeout": f"{math.ceil(limits.statement_seconds * 1000)}",
         }
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            # The pool asks its class only to connect; the warehouse does that as for every command.
+            # The pool asks its class only to connect; the warehouse does that, as for every command.
             connection_class=cast("type[Connection]", self),
             min_size=1,
-            max_size=limits.connections + 1,  # `/healthz` is answered when all others are in use, too
+            max_size=limits.connections + 1,  # one for `/healthz` when all others are in use
             open=False,
             check=_check,
             timeout=limits.wait_seconds,
@@ -225,7 +224,7 @@ class ReadingPool:
         )
 
     def connect(self, _conninfo: str = "", **_: object) -> Connection:
-        """Open a connection; the pool calls it."""
+        """Open a connection; called by the pool."""
         try:
             connection = self._warehouse.connect(self._session)
             try:
@@ -240,7 +239,7 @@ class ReadingPool:
         return connection
 
     def __enter__(self) -> Self:
-        self._pool.open()  # without a database the server starts too, and answers 503
+        self._pool.open()  # the server starts even without a database, and answers 503
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -293,7 +292,7 @@ class ReadingPool:
         return translate_error(error, doing)
 
 
-# --- The warehouse as a route reads it: connections for one request, which end when its client leaves ---
+# --- The warehouse for a route: connections for one request, cancelled when its client leaves ---
 #
 # A route that reads takes a parameter of type `Reader`:
 #
@@ -305,7 +304,7 @@ class ReadingPool:
 # Such routes are functions, not coroutines: they run in threads, of which there are as many as connections.
 
 
-# The key of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
+# Keys of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
 WORK = "era5.work"
 _CANCEL_SECONDS = 5.0
 
@@ -339,14 +338,14 @@ class RequestWork:
             with self._lock:
                 self._held.remove(connection)
             if self._is_left():
-                # A cancellation that arrives late would end the next request's statement.
+                # A late cancellation would hit the next request's statement.
                 connection.close()
 
     def _is_left(self) -> bool:
-        return self.has_left  # set by another thread, which a type checker does not see
+        return self.has_left  # set by another thread, unknown to the type checker
 
     def leave(self) -> None:
-        """Cancel what the request's connections do; takes until the server has heard of it."""
+        """Cancel the statements of the request's connections; returns when the server has received that."""
         with self._lock:
             self.has_left = True
             for connection in self._held:
@@ -355,7 +354,7 @@ class RequestWork:
 
 
 class WarehouseReader:
-    """The warehouse for one request: connections that only read, and the server's limits."""
+    """The warehouse for one request: read-only connections, and the server's limits."""
 
     def __init__(self, pool: ReadingPool, limits: ServingLimits, metrics: ServingMetrics, work: RequestWork) -> None:
         self.limits = limits
@@ -365,10 +364,10 @@ class WarehouseReader:
 
     @contextmanager
     def connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, for as long as something is read; give it back before the answer is written.
+        """A connection of the pool, while reading; return it before the answer is written.
 
         Raises:
-            RefusalError: if there is none now, a statement takes too long, or the client left.
+            RefusalError: if none is free, a statement takes too long, or the client left.
             Era5Error: for other errors of the server, which begin with `doing`.
         """
         with (
@@ -379,7 +378,7 @@ class WarehouseReader:
             yield connection
 
 
-async def _reader_of(request: Request) -> WarehouseReader:  # a coroutine: FastAPI would call a function in a thread
+async def _reader_of(request: Request) -> WarehouseReader:  # a coroutine, as FastAPI runs functions in a thread
     state = request.app.state
     work: RequestWork = request.scope[WORK]
     return WarehouseReader(state.pool, state.limits, state.metrics, work)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from era5_pipeline.report.html import Child
 
-# --- The common parts of the server's pages: the frame, the style of `era5 report`, and texts with code in them ---
+# --- Common parts of the server's pages: the frame, the style of `era5 report`, and texts with code ---
 
 
 HTML_TYPE = "text/html; charset=utf-8"
-# No script, nothing from a network; a form asks this server only.
+# No scripts, nothing from other servers; forms may only call this one.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 _STYLE = Path(html.__file__).with_name("page.css")
 
@@ -40,22 +40,21 @@ def framed(title: str, *children: Child) -> bytes:
 
 
 def paragraphs(text: str) -> list[ET.Element]:
-    """The paragraphs of a docstring, with what is in backticks as code."""
+    """The paragraphs of a docstring, with text in backticks as code."""
     return [with_code("p", " ".join(part.split())) for part in text.strip().split("\n\n") if part.strip()]
 
 
 def with_code(tag: str, text: str) -> ET.Element:
-    """An element of this text, in which what is in backticks is code."""
+    """An element with this text, with text in backticks as code."""
     pieces = text.split("`")
     return element(tag, *(element("code", piece) if index % 2 else piece for index, piece in enumerate(pieces)))
 
 
-# --- The page of the routes: what each answers, its parameters, and examples to click; from the app's own
-#     description ---
+# --- The page of the routes, from the app's own description: what each answers, its parameters, examples to click ---
 
 
 _DATA = "/v1/"
-# In the description of a route (`openapi_extra`): paths with queries that show what it is for.
+# The key of example paths in the description of a route (`openapi_extra`).
 EXAMPLES = "x-examples"
 
 
@@ -73,7 +72,7 @@ def route_page(description: Mapping[str, Any]) -> bytes:
         element("h2", "Errors"),
         _answers("Of every route", ERROR_RESPONSES),
     ]
-    # What a user came for first: hours, then pages, then what watches the server.
+    # By interest: hours first, then pages, then monitoring.
     paths = sorted(description["paths"], key=lambda path: not path.startswith(_DATA))
     parts += [_route(path, description["paths"][path]) for path in paths]
     return framed(f"{description['info']['title']}: routes", *parts)
@@ -96,7 +95,7 @@ def _route(path: str, operations: Mapping[str, Any]) -> ET.Element:
 
 
 def _is_common(status: str, response: Mapping[str, Any]) -> bool:
-    """Whether it is one of the errors of every route."""
+    """Whether it is one of the errors common to every route."""
     common = ERROR_RESPONSES.get(int(status) if status.isdecimal() else status)
     return common is not None and common["description"] == response["description"]
 

@@ -1,4 +1,4 @@
-"""Running the app: its socket, one process or several, their log, and their end."""
+"""Running the app: its socket, one process or several, their log, and their shutdown."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from era5_pipeline.serving.application import ServedApp
 
-# Answers that are under way at the end get this time.
+# Grace period for answers in progress at shutdown.
 _GRACE_SECONDS = 10
 _BACKLOG = 512
 _TEND_SECONDS = 2.0
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on the host and port; port 0: one that is free.
+    """A socket that listens on the host and port; port 0: any free one.
 
     Raises:
-        UsageError: if the host is none of this machine's, or the port is in use or reserved.
+        UsageError: if the host is not one of this machine's, or the port is in use or reserved.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -83,30 +83,30 @@ def address_of(bound: socket.socket) -> str:
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether only this machine reaches the socket."""
+    """Whether the socket is reachable only from this machine."""
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
 def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log: bool) -> None:
-    """Serve on the socket until Ctrl-C or SIGTERM; answers that are under way end first, for a while.
+    """Serve on the socket until Ctrl-C or SIGTERM; answers in progress get a grace period.
 
-    Several processes are started by uvicorn, which starts one again that ends by itself.
+    With several processes, uvicorn starts them, and replaces any that dies.
     """
     config = server_config(app, workers, access_log=access_log)
     if workers > 1:
-        # Where the processes write their metrics, so that any of them can add them up.
+        # The folder where the processes write their metrics, so that any of them can add them up.
         with tempfile.TemporaryDirectory(prefix="era5-serve-") as folder:
             os.environ[METRICS_FOLDER] = folder
             Multiprocess(config, sockets=[bound]).run()
         return
     try:
         Server(config).run(sockets=[bound])
-    except KeyboardInterrupt:  # raised again by uvicorn when it has ended well
+    except KeyboardInterrupt:  # uvicorn raises it again after a clean shutdown
         return
 
 
 def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool) -> Config:
-    """Uvicorn's configuration for the app that `app` makes, in each process anew."""
+    """Uvicorn's configuration for the app that `app` makes in each process."""
     return Config(
         app,
         factory=True,
@@ -122,7 +122,7 @@ def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool)
 
 @contextmanager
 def tended(tend: Callable[[], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Call `tend` in a thread every few seconds in this context, until it raises an `Era5Error`, which is warned of."""
+    """Call `tend` every few seconds in a thread in this context; on an `Era5Error`, warn and stop."""
     is_over = threading.Event()
 
     def repeat() -> None:
@@ -143,13 +143,13 @@ def tended(tend: Callable[[], None], warn: Callable[[str], None]) -> Iterator[No
 
 
 def _log_config() -> dict[str, Any]:
-    """Uvicorn's log, on standard error, without its own messages of start and end."""
+    """Uvicorn's log on standard error, without its own messages about start and end."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
     config["formatters"]["default"]["fmt"] = "%(asctime)s %(levelname)s %(message)s"
     config["handlers"]["access"]["stream"] = "ext://sys.stderr"
     config["loggers"]["uvicorn.error"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
-    # What they warn of is said by an answer, with its reason.
+    # Answers report these warnings, with their reason.
     config["loggers"]["psycopg"] = {"level": "ERROR"}
     config["loggers"]["psycopg.pool"] = {"level": "ERROR"}
     return config

@@ -1,1 +1,1 @@
-"""Hours and days of places by Open-Meteo's conventions: what is asked, variables and units, the answer in each form."""
+"""Hours and days of places by Open-Meteo's conventions: the question, variables and units, and each answer format."""

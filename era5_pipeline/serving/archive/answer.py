@@ -1,4 +1,4 @@
-"""The answer to a question: of each point its hours and days, with values in the units asked for."""
+"""The answer to a question: hours and days of each point, with values in the requested units."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-# --- The hours of one point, as whole arrays: every hour of its days, NaN where the table has none ---
+# --- The hours of one point, as whole arrays: every hour of its days, NaN where the table has no value ---
 
 
 @dataclass(frozen=True, eq=False)
 class PointHours:
-    """The values of each column at every hour (n,), float32 in the table's units; NaN where there is none.
+    """The values of each column at every hour (n,), float32 in the table's units; NaN where there is no value.
 
-    `missing_months` have no hour of a column that ERA5 has everywhere, of those that were asked for; `missing_hours`
-    counts the hours of the other months without such a value.
+    `missing_months` have no hour of a requested column that ERA5 has everywhere; `missing_hours` counts the hours of
+    the other months without such a value.
     """
 
     values: Mapping[str, Floats]
@@ -54,9 +54,9 @@ _IN_THE_TABLE = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_reg
 
 
 def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Location]) -> list[float | None]:
-    """The height of the ground of the model at each location, in m, from the geopotential of any month that has it.
+    """Read the model's ground height at each location, in m, from the geopotential of any month that has it.
 
-    None where no month does; the connection is in autocommit mode.
+    None if no month does; the connection is in autocommit mode.
     """
     row = connection.execute(_IN_THE_TABLE, (_GEOPOTENTIAL,)).fetchone()
     if row is None or not row[0]:
@@ -91,7 +91,7 @@ def read_point_hours(
     """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called.
 
     Raises:
-        NoDataError: if the table has nothing of the place at any time, or lacks a column; it says what it has.
+        NoDataError: if the table never has the place, or has no such column; the message says what it has.
     """
     start = days.start(zone)
     end = start + timedelta(hours=days.hours)
@@ -123,7 +123,7 @@ def _missing(
     first: np.datetime64,
     rows: npt.NDArray[np.int64],
 ) -> tuple[tuple[Month, ...], int]:
-    """Months without any value, and how many other hours lack one; a variable of the sea counts by its rows."""
+    """Months without any value, and the number of other missing hours; a variable of the sea counts by its rows."""
     count = len(values[columns[0]])
     lacking = np.zeros(count, dtype=np.bool_)
     absent: set[int] = set()
@@ -147,14 +147,14 @@ def _missing(
     return months, int((lacking & others).sum())
 
 
-# --- The answer to a question: of each point its sections of hours and days, with values in the units asked for ---
+# --- The answer to a question: hours and days of each point, with values in the requested units ---
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerColumn:
-    """A variable of an answer, by the name it was asked for: its unit, and its values (n,) before rounding.
+    """A variable of an answer, by its requested name: its unit, and its values (n,) before rounding.
 
-    Values of int64 are moments: seconds since 1970 in UTC.
+    int64 values are moments: seconds since 1970 in UTC.
     """
 
     name: str
@@ -172,7 +172,7 @@ class AnswerColumn:
         return rounded(self.values, self.unit.decimals)
 
     def unit_in(self, time_format: TimeFormat) -> Unit:
-        """The unit; of moments, how times are written."""
+        """The unit; for moments, the format of times."""
         return Unit(time_format, 0) if self.is_time else self.unit
 
 
@@ -186,7 +186,7 @@ class AnswerSection:
 
 @dataclass(frozen=True, eq=False)
 class PointAnswer:
-    """The answer for one point: its sections, what the table lacks of it, and the height of its ground in m."""
+    """The answer for one point: its sections, what the table is missing there, and the height of its ground in m."""
 
     point: ArchivePoint
     sections: tuple[AnswerSection, ...]
@@ -198,10 +198,10 @@ class PointAnswer:
 def read_answer(
     connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint, elevation: float | None = None
 ) -> PointAnswer:
-    """Answer the question for one of its points, of this `elevation`; the connection is in autocommit mode.
+    """Answer the question for one of its points, at this `elevation`; the connection is in autocommit mode.
 
     Raises:
-        NoDataError: if the table has nothing of the place, or lacks a column; it says what it has.
+        NoDataError: if the table has nothing at the place, or no such column; the message says what it has.
     """
     hours = PointHours({}, (), 0)
     if question.columns:
@@ -210,7 +210,7 @@ def read_answer(
 
 
 def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
-    """The answer of the hours that were read."""
+    """The answer from the hours that were read."""
     sections: list[AnswerSection] = []
     days, zone, location = point.days, point.zone, point.cell.location
     sun = SunOfPlace(

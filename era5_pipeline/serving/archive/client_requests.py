@@ -1,6 +1,6 @@
-"""Requests as Open-Meteo's official clients make and understand them: parameters in the body of a POST, and statuses.
+"""Requests and answers as Open-Meteo's official clients expect them: parameters in a POST body, and statuses.
 
-ASGI middleware outside of the app and its guard, which know GET alone and throw bodies away.
+ASGI middleware outside the app and its guard, which only know GET and discard bodies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def posted_form(scope: Scope) -> list[tuple[str, str]] | None:
 
 
 class ClientRequests:
-    """Makes a GET with a form of each POST to `path`, whose body has to arrive within some `seconds`."""
+    """Turns each POST to `path` into a GET with a form; its body must arrive within `seconds`."""
 
     def __init__(self, app: ASGIApp, path: str, seconds: float) -> None:
         self._app = app
@@ -57,7 +57,7 @@ class ClientRequests:
         if ("format", "flatbuffers") in pairs:
             send = _Understood(send)
         if refusal is not None:
-            # The rest of the body is not read.
+            # The rest of the body stays unread.
             await error_answer(refusal.status, str(refusal), {"Connection": "close"})(scope, receive, send)
             return
         if form is not None:

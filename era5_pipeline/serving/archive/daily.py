@@ -1,7 +1,7 @@
-"""The daily variables of an answer: each an hourly one over the 24 hours 00 to 23 of a local day.
+"""The daily variables of an answer: each aggregates an hourly one over the 24 hours 00 to 23 of a local day.
 
-A day that lacks an hour of it is NaN. Hours are not shifted: the precipitation of 00:00, of the hour before, counts to
-the day that then begins, as with Open-Meteo (and unlike `era5 climate`).
+A day with a missing hour is NaN. Hours are not shifted: the precipitation at 00:00, of the hour before, counts for the
+day that then begins, as with Open-Meteo (and unlike `era5 climate`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 _HOURS = 24
-# An hour with more precipitation than this, in mm, is a wet one.
+# An hour with more precipitation than this, in mm, counts as wet.
 _WET = np.float32(0.001)
 
 
 @dataclass(frozen=True)
 class DailyVariable:
-    """One variable: its unit before conversion, the columns it is made of, and how.
+    """One variable: its unit before conversion, its columns, and its formula.
 
-    `formula` takes the values (24 n,) of the columns, in the table's units, and before them a `SunOfPlace` if `by_sun`;
-    it returns those of n days. Values of int64 are moments. `rule` says it in docs/http.md.
+    `formula` takes the values (24 n,) of the columns, in the table's units, preceded by a `SunOfPlace` if `by_sun`, and
+    returns those of n days. int64 values are moments. `rule` describes it in docs/http.md.
     """
 
     name: str
@@ -46,7 +46,7 @@ class DailyVariable:
 
 
 def _days(hours: Floats) -> npt.NDArray[np.float64]:
-    """The hours (24 n,) as days (n, 24), in float64, so that a sum does not depend on its order."""
+    """The hours (24 n,) as days (n, 24), in float64, so that sums do not depend on the order."""
     return hours.astype(np.float64).reshape(-1, _HOURS)
 
 

@@ -68,7 +68,7 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
     _parameter("models", "Only ERA5 is here.", _list_of({"type": "string", "enum": ["era5", "best_match"]})),
     _parameter("location_id", "A number for each place, in the answer.", _list_of({"type": "integer"})),
 ]
-# OpenAPI 3.1 has required parameters that FastAPI does not check here: the reasons of refusals are Open-Meteo's.
+# Required parameters in OpenAPI 3.1 that FastAPI does not check here: the reasons for refusals are Open-Meteo's.
 for _required in ("start_date", "end_date"):
     next(one for one in ARCHIVE_PARAMETERS if one["name"] == _required)["required"] = True
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.question import LocationInformation
     from era5_pipeline.serving.archive.times import AnswerZone, TimeFormat
 
-# --- An answer as CSV, as Open-Meteo writes it: the points, hours, days, each with a header, blank lines between ---
+# --- CSV in Open-Meteo's form: points, hours, days, each with a header, separated by blank lines ---
 #
 # With several points every line begins with the point's number. A missing value is NaN.
 
@@ -44,7 +44,7 @@ _POINT = "latitude,longitude,elevation,utc_offset_seconds,timezone,timezone_abbr
 def answer_as_csv(
     answers: Sequence[PointAnswer], time_format: TimeFormat, information: LocationInformation = "section"
 ) -> bytes:
-    """The text, in UTF-8; `information` omit leaves out the lines of the points."""
+    """The text, in UTF-8; with `information` omit, without the lines of the points."""
     several = len(answers) > 1
     parts: list[str | bytes] = []
     if information == "section":
@@ -61,7 +61,7 @@ def answer_as_csv(
 
 
 def csv_name(answers: Sequence[PointAnswer], *, is_generated: bool = False) -> str:
-    """The name of the file: `era5-52.50N13.50E.csv`, of the first point; of generated data `sample-...`."""
+    """The file name: `era5-52.50N13.50E.csv`, for the first point; for generated data `sample-...`."""
     where = answers[0].point.cell.location
     north, east = ("N" if where.latitude >= 0 else "S"), ("E" if where.longitude >= 0 else "W")
     return (
@@ -84,7 +84,7 @@ def _header(section: AnswerSection, time_format: TimeFormat) -> str:
 
 
 def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat, *, several: bool) -> Iterator[bytes]:
-    """The lines of a section, some thousand at once: as text, all of them would take ten times their bytes."""
+    """The lines of a section, some thousand at a time: as text, all of them would take ten times their bytes."""
     write = hours_as_text if section.kind == "hourly" else days_as_text
     times = write(answer.point.days, answer.point.zone, time_format)
     before = f"{answer.point.number}," if several else ""
@@ -103,7 +103,7 @@ def _texts(column: AnswerColumn, block: slice, zone: AnswerZone, time_format: Ti
     return [form % value if isfinite(value) else "NaN" for value in column.values[block].tolist()]
 
 
-# --- An answer as JSON, in the order of keys that Open-Meteo writes ---
+# --- JSON with keys in the order of Open-Meteo ---
 
 
 def answer_as_json(
@@ -113,10 +113,10 @@ def answer_as_json(
     origin: AnswerOrigin | None = None,
     day_rule: str | None = None,
 ) -> bytes:
-    """One object for one point, a list for several; `milliseconds` are what the answer took to make.
+    """One object for one point, a list for several; `milliseconds` is the time it took to make the answer.
 
-    The keys that Open-Meteo does not know, which clients ignore, are the notice of generated data, which stands first,
-    and `era5`: where the data come from, and what a day is, if there are days.
+    Two keys are unknown to Open-Meteo, and ignored by its clients: the notice of generated data, which comes first, and
+    `era5`: the origin of the data, and the definition of a day if there are days.
     """
     before = {"notice": origin.notice} if origin and origin.notice else {}
     after = {"era5": {**origin.facts, **({"day_rule": day_rule} if day_rule else {})}} if origin else {}
@@ -160,7 +160,7 @@ def _times(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat)
 def _values(
     column: AnswerColumn, zone: AnswerZone, time_format: TimeFormat
 ) -> npt.NDArray[Any] | list[int | None] | orjson.Fragment:
-    """The values, for orjson: NaN is null; what has no decimals has no point, for readers of integers."""
+    """The values for orjson: NaN becomes null; values without decimals have no point, for readers of integers."""
     if column.is_time:
         return orjson.Fragment(moments_as_json(column.values, zone, time_format))
     values = column.rounded
@@ -172,21 +172,21 @@ def _values(
     return [int(value) if known else None for value, known in zip(values.tolist(), there.tolist(), strict=True)]
 
 
-# --- An answer as FlatBuffers, which Open-Meteo's own clients ask for: a size-prefixed message for each place ---
+# --- FlatBuffers for Open-Meteo's own clients: a size-prefixed message for each place ---
 #
-# Slots of tables are numbered as fields of the schema (`flatbuffers_schema`). Values are float32 and not rounded,
-# times are seconds since 1970 in UTC.
+# Slots of tables are numbered like the fields of the schema (see `names`). Values are float32 and not rounded, times
+# are seconds since 1970 in UTC.
 
 
-# Bytes of a message besides its values: tables, names, and the padding between them.
+# Bytes of a message in addition to its values: tables, names, and padding.
 _BESIDES = 1_024
 
 
 def answer_as_flatbuffers(answers: Sequence[PointAnswer], time_format: TimeFormat, milliseconds: float) -> bytes:
-    """The messages of all places, one after the other; `milliseconds` are what the answer took to make.
+    """The messages of all places in sequence; `milliseconds` is the time it took to make the answer.
 
     Raises:
-        UsageError: if the schema lacks a variable or a unit.
+        UsageError: if the schema has no such variable or unit.
     """
     return b"".join(_message(answer, time_format, milliseconds) for answer in answers)
 
@@ -196,7 +196,7 @@ def _message(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) 
     columns = [column for section in answer.sections for column in section.columns]
     builder = flatbuffers.Builder(sum(column.values.nbytes + _BESIDES for column in columns) + _BESIDES)
     sections = {section.kind: _section(builder, answer, section, time_format) for section in answer.sections}
-    # Without a name means GMT to the clients.
+    # To the clients, no name means GMT.
     names = [] if zone == GMT else [builder.CreateString(name) for name in (zone.name, zone.abbreviation)]
     builder.StartObject(15)
     builder.PrependFloat32Slot(0, point.cell.location.latitude, 0.0)

@@ -1,6 +1,6 @@
-"""The hourly variables of an answer: by Open-Meteo's names, of which columns of the table, by which formula.
+"""The hourly variables of an answer: Open-Meteo's names, the columns of the table behind them, and formulas.
 
-A variable is here if the catalogue has its columns. Others of Open-Meteo are refused with the reason.
+A variable is included if the catalogue has its columns. Others of Open-Meteo are refused with the reason.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HourlyVariable:
-    """One variable: its unit before conversion, the columns it is made of, and how.
+    """One variable: its unit before conversion, its columns, and its formula.
 
-    `formula` takes the values (n,) of the columns, in the table's units, and before them a `SunOfPlace` if `by_sun`.
-    `rule` says it in docs/http.md.
+    `formula` takes the values (n,) of the columns, in the table's units, preceded by a `SunOfPlace` if `by_sun`.
+    `rule` describes it in docs/http.md.
     """
 
     name: str

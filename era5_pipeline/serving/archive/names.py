@@ -1,4 +1,4 @@
-"""Variables of an answer by name: Open-Meteo's of today, earlier ones, and the numbers of FlatBuffers for them."""
+"""Variables of an answer by name: Open-Meteo's current and earlier names, and their numbers in FlatBuffers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.hourly import HourlyVariable
     from era5_pipeline.serving.archive.units import Unit
 
-# --- Variables of an answer by name: today's names of Open-Meteo, its earlier ones, and why others are refused ---
+# --- Variables of an answer by name: Open-Meteo's current names, earlier ones, and why others are refused ---
 
 
 _Kind = TypeVar("_Kind")
 
-# How names were written before 2024; an answer repeats the name that was asked for.
+# Spellings before 2024; an answer repeats the requested name.
 _EARLIER = (
     ("relativehumidity", "relative_humidity"),
     ("dewpoint", "dew_point"),
@@ -36,7 +36,7 @@ _EARLIER = (
     ("weathercode", "weather_code"),
     ("vapor_pressure", "vapour_pressure"),
 )
-# Variables of Open-Meteo that are not made of columns of ERA5's single levels, and why.
+# Variables of Open-Meteo that cannot be derived from ERA5's single levels, and why.
 _NOT_HERE = (
     (
         r"terrestrial_radiation.*|.*_normal_irradiance.*|sunshine_duration|global_tilted_irradiance.*|"
@@ -58,7 +58,7 @@ def find_hourly(name: str) -> HourlyVariable:
     """The hourly variable of this name.
 
     Raises:
-        UsageError: if there is none; the message says why, or which are like it.
+        UsageError: if there is none; the message says why, or suggests similar names.
     """
     return _find(name, HOURLY, DAILY, "hourly")
 
@@ -67,13 +67,13 @@ def find_daily(name: str) -> DailyVariable:
     """The daily variable of this name.
 
     Raises:
-        UsageError: if there is none; the message says why, or which are like it.
+        UsageError: if there is none; the message says why, or suggests similar names.
     """
     return _find(name, DAILY, HOURLY, "daily")
 
 
 def name_of_today(name: str) -> str:
-    """The name that Open-Meteo gives a variable today."""
+    """Open-Meteo's current name of a variable."""
     for earlier, later in _EARLIER:
         name = name.replace(earlier, later)
     return name
@@ -109,7 +109,7 @@ def _remedy(name: str, known: Mapping[str, object], others: Mapping[str, object]
     return f"Leave it out; docs/http.md lists the {len(known)} {kind} variables."
 
 
-# --- The numbers by which Open-Meteo's FlatBuffers name our variables and units ---
+# --- The numbers of our variables and units in Open-Meteo's FlatBuffers ---
 #
 # They are those of the published schema, `flatbuffers/weather_api.fbs` of github.com/open-meteo/sdk at f6513f45.
 
@@ -184,7 +184,7 @@ _VARIABLES = {
     "wind_v_component": 150,
 }
 _AGGREGATIONS = {"min": 1, "max": 2, "mean": 3, "dominant": 9, "sum": 10}
-# A sum of hours whose name does not say so.
+# Sums of hours whose names do not say so.
 _SUMS = {"et0_fao_evapotranspiration"}
 _NAME = re.compile(
     r"(?P<variable>.+?)(_(?P<altitude>\d+)m|_(?P<depth>\d+)_to_(?P<depth_to>\d+)cm)?"
@@ -194,7 +194,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class VariableFields:
-    """What the schema says of a variable: its number, height in m, depths in cm, and how hours became a day."""
+    """A variable in the schema: its number, height in m, depths in cm, and the aggregation of hours to a day."""
 
     variable: int
     altitude: int = 0
@@ -205,7 +205,7 @@ class VariableFields:
 
 @lru_cache(maxsize=512)
 def variable_fields(name: str, kind: str) -> VariableFields:
-    """The fields of a variable of hours or days (`kind`: hourly, daily), by the name it was asked for.
+    """The fields of a variable of hours or days (`kind`: hourly, daily), by its requested name.
 
     Raises:
         UsageError: if the schema has no such variable.

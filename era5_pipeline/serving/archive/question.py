@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # --- The parameters of a request as Open-Meteo reads them: lists, one of several words, numbers ---
 #
-# A list may be written as clients do: `hourly=a,b`, `hourly=a|b`, `hourly=a&hourly=b`, `hourly[]=a&hourly[]=b`,
+# Clients write lists in several ways: `hourly=a,b`, `hourly=a|b`, `hourly=a&hourly=b`, `hourly[]=a&hourly[]=b`,
 # `hourly[0]=a&hourly[1]=b`.
 
 
@@ -44,10 +44,10 @@ class AskedParameters:
             self._given.setdefault(_INDEX.sub("", name), []).append(value)
 
     def require_known(self, known: Collection[str], ignored: Collection[str]) -> None:
-        """Refuse a name that is unlike the `known` ones only by its spelling: ignored, its data would be missing.
+        """Refuse misspellings of the `known` names: if they were ignored, their data would be missing.
 
-        Others are ignored, as with Open-Meteo, unless no variable is asked for: then what they ask for is not here. A
-        request may have `ignored` ones in any case.
+        Other names are ignored, as with Open-Meteo, unless no variable is requested: then their data are not available
+        here. The `ignored` names are always allowed.
 
         Raises:
             UsageError: naming the parameter.
@@ -83,7 +83,7 @@ class AskedParameters:
         """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason.
 
         Raises:
-            UsageError: if it is another.
+            UsageError: if it is not one of them.
         """
         allowed = get_args(choices)
         found = self.one(name)
@@ -100,7 +100,7 @@ class AskedParameters:
         """The numbers of a list.
 
         Raises:
-            UsageError: if one is none.
+            UsageError: if a part is not a number.
         """
         texts = self.all(name)
         for text in texts:
@@ -118,9 +118,9 @@ def _plain(name: str) -> str:
 
 # --- The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules ---
 #
-# Reasons of refusals are Open-Meteo's where it has one, word for word; a remedy follows where it helps. Parameters
-# that are unknown there too are ignored, as there, unless they are a misspelling of known ones. Those that it has and
-# this has not are refused by name.
+# Refusals use Open-Meteo's reasons word for word, where it has one, followed by a remedy where that helps. Parameters
+# unknown there are ignored, as there, unless they misspell known ones. Parameters that exist there but not here are
+# refused by name.
 
 
 AnswerFormat = Literal["json", "csv", "flatbuffers"]
@@ -131,7 +131,7 @@ FIRST_DAY = date(1940, 1, 1)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _MODELS = ("era5", "copernicus_era5", "best_match")
-# Parameters of Open-Meteo that change an answer there and cannot here, with what is allowed of them.
+# Parameters of Open-Meteo that change an answer there but cannot here, with the values that are allowed.
 _REFUSED = {
     "minutely_15": "ERA5 is hourly",
     "six_hourly": "ask for hourly values",
@@ -155,17 +155,17 @@ _REFUSED = {
 }
 _ALLOWED = {"temporal_resolution": {"native", "hourly", "hourly_1"}}
 _NOTHING = {"", "0", "false"}
-# Of Open-Meteo, too: earlier names of parameters, and those that change no answer here.
+# Further parameters of Open-Meteo: earlier names, and those without effect on the answer.
 _EARLIER = ("windspeed_unit", "length_unit", "elevation")
 _IGNORED = ("apikey", "tilt", "azimuth")
 _KNOWN = frozenset({*(str(one["name"]) for one in ARCHIVE_PARAMETERS), *_EARLIER, *_REFUSED})
-# As many as fit into a URL; the body of a POST could hold more.
+# As many as fit in a URL; the body of a POST could hold more.
 _MOST_PLACES = 4_000
 
 
 @dataclass(frozen=True)
 class ArchivePoint:
-    """One point of an answer: its number, its cell of the grid, its days, and the zone that they are in."""
+    """One point of an answer: its number, its cell of the grid, its days, and their zone."""
 
     number: int
     cell: Cell
@@ -175,7 +175,7 @@ class ArchivePoint:
 
 @dataclass(frozen=True)
 class ArchiveQuestion:
-    """A checked question: points, variables by the names they were asked by, and how they are written."""
+    """A checked question: points, variables with their requested names, and the format of values and times."""
 
     points: tuple[ArchivePoint, ...]
     hourly: dict[str, HourlyVariable]
@@ -187,7 +187,7 @@ class ArchiveQuestion:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the variables are made of."""
+        """The columns of the table behind the variables."""
         variables: tuple[HourlyVariable | DailyVariable, ...] = (*self.hourly.values(), *self.daily.values())
         return tuple(dict.fromkeys(column for variable in variables for column in variable.columns))
 
@@ -199,10 +199,10 @@ class ArchiveQuestion:
 
 
 def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuestion:
-    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be asked for.
+    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested.
 
     Raises:
-        UsageError: if one is wrong, missing, or of what is not here.
+        UsageError: if one is invalid, missing, or not available here.
     """
     asked = AskedParameters(given)
     asked.require_known(_KNOWN, _IGNORED)
@@ -228,7 +228,7 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     hourly = {name: find_hourly(name) for name in asked.all("hourly")}
     daily = {name: find_daily(name) for name in asked.all("daily")}
     if answer_format == "flatbuffers":
-        # Before anything is read: a variable that has no number there is refused.
+        # Before reading anything, refuse variables that have no number there.
         for kind, names in (("hourly", hourly), ("daily", daily)):
             for name in names:
                 variable_fields(name, kind)
@@ -252,11 +252,7 @@ def _refuse_what_is_not_here(asked: AskedParameters) -> None:
 
 
 def _ranges(asked: AskedParameters) -> list[Days]:
-    """The ranges of days: one for all points, or one for each.
-
-    Raises:
-        UsageError: if one is wrong or missing.
-    """
+    """The ranges of days: one for all points, or one for each; refuse an invalid or missing one."""
     starts, ends = ([_date(text) for text in asked.all(name)] for name in ("start_date", "end_date"))
     if not starts or not ends:
         raise UsageError("Both 'start_date' and 'end_date' must be set in the url", remedy="")
@@ -278,11 +274,7 @@ def _date(text: str) -> date:
 
 
 def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[ArchivePoint, ...]:
-    """The points: each with its cell, its days and its zone.
-
-    Raises:
-        UsageError: if one is impossible, or lists have different lengths.
-    """
+    """The points, each with its cell, days and zone; refuse impossible ones, or lists of different lengths."""
     places = _coordinates(asked)
     numbers = _numbers(asked) or list(range(max(len(places), len(ranges))))
     zones = asked.all("timezone")
@@ -320,7 +312,7 @@ def _numbers(asked: AskedParameters) -> list[int]:
 
 
 def _at(of: Sequence[object], index: int) -> int:
-    """The place of a point in a list of one for each point, or one for all."""
+    """The index for a point in a list with one item for each point, or one for all."""
     return index if len(of) > 1 else 0
 
 
@@ -345,7 +337,7 @@ def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
 
 
 def _cell(latitude: float, longitude: float, selection: CellSelection) -> Cell:
-    """The cell that stands for a point; the nearest one if no cell of land or sea is near, as with Open-Meteo."""
+    """The cell for a point; the nearest one if no cell of land or sea is near, as with Open-Meteo."""
     if selection == "sea":
         return sea_cell_of(latitude, longitude) or cell_of(latitude, longitude)
     try:

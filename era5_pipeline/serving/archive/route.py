@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 archive_routes = APIRouter(tags=["weather"])
 
 ARCHIVE_PATH = "/v1/archive"
-# Months without data, for clients that read CSV or do not look at further keys of JSON.
+# Months without data, for clients that read CSV or ignore further keys of JSON.
 MISSING_HEADER = "X-Era5-Missing-Months"
 _CSV_TYPE = "text/csv; charset=utf-8"
 _FLATBUFFERS_TYPE = "application/octet-stream"
@@ -65,7 +65,7 @@ def archive(request: Request, reader: Reader) -> Response:
     with reader.connected("reading the hours") as connection:
         elevations = read_elevations(connection, [point.cell.location for point in question.points])
         known = _version(connection, request, question, elevations)
-        # An ETag is of a URL: what a POST asks for is not in it.
+        # An ETag identifies a URL, which does not contain the request of a POST.
         version = known if form is None else None
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
@@ -91,13 +91,13 @@ def archive(request: Request, reader: Reader) -> Response:
 def _version(
     connection: psycopg.Connection[Any], request: Request, question: ArchiveQuestion, elevations: list[float | None]
 ) -> AnswerVersion | None:
-    # A height may be of a month that is not asked for.
+    # A height may come from a month that is not requested.
     besides = str(elevations) if any(height is not None for height in elevations) else ""
     return read_version(connection, request, *_read_from(question), besides=besides)
 
 
 def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:
-    """The locations that the answer is read from, the first time, and the first after it."""
+    """The locations behind the answer, the first time, and the first one after it."""
     points = question.points
     starts = [point.days.start(point.zone) for point in points]
     ends = [start + timedelta(hours=point.days.hours) for start, point in zip(starts, points, strict=True)]
@@ -105,6 +105,6 @@ def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, dateti
 
 
 def _missing(answers: list[PointAnswer]) -> dict[str, str]:
-    """The header that names the months of which a point lacks a variable."""
+    """The header that names the months in which a point has no value of a variable."""
     months: set[Any] = {month for answer in answers for month in answer.missing_months}
     return {MISSING_HEADER: spans(map(Month.parse, sorted(months)), shown=_SHOWN_SPANS)} if months else {}

@@ -1,8 +1,8 @@
-"""The sun over a place: its rising and setting, whether it is up, and the sunlight above the atmosphere.
+"""The sun over a place: sunrise and sunset, whether it is up, and the sunlight above the atmosphere.
 
-Its position is by the equations of NOAA's solar calculator, after Meeus, Astronomical Algorithms; sunlight above the
-atmosphere over an hour is equation 28 of FAO Irrigation and Drainage Paper 56. Whole arrays at once, in float64: of the
-libraries, astral computes one moment after the other, and pvlib brings far more than the sun.
+Its position follows the equations of NOAA's solar calculator, after Meeus, Astronomical Algorithms; sunlight above the
+atmosphere over an hour is equation 28 of FAO Irrigation and Drainage Paper 56. Everything is computed as whole arrays
+in float64: of the libraries, astral computes one moment after another, and pvlib brings far more than the sun.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     Moments = npt.NDArray[np.int64]
 
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
-# The sun's upper edge is on the horizon when its centre is so far from the zenith: its radius, and refraction.
+# At sunrise and sunset the centre of the sun is this far from the zenith: its radius, and refraction.
 _HORIZON = np.cos(np.radians(90.833))
 _SECONDS_A_DEGREE = _DAY / 360
-# 2000-01-01 12:00 UTC in seconds since 1970, from which the equations count centuries.
+# 2000-01-01 12:00 UTC in seconds since 1970, the origin of the centuries in the equations.
 _EPOCH, _CENTURY = 946_728_000, 36_525 * _DAY
 _SOLAR_CONSTANT = 0.0820  # MJ/m2/min
 _ROUNDS = 3
@@ -33,7 +33,7 @@ _ROUNDS = 3
 class SunOfPlace:
     """The sun at a place over some days: `midnight` begins the first, `first_hour` is the first of `24 * days` hours.
 
-    Both are seconds since 1970 in UTC; they differ where the zone has a part of an hour.
+    Both are seconds since 1970 in UTC; they differ if the zone's offset has a fraction of an hour.
     """
 
     latitude: float
@@ -43,20 +43,20 @@ class SunOfPlace:
     days: int
 
     def sunrise(self) -> Moments:
-        """When it rises on each day (n,), in seconds since 1970; 00:00 if it stays up, or down."""
+        """Sunrise on each day (n,), in seconds since 1970; 00:00 if the sun stays up, or down."""
         return self._rise_and_set[0]
 
     def sunset(self) -> Moments:
-        """When it sets; 24:00 if it stays up, 00:00 if it stays down."""
+        """Sunset on each day (n,); 24:00 if the sun stays up, 00:00 if it stays down."""
         return self._rise_and_set[1]
 
     def daylight(self) -> npt.NDArray[np.float32]:
-        """The time between both in seconds: 0 to 86,400."""
+        """The time from sunrise to sunset in seconds: 0 to 86,400."""
         rises, sets = self._rise_and_set
         return (sets - rises).astype(np.float32)
 
     def is_day(self) -> npt.NDArray[np.float32]:
-        """Whether it is up at each hour (24 n,): 1 or 0."""
+        """Whether the sun is up at each hour (24 n,): 1 or 0."""
         declination, equation, _ = _position(self._hours)
         angle = self._hour_angle(self._hours, equation)
         height = self._sine * np.sin(declination) + self._cosine * np.cos(declination) * np.cos(angle)
@@ -72,7 +72,7 @@ class SunOfPlace:
         with np.errstate(divide="ignore"):
             at_horizon = -flat / steep
         sunset = np.arccos(np.clip(at_horizon, -1, 1))
-        # All day long there is no sunset to stop at.
+        # If the sun stays up, no sunset limits the day.
         latest = np.where(at_horizon <= -1, np.inf, sunset)
         first, last = (np.clip(angle + change, -latest, latest) for change in (-half, half))
         sine = ((last - first) * flat + steep * (np.sin(last) - np.sin(first))) / (2 * half)
@@ -99,7 +99,7 @@ class SunOfPlace:
     @cached_property
     def _rise_and_set(self) -> tuple[Moments, Moments]:
         midnights = self.midnight + np.arange(self.days, dtype=np.float64) * _DAY
-        # Noon by the mean sun: that of the local day, a whole number of days apart from one to the next.
+        # Noon by the mean sun on the local day; successive ones are whole days apart.
         mean_noon = midnights + (_DAY / 2 - self.longitude * _SECONDS_A_DEGREE - self.midnight) % _DAY
         declination, equation, _ = _position(mean_noon)
         at_noon = self._cosine_at_horizon(declination)
@@ -116,7 +116,7 @@ class SunOfPlace:
         return found[0], found[1]
 
     def _cosine_at_horizon(self, declination: Floats) -> Floats:
-        """The cosine of the hour angle at which it rises and sets: above 1 it stays down, below -1 it stays up."""
+        """The cosine of the hour angle of sunrise and sunset: above 1 the sun stays down, below -1 it stays up."""
         with np.errstate(divide="ignore"):
             found: Floats = (_HORIZON - self._sine * np.sin(declination)) / (self._cosine * np.cos(declination))
         return found

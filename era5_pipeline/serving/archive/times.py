@@ -1,7 +1,7 @@
-"""The times of an answer: its hours and days in one offset from UTC, and how they are written.
+"""The times of an answer: its hours and days at one offset from UTC, and their formats.
 
-All hours of an answer have the same offset: the standard time of the zone, in the last full year that is asked for (as
-`era5 climate` cuts days). Open-Meteo takes the offset that the zone has at the moment of the request.
+All hours of an answer have the same offset: the standard time of the zone, in the last full year of the request (as
+`era5 climate` delimits days). Open-Meteo uses the zone's offset at the moment of the request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TimeFormat = Literal["iso8601", "unixtime"]
 
-# The time from one value of a section to the next.
+# Seconds between the values of a section.
 SECONDS = {"hourly": 3600, "daily": 86_400}
 _HOUR_SECONDS, _DAY_SECONDS = SECONDS.values()
 # Bytes of `"2022-01-01T00:00",` and `"2022-01-01",`.
@@ -31,7 +31,7 @@ _HOUR_BYTES, _DAY_BYTES = 19, 13
 
 @dataclass(frozen=True)
 class AnswerZone:
-    """A zone as an answer names it, and its offset: local time less UTC."""
+    """A zone as named in an answer, with its offset: local time minus UTC."""
 
     name: str
     offset_seconds: int
@@ -47,7 +47,7 @@ class AnswerZone:
 
     @property
     def whole_hours_seconds(self) -> int:
-        """The offset without its part of an hour, which hourly values cannot follow."""
+        """The offset without its fraction of an hour, which hourly values cannot follow."""
         hours = abs(self.offset_seconds) // _HOUR_SECONDS * _HOUR_SECONDS
         return hours if self.offset_seconds >= 0 else -hours
 
@@ -60,7 +60,7 @@ def answer_zone(name: str, first_year: int, last: date) -> AnswerZone:
     """The zone of this name for days of these years, up to `last`.
 
     Raises:
-        UsageError: if there is no such zone.
+        UsageError: if the zone is unknown.
     """
     is_full = (last.month, last.day) == (12, 31)
     last_year = max(last.year if is_full else last.year - 1, first_year)
@@ -79,15 +79,15 @@ class Days:
 
     @property
     def hours(self) -> int:
-        """The number of their hours."""
+        """The number of hours of these days."""
         return 24 * len(self)
 
     def start(self, zone: AnswerZone) -> datetime:
-        """The first full hour of UTC that is read for them."""
+        """The first full hour of UTC to read for these days."""
         return datetime.combine(self.first, time(), UTC) - timedelta(seconds=zone.whole_hours_seconds)
 
     def first_second(self, zone: AnswerZone) -> int:
-        """The midnight that they begin with, in the zone, as seconds since 1970 in UTC."""
+        """The first midnight of these days in the zone, as seconds since 1970 in UTC."""
         return int(datetime.combine(self.first, time(), UTC).timestamp()) - zone.offset_seconds
 
 
@@ -129,7 +129,7 @@ def moments_as_text(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: Time
 
 
 def _list_of(days: Days, of_year: Callable[[int], bytes], day_bytes: int) -> bytes:
-    """Join slices of whole years that are written once: a year of hours takes milliseconds to write."""
+    """Join slices of whole years that are cached: writing a year of hours takes milliseconds."""
     parts = []
     for year in range(days.first.year, days.last.year + 1):
         begin = (max(days.first, date(year, 1, 1)) - date(year, 1, 1)).days

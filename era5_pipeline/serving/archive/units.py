@@ -1,6 +1,6 @@
-"""Units of an answer: their names, how many decimals are written, conversion to those that were asked for, rounding.
+"""Units of an answer: their names, decimals, conversion to the requested ones, and rounding.
 
-Names, decimals and factors are Open-Meteo's. Values are float32, as there, and are rounded once, when they are written.
+Names, decimals and factors are Open-Meteo's. Values are float32, as there, and rounded once, when written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PrecipitationUnit = Literal["mm", "inch"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as an answer names it, and the decimals of its values."""
+    """A unit as named in an answer, and the decimals of its values."""
 
     name: str
     decimals: int
@@ -61,7 +61,7 @@ _WIND = {
     "mph": (MILES_PER_HOUR, np.float32(2.237)),
     "kn": (KNOTS, np.float32(1.94384)),
 }
-# From a unit of lengths to the one that stands for it where inches were asked for: a divisor or a factor.
+# Where inches are requested, the unit that replaces a unit of length, with a divisor or a factor.
 _TO_INCHES = {
     MILLIMETRES: (INCHES, np.float32(25.4)),
     CENTIMETRES: (INCHES, np.float32(2.54)),
@@ -71,14 +71,14 @@ _FEET_IN_A_METRE = np.float32(3.280839895)
 
 @dataclass(frozen=True)
 class UnitChoice:
-    """The units that were asked for; the defaults are Open-Meteo's."""
+    """The requested units; the defaults are Open-Meteo's."""
 
     temperature: TemperatureUnit = "celsius"
     wind_speed: WindSpeedUnit = "kmh"
     precipitation: PrecipitationUnit = "mm"
 
     def convert(self, values: AnyValues, unit: Unit) -> tuple[AnyValues, Unit]:
-        """The values (n,) in the unit that was asked for instead of `unit`, and that unit; moments stay as they are."""
+        """The values (n,) converted from `unit` to the requested unit, and that unit; moments stay as they are."""
         if unit == CELSIUS and self.temperature == "fahrenheit":
             return values * np.float32(9) / np.float32(5) + np.float32(32), FAHRENHEIT
         if unit == METRES_PER_SECOND:
@@ -94,13 +94,13 @@ class UnitChoice:
 
 
 def rounded(values: Floats, decimals: int) -> npt.NDArray[np.float64]:
-    """The values (n,) to so many decimals, half away from zero in float32; NaN stays, and no zero is negative.
+    """The values (n,) with this many decimals, rounded half away from zero in float32; NaN stays, -0 becomes 0.
 
-    Each is the float64 nearest to the decimal number, so that its shortest form has these decimals.
+    Each is the float64 nearest to the decimal number, so its shortest form has these decimals.
     """
     factor = np.float32(10**decimals)
     scaled = np.abs(values) * factor
     whole = np.trunc(scaled)
-    # Adding 0.5 first would round up what is just below a half.
+    # Adding 0.5 first would round up values just below a half.
     whole += scaled - whole >= np.float32(0.5)
     return np.copysign(whole, values).astype(np.float64) / float(factor) + 0.0
