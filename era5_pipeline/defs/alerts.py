@@ -20,19 +20,19 @@ from era5_pipeline.runtime.http import post_json, require_webhook_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# --- What a failed run failed of, for people: month, source, message and remedy, read from Dagster's event log ---
+# --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---
 
 
 _PARTITION = "dagster/partition"
 _SOURCE = "era5/source"
 _KINDS = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE}
-# A message of an alert; the run's log has all of it.
+# The longest message of an alert; the run's log has all of it.
 _CHARACTERS = 1500
 
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A failed run; `month` and `source` are None for a run of something else than a month."""
+    """A failed run; `month` and `source` are None for a run that is not for a month."""
 
     run_id: str
     job: str
@@ -45,14 +45,14 @@ class FailedRun:
 
     @property
     def text(self) -> str:
-        """All of it as lines to read."""
+        """All of it as text."""
         what = self.month or self.job
         source = f" (source {self.source})" if self.source else ""
         lines = (f"ERA5 {what} failed{source}", self.message, self.remedy, f"run {self.run_id}", self.url)
         return "\n".join(line for line in lines if line)
 
     def to_json(self) -> dict[str, Any]:
-        """The body of an alert: `text` is what chat services show, the rest is for programs."""
+        """The body of an alert: `text` is shown by chat services, the rest is for programs."""
         return {
             "text": self.text,
             "month": self.month,
@@ -67,7 +67,7 @@ class FailedRun:
 
 
 def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: Settings) -> FailedRun:
-    """Read why the run failed. Of an unexpected error only its type is reported: its text may contain anything."""
+    """Read why the run failed. An unexpected error is reported by its type only: its text may contain anything."""
     month = _month_of(run)
     failed_at, message, remedy = _reason(instance, run, month)
     return FailedRun(
@@ -97,7 +97,7 @@ def _source_of(run: dg.DagsterRun, settings: Settings) -> str:
 
 
 def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun, month: str | None) -> tuple[datetime, str, str]:
-    """Time, message and remedy of the failure: of a step if one failed, else of the run itself."""
+    """Time, message and remedy of the failure: of a step if one failed, else of the run."""
     again = "Run it again from the web UI" + (f", or by era5 load --from {month}." if month else ".")
     time, message, remedy = datetime.now(tz=UTC), "the run failed", again
     for entry in instance.all_logs(run.run_id, of_type=_KINDS):
@@ -123,7 +123,7 @@ def _text(value: dg.MetadataValue[Any]) -> str:
 
 
 def summary_of(first: FailedRun, runs: Sequence[dg.DagsterRun]) -> dict[str, Any]:
-    """The body of one alert for many runs that failed at once, as of a backfill; the reason is that of the first."""
+    """The body of one alert for many runs that failed at once, as in a backfill; the reason is that of the first."""
     months = sorted(month for run in runs if (month := _month_of(run)))
     shown = f"{months[0]} to {months[-1]}" if len(months) > 1 else "".join(months)
     return first.to_json() | {
@@ -135,27 +135,27 @@ def summary_of(first: FailedRun, runs: Sequence[dg.DagsterRun]) -> dict[str, Any
 
 # --- The sensor that posts failed runs to a webhook, if ERA5_ALERT_URL is set ---
 #
-# It is a sensor of its own kind, not Dagster's `run_failure_sensor`: that one moves past a failure whether or not its
-# alert was delivered. This one keeps what was not delivered in its cursor, and tries again for some hours.
+# It is not a Dagster `run_failure_sensor`, which moves past a failure even if its alert was not delivered. This one
+# keeps undelivered alerts in its cursor, and tries again for some hours.
 
 
 _SETTING = "ERA5_ALERT_URL"
 _WILL_RETRY = "dagster/will_retry"
 _INTERVAL_SECONDS = 30
-# Events are looked at when they are so old: the tag by which Dagster says that it will retry the run follows the event,
-# and an event of another process may become visible after one with a higher number.
+# The age at which events are processed: Dagster's tag that a run will be retried follows the event, and an event of
+# another process may become visible after one with a higher number.
 _SETTLED_SECONDS = 10.0
-# When the sensor is switched on, failures of this time before are reported, earlier ones are history.
+# When the sensor is switched on, failures this recent are reported; earlier ones are history.
 _HISTORY_SECONDS = 600.0
 _EVENTS_AT_ONCE = 200
-# Alerts of a tick that are sent one by one; what goes beyond is one alert.
+# The most alerts of a tick that are sent one by one; the rest are combined in one.
 _SINGLE_ALERTS = 5
-# A tick may take a minute; a post may take a quarter of one.
+# A tick may take a minute; a single post a quarter of one.
 _TICK_SECONDS = 20.0
-# Until an alert is given up: after 30 s, 1, 2, 4, ... minutes, at most an hour; in all some five hours.
+# Tries before an alert is given up: after 30 s, 1, 2, 4, ... minutes, at most an hour; in all some five hours.
 _MOST_TRIES = 12
 _MOST_WAIT_SECONDS = 3600.0
-# Run ids in the cursor; of more failures than these that wait, the oldest are given up.
+# The most run ids in the cursor; if more failures wait, the oldest are given up.
 _MOST_PENDING = 2000
 
 _log = logging.getLogger(__name__)
@@ -163,10 +163,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class AlertCursor:
-    """What the sensor remembers between ticks.
+    """The state of the sensor between ticks.
 
-    `after` is the number of the last event seen, `pending` are runs whose alerts are to be delivered; the receiver has
-    refused `tries` times in a row, and is asked again at `again_at` (Unix seconds).
+    `after` is the number of the last event seen, `pending` are runs whose alerts have not been delivered; the receiver
+    has refused `tries` times in a row, and is tried again at `again_at` (Unix seconds).
     """
 
     after: int | None = None
@@ -176,7 +176,7 @@ class AlertCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read the cursor; without one, or from one that is not ours, an empty one."""
+        """Read the cursor; an empty one if there is none, or it is not ours."""
         try:
             return cls(**json.loads(text or "{}"))
         except (ValueError, TypeError):
@@ -189,7 +189,7 @@ class AlertCursor:
 def _default_status() -> dg.DefaultSensorStatus:
     try:
         is_set = read_settings().alert_url is not None
-    except UsageError:  # whatever reads the settings next says so
+    except UsageError:  # reported when the settings are read next
         is_set = False
     return dg.DefaultSensorStatus.RUNNING if is_set else dg.DefaultSensorStatus.STOPPED
 
@@ -204,7 +204,7 @@ def alert_on_failure(context: dg.SensorEvaluationContext, era5: Era5Resource) ->
     """Collect new failures, then deliver what is pending.
 
     Raises:
-        UsageError: if the URL is invalid; the tick is failed then.
+        UsageError: if the URL is invalid; the tick then fails.
     """
     settings = era5.settings()
     if settings.alert_url is None:
@@ -228,7 +228,7 @@ def alert_on_failure(context: dg.SensorEvaluationContext, era5: Era5Resource) ->
 
 
 def _collect(instance: dg.DagsterInstance, cursor: AlertCursor, now: float) -> None:
-    """Add runs that failed since the last tick to those pending."""
+    """Add the runs that failed since the last tick to the pending ones."""
     found = instance.fetch_run_status_changes(
         dg.RunStatusChangeRecordsFilter(
             dg.DagsterEventType.RUN_FAILURE,
@@ -255,7 +255,7 @@ def _deliver(
     cursor: AlertCursor,
     complain: Callable[[str], None],
 ) -> str:
-    """Post alerts of pending runs, the oldest first, until one is refused or time is up; return what happened."""
+    """Post alerts of pending runs, the oldest first, until one is refused or time is up; return a summary."""
     until = time.monotonic() + _TICK_SECONDS
     if len(cursor.pending) > _MOST_PENDING:
         _give_up(cursor, len(cursor.pending) - _MOST_PENDING, "too many wait", complain)
@@ -274,7 +274,7 @@ def _deliver(
 
 
 def _batches(pending: Sequence[str]) -> list[Sequence[str]]:
-    """The runs of each alert: a few alone, the others together."""
+    """The runs of each alert: a few individually, the rest together."""
     single = [pending[i : i + 1] for i in range(min(len(pending), _SINGLE_ALERTS))]
     rest = pending[_SINGLE_ALERTS:]
     return [*single, rest] if rest else single
@@ -290,7 +290,7 @@ def _body(instance: dg.DagsterInstance, settings: Settings, run_ids: Sequence[st
 
 
 def _postpone(cursor: AlertCursor, problem: str, complain: Callable[[str], None]) -> str:
-    """Note when to try again, or give up after too many tries."""
+    """Set the time of the next try, or give up after too many."""
     cursor.tries += 1
     if cursor.tries >= _MOST_TRIES:
         return _give_up(cursor, len(cursor.pending), f"the receiver {problem}, {cursor.tries} times", complain)
@@ -302,7 +302,7 @@ def _postpone(cursor: AlertCursor, problem: str, complain: Callable[[str], None]
 
 
 def _give_up(cursor: AlertCursor, count: int, why: str, complain: Callable[[str], None]) -> str:
-    """Drop the oldest pending alerts, naming their runs."""
+    """Drop the oldest pending alerts, and name their runs."""
     dropped, cursor.pending = cursor.pending[:count], cursor.pending[count:]
     cursor.tries, cursor.again_at = 0, 0.0
     said = f"{count} alerts were not delivered ({why})"

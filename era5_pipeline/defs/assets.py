@@ -22,9 +22,9 @@ FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
 Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 OWNERS = ["team:era5"]
-# One for all: the UI opens the graph of several groups with each folded to a box that hides its assets.
+# One group for all: with several, the UI opens the graph with each folded to a box that hides its assets.
 GROUP = "era5"
-# From the first month of ERA5 to the current one, which is incomplete as long as it lasts.
+# From the first month of ERA5 to the current one, which stays incomplete until it ends.
 MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_offset=1)
 _log = logging.getLogger(__name__)
 
@@ -34,24 +34,20 @@ def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         context.log.info(text)
-        _log.warning(text)  # for the terminal, where `era5 load` silences Dagster's own log
+        _log.warning(text)  # for the terminal: `era5 load` silences Dagster's own log
 
     return say
 
 
 def _progress_in_log(context: dg.AssetExecutionContext) -> AbstractContextManager[None]:
-    """Report the progress of a long stage in the run's log, besides the bars of a terminal."""
+    """Report the progress of a long stage in the run's log, in addition to a terminal's bars."""
     return also_listening(ProgressLines(context.log.info))
 
 
 def _materialized_unless_refused(
     asset: dg.AssetKey, outcomes: Sequence[CheckResult], facts: metadata.Metadata
 ) -> Results:
-    """Yield the materialization with its checks; of a refused month the checks alone, so that it does not look made.
-
-    Raises:
-        dagster.Failure: if a check refused the month.
-    """
+    """Yield the materialization with its checks; if these refuse the month, yield them alone and raise `Failure`."""
     checks, failure = metadata.check_results(asset, outcomes), refusal(outcomes, facts)
     if failure is None:
         yield dg.MaterializeResult(asset_key=asset, metadata=facts, check_results=checks)
@@ -60,8 +56,8 @@ def _materialized_unless_refused(
     raise failure
 
 
-# A multi_asset of one asset, because `can_subset` makes its results optional: a month that the source does not have yet
-# is then skipped, with its downstream assets. An `asset` must return the results of its checks.
+# A multi_asset with one asset, because `can_subset` makes its results optional: a month that the source does not have
+# yet is then skipped, with its downstream assets. An `asset` must return the results of its checks.
 @dg.multi_asset(
     name="era5__raw",
     specs=[
@@ -124,7 +120,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     deps=[FLAT],
     group_name=GROUP,
     pool=resources.WAREHOUSE,
-    # Whether the server has TimescaleDB is known once a month is loaded: `server` of its metadata names it.
+    # TimescaleDB is detected only when a month is loaded: `server` in its metadata names it.
     kinds={"postgres"},
     owners=OWNERS,
     description="The month in the table weather, replaced in one transaction together with its row in the ledger.",

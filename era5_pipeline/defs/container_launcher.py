@@ -1,7 +1,6 @@
 """A container for each run: dagster-docker's launcher, with the image, volumes and settings of the code server.
 
-Here: what a run's container is made of, and whether a run's container is still there. Not here: the services, which are
-those of docker/compose.yaml.
+Defines a run's container, and checks whether it is still running. The services are those of docker/compose.yaml.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from dagster_docker.container_context import DockerContainerContext
 
 VERSION_LABEL = "org.opencontainers.image.version"
-# Of the daemon's environment, what its runs get. The values show in `docker inspect`: passwords belong into files.
+# Variables of the daemon's environment passed to runs. `docker inspect` shows their values: put passwords in files.
 _PASSED_ON = ("ERA5_", "CDSAPI_", "AWS_", "STACK_RUN_")
 (_HOST_TAG,) = (name for name in OWN_PROCESS if name.startswith("era5/"))
 # The host name that Docker gives a container by default.
@@ -43,8 +42,8 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 class ContainerRunLauncher(DockerRunLauncher):
     """Launches runs in containers like that of the code server.
 
-    A run's container has the image of the code server's container, not what the image's name means by now: the two
-    cannot differ. It also shares its volumes, secrets among them.
+    A run's container has the image of the code server's container, even if its name means another by now: they cannot
+    differ. It also shares the code server's volumes, including secrets.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ContainerRunLauncher(DockerRunLauncher):
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
-        """Where a run's container gets its image and volumes, its network and limits, and what else docker-py takes."""
+        """The image and volumes of a run's container, its network and limits, and further options of docker-py."""
         return {
             "code_server": dg.Field(StringSource, description="Container whose image and volumes each run shares"),
             "network": dg.Field(StringSource, description="Network of the services"),
@@ -94,7 +93,7 @@ class ContainerRunLauncher(DockerRunLauncher):
         return cls(inst_data, **config_value)
 
     def get_container_context(self, dagster_run: dg.DagsterRun) -> DockerContainerContext:
-        """What the configuration says, and the settings of this process."""
+        """The configuration, with the settings of this process."""
         context: DockerContainerContext = super().get_container_context(dagster_run)
         settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_PASSED_ON)]
         return context._replace(env_vars=[*settings, *context.env_vars])
@@ -103,13 +102,13 @@ class ContainerRunLauncher(DockerRunLauncher):
         """Start a container for the run.
 
         Raises:
-            Era5Error: if the engine cannot be reached or refuses, or the code server is of another version than this
+            Era5Error: if the engine is unreachable or refuses, or the code server has another version than this
                 process.
         """
         with self._engine_errors():
             _, version = self._image()
             if version != __version__:
-                # Runs whose launch failed are retried, which would not help here.
+                # Dagster retries runs whose launch failed, which would not help here.
                 self._instance.add_run_tags(context.dagster_run.run_id, {MAX_RETRIES_TAG: "0"})
                 raise Era5Error(
                     f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
@@ -117,7 +116,7 @@ class ContainerRunLauncher(DockerRunLauncher):
                 )
             super().launch_run(context)
 
-    def _get_docker_image(self, job_code_origin: object) -> str:  # its image is a name, or none
+    def _get_docker_image(self, job_code_origin: object) -> str:  # which names an image, or none
         return self._image()[0]
 
     def _image(self) -> tuple[str, str]:
@@ -153,15 +152,15 @@ class ContainerRunLauncher(DockerRunLauncher):
             ) from error
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's container is running, also that of a command `era5 load` in a container.
+        """Whether the run's container is running, also for a command `era5 load` in a container.
 
-        Dagster's own launcher takes runs that it did not launch for lost, and would have them marked as failed.
+        Dagster's own launcher considers runs of other launchers lost, and would have them marked as failed.
         """
         if DOCKER_CONTAINER_ID_TAG in run.tags:
             launched: CheckRunHealthResult = super().check_run_worker_health(run)
             return launched
         host = run.tags.get(_HOST_TAG, "")
-        if not _CONTAINER_ID.fullmatch(host):  # of a process outside containers: not known here
+        if not _CONTAINER_ID.fullmatch(host):  # a process outside containers: unknown here
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         try:
             with closing(docker.from_env()) as engine:

@@ -1,4 +1,4 @@
-"""Errors as Dagster failures: transient ones are retried, permanent ones show their remedy; and both in the ledger."""
+"""Errors as Dagster failures: transient ones are retried, permanent ones show their remedy; both go to the ledger."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # --- Errors as Dagster failures: transient errors are retried, permanent ones fail the step and show their remedy ---
 
 
-# Enough for a server that restarts, which takes up to a minute; a longer outage is left to the next run. It is not set
-# as `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
+# Enough for a server restart, which takes up to a minute; a longer outage is left to the next run. It is not set as
+# `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
 RETRIES = dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 def as_failures(attempt: int) -> Iterator[None]:
     """Turn an `Era5Error` into a `Failure`, which the UI shows as its message and remedy instead of a traceback.
 
-    A transient error requests a retry according to `RETRIES`, unless it was waited for; `attempt` counts from 0.
+    A transient error requests a retry according to `RETRIES`, unless it has been waited for; `attempt` counts from 0.
 
     Raises:
         dagster.Failure: for a permanent error.
@@ -81,15 +81,15 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _may_pass(error: Era5Error) -> bool:
-    """Return whether a retry may succeed soon; a store was already waited for, so its errors are final."""
+    """Whether a retry may succeed soon; errors of a store are final, as it has been waited for."""
     if isinstance(error, StoreUnreachableError):
         return False
-    # A server that restarts refuses connections for a moment; one that is not there at all, no run gets so far.
+    # A restarting server refuses connections for a moment; without any server, no run gets this far.
     return isinstance(error, TransientError) or type(error) is ServerUnreachableError
 
 
 def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValue]) -> dg.Failure | None:
-    """The failure of a stage whose checks refused the month: their sentences, their remedies, then the facts.
+    """The failure of a stage whose checks refused the month, with their sentences, their remedies and the facts.
 
     None if all passed.
     """
@@ -119,7 +119,7 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def failure_in_ledger(month: str, era5: Era5Resource, attempt: int) -> Iterator[None]:
-    """Record a failure of this stage of the month, once no retry follows; it is raised all the same."""
+    """Record a failure of this stage of the month unless a retry follows; the error is raised in any case."""
     try:
         yield
     except (dg.Failure, dg.RetryRequested) as raised:
@@ -131,10 +131,10 @@ def failure_in_ledger(month: str, era5: Era5Resource, attempt: int) -> Iterator[
 
 
 def record(settings: Settings, month: Month, message: str) -> None:
-    """Record that the month failed; without a database that can be written, it is only logged."""
+    """Record that the month failed; without a writable database, only log it."""
     try:
         with open_warehouse(settings, create=True) as warehouse, warehouse.connect() as connection:
-            ensure_schema(connection)  # this may be the first month of all
+            ensure_schema(connection)  # this may be the very first month
             with server_errors("recording a failure"):
                 record_failure(connection, month, " ".join(message.split()))
     except Era5Error as error:

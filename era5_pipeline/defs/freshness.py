@@ -1,9 +1,9 @@
-"""Whether the table holds the newest month that it should hold by now: a sensor that observes the asset `era5/weather`.
+"""A sensor that observes on the asset `era5/weather` whether the table holds the newest month that it should by now.
 
-It looks at the months in the ledger, not at when something was materialized, which a backfill of 1979 would make look
-fresh. It is no asset check of `era5/weather`: Dagster evaluates an asset's checks with every materialization of it, a
-thousand times in a backfill. Nor is it one of an asset of its own: as a fourth box in the row that would make the web
-UI open the graph so small that the boxes show their names only.
+It checks the months in the ledger rather than the time of a materialization, which a backfill of 1979 would make look
+fresh. It is not an asset check of `era5/weather`, as Dagster evaluates those with every materialization, a thousand
+times in a backfill. Nor is it a check on a separate asset: a fourth box in the row would make the web UI open the graph
+so small that the boxes show only their names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def freshness(era5: Era5Resource) -> dg.SensorResult:
     """Compare the ledger with the calendar.
 
     Raises:
-        Era5Error: if the ledger cannot be read; the tick fails then, and the next one tries again.
+        Era5Error: if the ledger cannot be read; the tick fails, and the next one tries again.
     """
     settings = era5.settings()
     with (

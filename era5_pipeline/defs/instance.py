@@ -1,4 +1,4 @@
-"""The Dagster instance of the `era5` commands, and its storage: dagster-postgres in a second database."""
+"""The Dagster instance of the `era5` commands, with its storage: dagster-postgres in a second database."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 #
 # `dagster.yaml` cannot start a server, and an `env:` in it makes every command fail if the variable is not set. So
 # this class finds the server like the rest of the pipeline, from ERA5_DATABASE_URL or as the embedded one: `dg
-# launch`, the daemon and `era5` share one history without further settings. The instance's serialized form contains no
-# URL, and so no password.
+# launch`, the daemon and `era5` share one history without further settings. The serialized form of the instance
+# contains no URL, and so no password.
 
 
 _until_exit = ExitStack()
-# Connections that a process keeps open: a run needs two at once, the daemon's threads sometimes more.
+# Connections kept open by a process, and allowed in addition: a run needs two, the daemon's threads sometimes more.
 _KEPT, _MORE = 3, 20
 
 
 @cache
 def _url(settings: Settings) -> str:
     """The URL of Dagster's database. An embedded server is kept running until this process ends."""
-    import atexit  # noqa: PLC0415  # registered on first use, so that it runs before what was registered at import
+    import atexit  # noqa: PLC0415  # registered on first use, to run before handlers registered at import
 
     atexit.register(_until_exit.close)
     return dagster_url(_until_exit.enter_context(open_warehouse(settings, create=True)), settings)
 
 
 def release_server() -> None:
-    """Stop keeping an embedded server running, in a process that ends without Python's own functions at exit."""
+    """Stop keeping an embedded server running, in a process that ends without Python's exit handlers."""
     _until_exit.close()
 
 
 def _serve_pages(engine: Engine, storages: tuple[Any, ...], statement_timeout: int, **_: object) -> None:
-    """For the web UI: pages show an error rather than wait, and statements are limited in time (milliseconds)."""
+    """For the web UI: show errors instead of waiting, and limit the time of statements (milliseconds)."""
     fail_at_once(*storages)
     event.listen(engine, "connect", lambda connection, _: set_pg_statement_timeout(connection, statement_timeout))
     engine.dispose()
@@ -82,9 +82,9 @@ def closing_connections(instance: dg.DagsterInstance) -> Iterator[None]:
 
 
 def store_together(instance: dg.DagsterInstance, record: Callable[[], None]) -> None:
-    """Store what `record` records in one transaction; each event would otherwise take three of its own.
+    """Store what `record` records in one transaction; each event would otherwise take three.
 
-    It is called again if the connection was lost, since nothing of it is stored then.
+    `record` is called again if the connection was lost, since nothing has been stored then.
     """
 
     def once() -> None:
@@ -119,20 +119,20 @@ def _transaction(engine: Engine) -> Iterator[Connection]:
 def _add_run_whole(storage: PostgresRunStorage, row: dict[str, Any], tags: Mapping[str, str]) -> None:
     """Store a run and its tags in one transaction.
 
-    Dagster takes two: a run whose process or server is killed between them is in no list of a backfill's runs, and
+    Dagster uses two: a run whose process or server is killed between them is missing from its backfill's runs, and
     cannot be stored again.
     """
     with _transaction(storage._engine) as connection:
-        within: Any = copy.copy(storage)  # threads share the storage itself
+        within: Any = copy.copy(storage)  # a copy, as threads share the storage
         within.connect = lambda: nullcontext(connection)
         PostgresRunStorage._core_add_run(within, row, tags)
 
 
 class WarehouseStorage(DagsterPostgresStorage):
-    """dagster-postgres with the URL from the pipeline's settings, and with connections that are used again.
+    """dagster-postgres with the URL from the pipeline's settings, and with a pool of connections.
 
-    Dagster opens some 140 for a month, half of its own run time. Each is tested before it is used again, so that a
-    server restart between two statements does no harm.
+    Dagster opens some 140 for a month, half of its own run time. Each is tested before reuse, so that a server restart
+    between two statements does no harm.
     """
 
     def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -140,11 +140,12 @@ class WarehouseStorage(DagsterPostgresStorage):
         engine = create_pg_engine(
             postgres_url, isolation_level="AUTOCOMMIT", pool_size=_KEPT, max_overflow=_MORE, pool_pre_ping=True
         )
-        # Like Dagster's own `optimize_for_webserver`, but one engine for the three.
+        # Like Dagster's own `optimize_for_webserver`, but with one engine for all three.
         storages: tuple[Any, ...] = (self.run_storage, self.event_log_storage, self.schedule_storage)
         for storage in storages:
             storage._engine = engine
-            # The web UI would get connections that are not tested, and a page of errors after a restart of the server.
+            # Dagster's version gives the web UI untested connections, and a page of errors after a restart of the
+            # server.
             storage.optimize_for_webserver = partial(_serve_pages, engine, storages)
         runs: Any = self.run_storage
         runs._core_add_run = partial(_add_run_whole, runs)
@@ -168,7 +169,7 @@ class WarehouseStorage(DagsterPostgresStorage):
         """
         return cls(postgres_url=_url(read_settings()), inst_data=inst_data)
 
-    # With a value here, Dagster would build the three storages from this class's empty configuration.
+    # If this had a value, Dagster would build the three storages from this class's empty configuration.
     @property
     def event_storage_data(self) -> None:
         """None: this object is the event storage."""
@@ -186,7 +187,7 @@ class WarehouseStorage(DagsterPostgresStorage):
 
 
 _PACKAGE = Path(__file__).parents[1]
-# In a wheel the file is inside the package, in a checkout beside it.
+# In a wheel the file is inside the package, in a checkout next to it.
 _CONFIGURATION = (_PACKAGE / "dagster.yaml", _PACKAGE.parent / "dagster.yaml")
 
 # To capture the output of steps, Dagster redirects standard error, which hides the progress bars, and starts four
@@ -198,7 +199,7 @@ _NO_COMPUTE_LOGS = {
     }
 }
 
-# Tags of a run in the process of a command: its host, and no retries by the daemon, since the user repeats the command.
+# Tags of a run in a command's process: its host, and no retries by the daemon, as the user repeats the command.
 OWN_PROCESS = {**HERE, "dagster/max_retries": "0"}
 
 
@@ -227,7 +228,7 @@ def dagster_home(home: Path) -> Path:
 def open_instance(home: Path, *, no_daemon: bool = False) -> Iterator[dg.DagsterInstance]:
     """Open the instance, create its database if it is missing, and mark lost runs as failed.
 
-    `no_daemon`: no daemon runs, so that runs about to be started are lost too.
+    `no_daemon`: no daemon is running, so runs about to be started are lost too.
 
     Raises:
         TransientError: if the connection to its database is lost in this context.

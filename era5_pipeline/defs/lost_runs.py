@@ -1,4 +1,4 @@
-"""Runs whose process was lost: which they are, marking them as failed, and starting them again."""
+"""Runs whose process was lost: finding them, marking them as failed, and starting them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 psutil: Any = _psutil  # it has no type annotations
 
 _GRPC_INFO = ".dagster/grpc_info"
-# A started run records its process id within this time.
+# A started run records its process id within this many seconds.
 _PID_SECONDS = 60
 _MAX_RETRIES, _WILL_RETRY = "dagster/max_retries", "dagster/will_retry"
 _FAILURE_REASON = "dagster/failure_reason"
@@ -25,10 +25,10 @@ _MESSAGE = "The process of this run ended without recording a result."
 
 
 def fail_lost_runs(instance: dg.DagsterInstance, *, own_socket: str, with_starting: bool = False) -> None:
-    """Mark runs of this machine as failed whose process was lost while no daemon watched it.
+    """Mark runs of this machine as failed if their process was lost while no daemon watched it.
 
-    They would stay running for ever, and count against `max_concurrent_runs` and the pools. `with_starting`: also runs
-    that were about to be started, which is for the time when no daemon runs that could be starting them.
+    They would stay running forever, and count against `max_concurrent_runs` and the pools. `with_starting`: also runs
+    that were about to be started, when no daemon is running that could be starting them.
     """
     statuses = [dg.DagsterRunStatus.STARTED, *([dg.DagsterRunStatus.STARTING] if with_starting else [])]
     for record in instance.get_run_records(dg.RunsFilter(statuses=statuses)):
@@ -42,22 +42,22 @@ def fail_lost_runs(instance: dg.DagsterInstance, *, own_socket: str, with_starti
 
 
 def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> None:
-    """Mark the run as failed, and give its slots in the pools back."""
+    """Mark the run as failed, and free its slots in the pools."""
     instance.report_run_failed(run, message)
     instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def retry_if_interrupted(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Let a run that was interrupted, but not by somebody who cancelled it, be started again however often it was."""
+    """Let a run be restarted, however often it was, if it was interrupted but not cancelled by somebody."""
     run = instance.get_run_by_id(run_id)
     if run is not None and run.tags.get(_FAILURE_REASON) == RunFailureReason.UNEXPECTED_TERMINATION.value:
         _uncount_start(instance, run, **{_WILL_RETRY: "true"})
 
 
 def _uncount_start(instance: dg.DagsterInstance, run: dg.DagsterRun, **tags: str) -> None:
-    """Do not count this start among those after which the run is given up: not the run ended it, but what ran it.
+    """Do not count this start towards the limit of starts: the run was ended from outside.
 
-    Dagster compares the number of starts with a tag when the failure is reported; so this comes before.
+    Dagster compares the number of starts with a tag when the failure is reported, so call this before.
     """
     most = run.tags.get(_MAX_RETRIES, str(instance.run_retries_max_retries))
     if most.isdecimal() and most != "0":
@@ -70,7 +70,7 @@ def is_here(run: dg.DagsterRun) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
-    """Whether the run's process still runs; a run that has not recorded one yet counts as alive for a minute."""
+    """Whether the run's process is alive; a run that has not recorded one yet counts as alive for a minute."""
     pids = _recorded_pids(instance, record.dagster_run.run_id)
     if any(_has_run_since(pid, timestamp) for pid, timestamp in pids.items()):
         return True

@@ -1,4 +1,4 @@
-"""Stage results as Dagster metadata: what the UI shows of a month."""
+"""Stage results as Dagster metadata, as shown by the UI for each month."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Metadata = dict[str, dg.MetadataValue]
 # Dagster's UI (1.13, `MetadataEntry` of ui-core) renders Markdown of fewer characters in place, longer Markdown behind
 # "[Show Markdown]". With the words above it, that leaves some 500 bytes for a picture.
 _INLINE_CHARACTERS = 1000
-# Pixels. A wider picture at a lower quality than these looks worse than a narrower one, which the browser enlarges.
+# In pixels. A wider picture of lower quality looks worse than a narrower one enlarged by the browser.
 _INLINE_WIDTHS = (180, 150, 120, 90, 60, 40, 20)
 _INLINE_QUALITIES = (40, 30, 20, 15)
-# What both Markdown and a data URL leave as it is: what is quoted takes three characters.
+# Characters that both Markdown and a data URL leave alone: quoting takes three characters.
 _SAFE = "/:;,+='"
 
 _LOCATION_ID = "Grid point id: latitude_index * 1440 + longitude_index + 1"
@@ -66,7 +66,7 @@ def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: boo
 
 
 def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[dg.AssetCheckResult]:
-    """Check outcomes as Dagster's check results."""
+    """Outcomes of checks as Dagster check results."""
     return [
         dg.AssetCheckResult(
             passed=outcome.passed,
@@ -130,7 +130,7 @@ def skipped(asset: dg.AssetKey, partition: str, error: NotYetAvailableError) -> 
 
 
 def flat_metadata(result: FlatResult) -> Metadata:
-    """Maps, means, rows, file and version of the month; the rest is technical."""
+    """Maps, means, rows, file and version of the month, with technical facts in one entry."""
     flat = result.flat
     return {
         **_maps(result.preview),
@@ -164,7 +164,7 @@ def _named_besides(result: RawResult) -> str:
 
 
 def weather_metadata(result: LoadResult) -> Metadata:
-    """Maps, means, rows and state of the month, and what it replaced; the rest is technical."""
+    """Maps, means, rows and state of the month, and what it replaced, with technical facts in one entry."""
     flat, loaded = result.flat, result.loaded
     return {
         **_maps(preview_file(flat.path.parent, flat.month)),
@@ -203,12 +203,12 @@ def weather_metadata(result: LoadResult) -> Metadata:
 
 
 def _rate(rows: int, seconds: float) -> Metadata:
-    """Rows per second, as a number that the UI plots; none where nothing was done, which would be a dip to zero."""
+    """Rows per second, as a number that the UI plots; empty if nothing was done, to avoid a dip to zero."""
     return {"rows per second": dg.MetadataValue.float(per_second(rows, seconds))} if seconds > 0 else {}
 
 
 def _averages(flat: FlatMonth) -> Metadata:
-    """The mean over area and hours of every variable that the month has.
+    """The mean over area and hours of every variable of the month.
 
     Numbers, so that the UI plots them over the months. It sorts plots by name: these come first.
     """
@@ -222,27 +222,27 @@ def _averages(flat: FlatMonth) -> Metadata:
 
 
 def _to_six_digits(value: float) -> float:
-    # Not decimals: mean rates are as small as 0.00001.
+    # Significant digits, not decimals: mean rates are as small as 0.00001.
     return float(f"{value:.6g}")
 
 
 def _average_name(variable: Variable) -> str:
-    # Spaces, where the UI breaks the line: a longer word would run into the next column.
+    # The UI breaks lines at spaces: a longer word would run into the next column.
     unit = f"{variable.unit}/day" if variable.step_type == "accum" else variable.unit
     return f"average {variable.column} [{unit}]"
 
 
 def _technical(**facts: object) -> Metadata:
-    """Facts for whoever looks into one load, as one entry: as entries of their own they would bury the others."""
+    """Details of one load, as a single entry: as separate ones they would bury the others."""
     return {"technical": dg.MetadataValue.json(facts)}
 
 
 def _maps(path: Path) -> Metadata:
-    """The preview map, small enough to be shown at once, and as it was drawn, which the UI shows at a click."""
+    """The preview map in two sizes: small enough to be shown at once, and the original, shown on a click."""
     try:
         picture = path.read_bytes()
         small = _inline(picture)
-    except (OSError, ValueError):  # missing or damaged: no reason for a load to fail
+    except (OSError, ValueError):  # a missing or damaged preview must not fail the load
         return {"map": dg.MetadataValue.null(), "preview": dg.MetadataValue.null()}
     encoded = base64.b64encode(picture).decode()
     return {
@@ -254,7 +254,7 @@ def _maps(path: Path) -> Metadata:
 def _inline(picture: bytes) -> str:
     """The picture as Markdown that the UI shows in place: its title as text, and below it the map, blurred."""
     with Image.open(io.BytesIO(picture)) as image:
-        # A preview of an earlier version has neither words nor a title. Blurred, a title could not be read.
+        # A preview of an earlier version has no words and no title height. Blurred, its title would be illegible.
         words, title = image.info.get(TEXT_OF_PREVIEW, ""), int(image.info.get(TITLE_OF_PREVIEW, 0))
         original = image.convert("RGB").crop((0, title, image.width, image.height))
     above, text = f"{words}\n\n" if words else "", ""
@@ -269,7 +269,7 @@ def _inline(picture: bytes) -> str:
 
 
 def _enlarged(picture: bytes, width: int, height: int) -> str:
-    """A WebP picture as Markdown, shown at this size: the SVG around it says so, for Markdown itself cannot."""
+    """A WebP picture as Markdown, enlarged to this size by an SVG around it, as Markdown has no sizes."""
     size = f"width='{width}' height='{height}'"
     href = f"data:image/webp;base64,{base64.b64encode(picture).decode()}"
     svg = f"<svg xmlns='http://www.w3.org/2000/svg' {size}><image {size} href='{href}'/></svg>"

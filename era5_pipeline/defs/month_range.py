@@ -1,7 +1,7 @@
-"""The job `load_months`: months of a range in one run, which shares what they have in common.
+"""The job `load_months`: months of a range in one run, which shares their common work.
 
-The months of a point series take 15 kB each: a run for each would take longer than the work. What is recorded is the
-same: for every month a materialization of each asset, and its checks. Not here: a run of one month (`assets`).
+The months of a point series take 15 kB each: a run for each would take longer than the work. The records are the same:
+for every month a materialization of each asset, and its checks. A run of one month is in `assets`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,10 +34,10 @@ _SHOWN_FAILURES = 20
 
 @dataclass(frozen=True)
 class RangeCaller:
-    """Callbacks of a range in this process: `around` each month, `done` with month, run id and results when loaded.
+    """Callbacks of a range in this process: `around` each month, `done` with month, run id and results once loaded.
 
-    A month that is not loaded ends the run, which records nothing of it: the caller gives it a run of its own, whose
-    failure is then that month's.
+    A month that cannot be loaded ends the run, which records nothing about it: the caller starts a separate run for
+    that month, which records the failure.
     """
 
     around: Callable[[Month], AbstractContextManager[None]]
@@ -118,8 +118,8 @@ class _Loading:
         """Run the month's stages.
 
         Raises:
-            RefusedError: if a check refused it.
-            Era5Error: see `stages`.
+            RefusedError: if a check refused the month.
+            Era5Error: as in `stages`.
         """
         results = StageResults()
         results.raw = run_raw(self.settings, month, self.say, source=self.source)
@@ -151,7 +151,7 @@ def _require_passed(outcomes: Iterable[CheckResult]) -> None:
 
 
 def _record(context: dg.OpExecutionContext, month: Month, results: StageResults) -> None:
-    """Record a month at once: events that an op yields are stored one by one, and an interrupt may come in between."""
+    """Record a month at once: events yielded by an op are stored one by one, and might be cut off by an interrupt."""
     step = context.get_step_execution_context()
 
     def record() -> None:
@@ -165,7 +165,7 @@ def _record(context: dg.OpExecutionContext, month: Month, results: StageResults)
 
 
 def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """Yield the results of a loaded month for Dagster, the same as in a run of the month."""
+    """Yield the results of a loaded month for Dagster, as in a run of the month."""
     if results.raw is None or results.flat is None or results.load is None:
         return
     for asset, facts, outcomes in (

@@ -1,4 +1,4 @@
-"""Run months one after another in this process, those of a series in one run; and months whose last attempt failed."""
+"""Run months one after another in this process, those of a series in one run; find months whose last run failed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Months whose latest attempt failed, in any process, with the settings of that attempt: for `era5 load
-#     --failed` ---
+# --- For `era5 load --failed`: months whose latest attempt failed, in any process, with the settings of that attempt
+# ---
 
 
 _PARTITION = "dagster/partition"
@@ -48,7 +48,7 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class FailedMonth:
-    """A month, why it failed, and the settings of the failed run that the present environment does not set itself."""
+    """A month, why it failed, and the settings of that run that the present environment does not set itself."""
 
     month: Month
     reason: str
@@ -58,7 +58,7 @@ class FailedMonth:
 def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
     """The months whose latest run failed, oldest first.
 
-    A cancelled run is no attempt; a month that is queued or running is not failed.
+    Cancelled runs do not count as attempts; a month that is queued or running is not failed.
     """
     latest: dict[Month, dg.DagsterRun] = {}
     cursor = None
@@ -77,7 +77,7 @@ def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
 
 
 def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether no later run of the month did anything but be cancelled."""
+    """Whether all later runs of the month were cancelled."""
     tags = {_PARTITION: run.tags[_PARTITION]}
     for other in instance.get_runs(dg.RunsFilter(tags=tags)):  # the newest first
         if other.run_id == run.run_id:
@@ -88,7 +88,7 @@ def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """The first line of what the run said of its failure."""
+    """The first line of the run's failure message."""
     for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):
         for entry in instance.all_logs(run.run_id, of_type=kind):
             event = entry.dagster_event
@@ -106,11 +106,7 @@ def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
 
 
 def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
-    """The run's own configuration; and of the environment that it ran in, what the present one leaves open.
-
-    Raises:
-        UsageError: if the present settings are invalid.
-    """
+    """The run's own configuration, and the settings of its environment that are not set in the present one."""
     environment = json.loads(run.tags.get(SETTINGS, "{}"))
     present = read_settings().model_fields_set
     run_config: Mapping[str, Any] = run.run_config
@@ -124,19 +120,19 @@ def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
 # --- Run months one after another in this process; months of a series in one run, which is much faster ---
 
 
-# Of a service or a store of files that would refuse the other months too.
+# Exit codes of a service or a store of files that would refuse the other months too.
 _REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
-# After the service failed for this many months in a row, the others are not tried.
+# After this many failures of the service in a row, the other months are not tried.
 _FAILED_IN_A_ROW = 3
 
 
 @dataclass
 class MonthRunner:
-    """Months to run, each with its overrides of the settings, unless it is among the `unchanged` ones.
+    """Months to run, each with its overrides of the settings, except the `unchanged` ones.
 
-    `around` is entered for each month, `on_run` called after it, `on_unchanged` for one that is not run. `done` are the
-    runs by position in `wanted`: a month can be wanted twice, with two areas.
+    `around` is entered for each month, `on_run` called after it, `on_unchanged` for a month that is not run. `done` are
+    the runs by position in `wanted`: a month can be wanted twice, with two areas.
     """
 
     instance: dg.DagsterInstance
@@ -147,7 +143,7 @@ class MonthRunner:
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
     _of_series: dict[frozenset[tuple[str, Any]], bool] = field(default_factory=dict)
-    # Until one request for several months has failed; the position after those that the newest one is for.
+    # True until a request for several months has failed; and the position after the months of the newest request.
     _asks_together: bool = True
     _requested_until: int = 0
 
@@ -155,7 +151,7 @@ class MonthRunner:
         """Run the months, until the service would refuse the others too.
 
         Raises:
-            KeyboardInterrupt: if it was interrupted.
+            KeyboardInterrupt: if interrupted.
         """
         for position, (month, _) in enumerate(self.wanted):
             if self._is_service_down():
@@ -176,23 +172,23 @@ class MonthRunner:
         together = self._requested_with(position)
         if together:
             self._requested_until = position + len(together)
-        # Two requests in the queue, as in a backfill, but only once the service has delivered a month.
+        # Two requests in the queue, as in a backfill, once the service has delivered a first month.
         if self._last is not None and self._last.results.raw is not None:
             self._request_following(position)
         with self.around(month), due_months(together):
             run = run_month(self.instance, month, overrides=overrides)
         if together and not self._is_known(together[-1], overrides):
-            # The source has said why.
+            # The source has reported why.
             self._asks_together, self._requested_until = False, 0
         self._record(position, run)
 
     def _is_known(self, month: Month, overrides: Mapping[str, Any]) -> bool:
-        with suppress(Era5Error):  # a store that cannot be reached: the month's own run reports it
+        with suppress(Era5Error):  # an unreachable store is reported by the month's run
             return is_known(read_settings(**overrides), month)
         return False
 
     def _request_following(self, position: int) -> None:
-        """Send the next request: for the first due month that is not asked for with the one at this position."""
+        """Send the next request: for the first due month that is not covered by the request at this position."""
         first = max(position + 1, self._requested_until)
         following = next((n for n in range(first, len(self.wanted)) if self._is_due(n)), None)
         if following is None:
@@ -204,7 +200,7 @@ class MonthRunner:
             request_ahead(read_settings(**overrides), month)
 
     def _requested_with(self, position: int) -> tuple[Month, ...]:
-        """The months from there on that one request is for, if all of them are due; else none."""
+        """The months from there on that one request covers, if all of them are due; else empty."""
         month, overrides = self.wanted[position]
         settings = read_settings(**overrides)
         months = months_together(settings, month) if self._asks_together else (month,)
@@ -214,12 +210,12 @@ class MonthRunner:
             return ()
         if not all(self._is_due(n) and n not in self.done for n in positions):
             return ()
-        with suppress(Era5Error):  # a store that cannot be reached: the month's own run reports it
+        with suppress(Era5Error):  # an unreachable store is reported by the month's run
             return months if can_go_together(settings, months) else ()
         return ()
 
     def _run_together(self, position: int) -> None:
-        """Run the months from there on in one run, unless the month before could not be loaded: this may fail too."""
+        """Run the months from there on in one run, unless the month before failed: these may fail too."""
         months = self._months_together(position)
         if len(months) > 1 and not (self._last is not None and self._last.errors):
             run_months_together(
@@ -231,7 +227,7 @@ class MonthRunner:
             )
 
     def _months_together(self, position: int) -> list[Month]:
-        """The months from there on that are a range or its calendar months, due, and asked for in the same way."""
+        """The due months from there on that form a range, or calendar months of one, and are requested alike."""
         first, overrides = self.wanted[position]
         if not self._is_of_series(overrides):
             return [first]
@@ -240,12 +236,12 @@ class MonthRunner:
             if month <= months[-1] or own != overrides or not self._is_due(position + offset):
                 break
             months.append(month)
-        # If so many are picked by calendar months, fewer are too.
+        # If this many are picked by calendar months, fewer are too.
         together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
         return months[:together]
 
     def _is_of_series(self, overrides: Mapping[str, Any]) -> bool:
-        """Return whether months with these overrides are of point series; kept, since finding out may list folders."""
+        """Whether months with these overrides are point series; cached, since finding out may list folders."""
         key = frozenset(overrides.items())
         if key not in self._of_series:
             self._of_series[key] = is_of_series(read_settings(**overrides))
@@ -260,7 +256,7 @@ class MonthRunner:
         self.on_run(run)
 
     def _is_service_down(self) -> bool:
-        """Return whether other months would fail too: the service refused one, or failed for several in a row."""
+        """Whether other months would fail too: the service refused one, or failed for several in a row."""
         runs = list(self.done.values())[-_FAILED_IN_A_ROW:]
         last = [{error.exit_code for error in run.errors} for run in runs]
         is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)

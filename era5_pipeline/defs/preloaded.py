@@ -1,7 +1,7 @@
-"""Everything that a run imports, imported beforehand by the process that forks runs (`defs.launchers.run_launcher`).
+"""All imports of a run, done in advance by the process that forks runs (`defs.run_launcher`).
 
-Besides the definitions: what Dagster and the libraries import only when a run begins, which takes half a second of it.
-Nothing here may start a thread or open a connection, which a fork does not survive.
+Includes what Dagster and the libraries import only when a run begins, which takes half a second of it. Nothing here may
+start a thread or open a connection: neither survives a fork.
 """
 
 import importlib
@@ -28,18 +28,18 @@ _WHEN_A_RUN_BEGINS = (
     "dagster._core.workspace.autodiscovery",
     "dagster_postgres",
     "psycopg2.extras",
-    # Of xarray, dask, pyarrow and pandas.
+    # Used by xarray, dask, pyarrow and pandas.
     "distributed",
     "fsspec.implementations.local",
     "pyarrow.pandas_compat",
     "upath.implementations.local",
-    # Of a month.
+    # Used by a month's stages.
     "era5_pipeline.netcdf.cds_files",
     *map(module_of, SOURCE_KINDS),
 )
 
 for _name in _WHEN_A_RUN_BEGINS:
-    # Names within libraries may change: the run then imports what it needs.
+    # Names inside libraries may change: the run then imports what it needs.
     with suppress(ImportError):
         importlib.import_module(_name)
 Image.init()

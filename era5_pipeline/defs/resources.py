@@ -1,4 +1,4 @@
-"""Settings as a Dagster resource, results handed to the caller of a run, and the pools that limit steps."""
+"""Settings as a Dagster resource, results passed to the caller of a run, and the pools that limit steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open
     """Settings of one run. A field that is not set comes from ERA5_... in the environment or `.env`.
 
-    Database URLs are left out: they may contain a password, and the UI shows a run's configuration.
+    Database URLs are not fields: they may contain a password, and the UI shows a run's configuration.
     """
 
     source: str | None = Field(default=None, description=f"Source of the months: {names_of()}")
@@ -59,9 +59,9 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     )
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Tag the run with month, source and machine, where the queue has not: `dg launch` goes past it.
+        """Tag the run with month, source and machine unless the queue has: `dg launch` bypasses it.
 
-        The machine tells whose process id is in the run's log, once somebody asks whether the run is still alive.
+        The machine tells where the process id in the run's log belongs, in case the run's process is looked for later.
         """
         run = context.run
         if run is None or context.instance is None:  # in a schedule
@@ -74,7 +74,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         """The settings of this run, read now.
 
         Raises:
-            UsageError: if one is invalid.
+            UsageError: if one of them is invalid.
         """
         return read_settings(**{name: getattr(self, name) for name in type(self).model_fields})
 
@@ -86,14 +86,14 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
 
 # Loads: each keeps one core of the server busy.
 WAREHOUSE = "warehouse"
-# Months that are being fetched: of a user's requests, the Climate Data Store rejects most beyond a few (users who get
-# on keep about two). Not limited by the service: `files`, `sample`, `arco`; they have the same pool, being one asset.
+# Months being fetched: of one user's requests, the Climate Data Store rejects most beyond a few (successful users keep
+# about two). Not limited by the service: `files`, `sample`, `arco`; they share the pool, as the asset is the same.
 CDS = "cds"
 _CDS_AT_ONCE = max(kind.requests_at_once for kind in SOURCE_KINDS.values())
 
 
 def ensure_pools(instance: dg.DagsterInstance) -> None:
-    """Create the pools with their limits before any run: of two runs that both create one, one would fail."""
+    """Create the pools with their limits before any run: if two runs created the same one, one would fail."""
     storage = instance.event_log_storage
     default = storage.get_pool_config().default_pool_limit
     existing = {pool.name for pool in storage.get_pool_limits()}
@@ -103,17 +103,17 @@ def ensure_pools(instance: dg.DagsterInstance) -> None:
                 storage.set_concurrency_slots(name, limit)
 
 
-# --- Results of a month's stages, handed to the caller of a run in the same process ---
+# --- Results of a month's stages, passed to the caller of a run in the same process ---
 #
 # Dagster records the metadata of a stage, but not its result object. The command line runs months in its own process,
-# and so can use the objects. Runs without a collector, such as those of the daemon, keep nothing.
+# and so can use the objects. Runs without a collector, such as the daemon's, discard them.
 
 
 @dataclass
 class StageResults:
-    """What each stage of one month returned; None where a stage did not finish.
+    """The result of each stage of one month; None if a stage did not finish.
 
-    `not_yet_available` says why the month was skipped, `error` what the last failed attempt of a stage raised.
+    `not_yet_available` says why the month was skipped, `error` is the error of the last failed attempt of a stage.
     """
 
     raw: RawResult | None = None

@@ -1,4 +1,4 @@
-"""The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything."""
+"""The run launcher named in dagster.yaml: each run is a process forked from one that has imported everything."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from dagster._core.launcher import LaunchRunContext
     from dagster._serdes import ConfigurableClassData
 
-# --- The processes of runs on this machine: end those that are left when `era5 up` ends ---
+# --- The processes of runs on this machine: stop those still running when `era5 up` ends ---
 #
-# Each is in a session of its own, so that it outlives a daemon that is killed.
+# Each has its own session, so that it survives a daemon that is killed.
 
 
 psutil: Any = _psutil  # it has no type annotations
 
-# Ends of runs, from the one that lets them record it: the seconds to wait after each.
+# Signals that end a run, from the one that lets it record the end; each with the seconds to wait after it.
 _SIGNALS = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
-# In the command line of a process that forks, and so in those of what it forked.
+# In the command line of a forking process, and so of its forks.
 _FORKED = ("multiprocessing.forkserver", "multiprocessing.spawn")
 
 
 def end_runs(folder: Path) -> None:
-    """End the runs of the Dagster instance in `folder`: interrupt them, and kill those that do not end on it."""
+    """Stop the runs of the Dagster instance in `folder`: interrupt them, and kill those that do not react."""
     runs = run_processes(folder)
     for number, seconds in _SIGNALS:
         for process in runs:
@@ -74,34 +74,34 @@ def run_processes(folder: Path) -> list[Any]:
     return found
 
 
-# --- A run in a process that is forked from one that has imported everything: what that process does ---
+# --- Inside the process of a run, forked from one that has imported everything ---
 #
-# Importing the definitions takes as long as a small month's work. So the process that forks imports this module once,
-# and each run begins where the imports end.
+# Importing the definitions takes as long as a small month's work. So the forking process imports this module once, and
+# each run starts with the imports done.
 
 
 DEFINITIONS = "era5_pipeline.definitions"
-# What the process that forks imports.
+# The module imported by the forking process.
 PRELOADED = "era5_pipeline.defs.preloaded"
 
 
 def execute_run(reference: InstanceRef, run_id: str) -> None:
-    """Execute the run in this process, as Dagster's code server does in one that it starts.
+    """Execute the run in this process, as Dagster's code server does in a process that it starts.
 
-    What goes wrong is recorded in the run's log; the caller looks at the run afterwards.
+    Errors are recorded in the run's log; the caller checks the run afterwards.
     """
-    # A session of its own: signals to the daemon's process group do not reach it.
+    # Its own session: signals to the daemon's process group do not reach it.
     os.setsid()
     try:
         with capture_interrupts(), until_answered(lambda: _opened(reference)) as instance:
             _execute(instance, run_id)
     finally:
-        # A forked process ends without Python's own functions at exit.
+        # A forked process ends without Python's exit handlers.
         release_server()
 
 
 def _opened(reference: InstanceRef) -> dg.DagsterInstance:
-    """Open the instance, and its storage, which it would open on first use."""
+    """Open the instance with its storage, which would otherwise be opened on first use."""
     instance = dg.DagsterInstance.from_ref(reference)
     _ = instance.run_storage, instance.event_log_storage
     return instance
@@ -117,15 +117,15 @@ def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
     try:
         for _ in core_execute_run(recon_job_from_origin(run.job_code_origin), run, instance, inject_env_vars=False):
             pass
-    except BaseException:  # noqa: BLE001, S110  # Dagster records each exception before it raises it
+    except BaseException:  # noqa: BLE001, S110  # Dagster records exceptions before raising them
         pass
     retry_if_interrupted(instance, run_id)
 
 
-# --- The run launcher that dagster.yaml names: each run is a process, forked from one that has imported everything ---
+# --- The run launcher named in dagster.yaml: each run is a process forked from one that has imported everything ---
 #
-# A process that the code server starts spends two seconds of processor time on imports, several times what a tiny
-# month takes.
+# A process started by the code server spends two seconds of processor time on imports, several times the work of a tiny
+# month.
 
 
 _PACKAGE = Path(__file__).parents[1]
@@ -133,22 +133,22 @@ _log = logging.getLogger(__name__)
 
 
 class ForkingRunLauncher(DefaultRunLauncher):
-    """Forks a process for each run of this package's definitions; others are started by their code server.
+    """Forks a process for each run of this package's definitions; other runs are started by their code server.
 
-    The process that forks is the standard library's: it has one thread and no connections. The runs outlive it, and the
-    daemon too; whoever finds one lost (this process, run monitoring, the next `era5` command) marks it as failed.
+    The forking process is that of the standard library, with one thread and no connections. Runs survive it, and the
+    daemon too; a lost run is marked as failed when found (by this process, run monitoring, or the next `era5` command).
     """
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data)
-        # Elsewhere than on Linux, libraries of the system do not survive a fork.
+        # On other systems than Linux, system libraries do not survive a fork.
         self._context: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
         self._context.set_forkserver_preload([PRELOADED])
         self._imported_at: float | None = None
         self._starting = threading.Lock()
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Start the run's process; of code that has changed since the imports, or that is not ours, as Dagster does."""
+        """Start the run's process; if its code has changed since the imports, or is not ours, as Dagster does."""
         run = context.dagster_run
         if not self._can_fork(run):
             super().launch_run(context)
@@ -163,7 +163,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         threading.Thread(target=self._watch, args=(process, run.run_id), name="watch-run", daemon=True).start()
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupt the run's process; False if the run has ended, or its process cannot be reached from here."""
+        """Interrupt the run's process; False if the run has ended, or its process is out of reach."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
@@ -179,11 +179,11 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Yes: run monitoring finds runs that were lost together with the daemon that watched them."""
+        """True: run monitoring finds runs that were lost together with the daemon that watched them."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's process lives; of a run on another machine, which this one cannot see, that it does."""
+        """Whether the run's process is alive; a run on another machine, invisible from here, counts as alive."""
         record = self._instance.get_run_record_by_id(run.run_id)
         if record is None or not is_here(run) or is_alive(self._instance, record):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
@@ -208,12 +208,12 @@ class ForkingRunLauncher(DefaultRunLauncher):
                 target=execute_run, args=(self._instance.get_ref(), run_id)
             )
             process.start()
-            # Otherwise Python would wait for the run when this process ends.
+            # Otherwise Python would wait for the run at exit.
             processes._children.discard(process)  # type: ignore[attr-defined]
         return process
 
     def _watch(self, process: ForkServerProcess, run_id: str) -> None:
-        """Wait for the end of the process, and mark the run as failed if it has recorded none."""
+        """Wait for the end of the process, and mark the run as failed if it has not recorded its end."""
         process.join()
         code = process.exitcode
         process.close()
@@ -222,5 +222,5 @@ class ForkingRunLauncher(DefaultRunLauncher):
             if run is not None and not run.is_finished:
                 said = get_run_crash_explanation(f"Run execution process for {run_id}", code or 0)
                 fail_run(self._instance, run, said)
-        except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring looks again
+        except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring checks again
             _log.warning("run %s: its process ended with %s, and that was not recorded: %s", run_id, code, error)

@@ -1,4 +1,4 @@
-"""The queue of runs, newest or oldest months first, and the part of the daemon that runs lost runs again."""
+"""The queue of runs, newest or oldest months first, and the part of the daemon that repeats lost runs."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from dagster._core.workspace.context import IWorkspaceProcessContext
     from dagster._daemon.daemon import DaemonIterator
 
-# --- The part of the daemon that runs lost runs again, whatever else was lost at the same moment ---
+# --- The part of the daemon that repeats lost runs, whatever else was lost at the same moment ---
 #
-# Dagster's own looks once at each failure, when it reads the event, and gives the run up if the code server or the
-# database does not answer just then. Some runs then count as failed for good, and of others a backfill waits for ever
-# for the repetition that it was promised.
+# Dagster's own checks each failure only once, when it reads the event, and gives up the run if the code server or the
+# database does not answer at that moment. Some runs then count as failed for good, and a backfill waits forever for the
+# promised retry of others.
 
 
-# How far back failures are looked for, in seconds: at the start of the daemon, and later. (A failure has the time at
-# which it was about to be stored; the storage may have waited for its server since then.)
+# How far back to look for failures, in seconds: when the daemon starts, and later. (A failure carries the time just
+# before it was stored; the storage may have waited for its server since then.)
 _FIRST_WINDOW, _WINDOW = 86_400.0, 300.0
-# Between two looks at all that is promised a repetition, however old.
+# Seconds between two checks of all runs that are promised a retry, however old.
 _ALL_SECONDS = 60.0
-# So long a repetition is tried while the code server cannot be reached.
+# How long, and how often, a retry is attempted while the code server is unreachable.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 1.0
 
 
 class RunRetryDaemon(EventLogConsumerDaemon):
-    """Repeats failed runs that Dagster's settings allow to be repeated: looks at the runs, not at events."""
+    """Repeats failed runs that Dagster's settings allow to be retried, by checking the runs instead of events."""
 
     def __init__(self) -> None:
         super().__init__()
         self._window, self._all_at = _FIRST_WINDOW, 0.0
 
     def run_iteration(self, workspace_process_context: IWorkspaceProcessContext[Any]) -> DaemonIterator:
-        """Repeat each run that waits for it."""
+        """Repeat each run that waits for a retry."""
         for run in self._waiting(workspace_process_context.instance):
             yield None
             yield from self._repeat(workspace_process_context, run)
@@ -74,7 +74,7 @@ class RunRetryDaemon(EventLogConsumerDaemon):
             except DagsterInvalidSubsetError:
                 _mark_as_successful(instance, run)
                 return
-            except Exception as error:  # noqa: BLE001  # the code server does not answer, above all
+            except Exception as error:  # noqa: BLE001  # usually, the code server does not answer
                 if time.monotonic() > until:
                     instance.report_engine_event(f"This run cannot be repeated: {error}", run)
                     break
@@ -83,19 +83,19 @@ class RunRetryDaemon(EventLogConsumerDaemon):
             time.sleep(_PAUSE_SECONDS)
         again = instance.get_run_by_id(run.run_id)
         if again is not None and again.is_complete_and_waiting_to_retry:
-            # Nobody can repeat it, as one of `dg launch`, or one of a backfill that was cancelled.
+            # Nothing can repeat it, such as a run of `dg launch`, or of a backfill that was cancelled.
             instance.add_run_tags(run.run_id, {WILL_RETRY_TAG: "false"})
 
 
 def use_in_daemon() -> None:
-    """Let Dagster's daemon, if this is its process, use this class for its own."""
+    """Make Dagster's daemon, if this is its process, use this class instead of its own."""
     controller: Any = sys.modules.get("dagster._daemon.controller")
     if controller is not None:
         controller.EventLogConsumerDaemon = RunRetryDaemon
 
 
 def _is_waiting(run: dg.DagsterRun) -> bool:
-    # Without the tag: its process ended before it could say whether the run is repeated.
+    # Without the tag, the process ended before it could say whether the run is retried.
     return run.is_complete_and_waiting_to_retry or WILL_RETRY_TAG not in run.tags
 
 
@@ -115,26 +115,25 @@ def _utc(timestamp: float) -> datetime:
     return datetime.fromtimestamp(timestamp, tz=UTC)
 
 
-# --- The queue of runs that dagster.yaml names: newest months first, or oldest, as ERA5_ORDER says ---
+# --- The queue of runs that dagster.yaml names: newest or oldest months first, by ERA5_ORDER ---
 
 
 _DAEMON = "dagster._daemon.controller"
 
 
 class MonthQueue(QueuedRunCoordinator):
-    """Dagster's queue; a run that enters it is tagged with its month, its source, and its priority.
+    """Dagster's queue; it tags each run that enters with its month, its source, and its priority.
 
-    A backfill submits its runs from its first month to its last, some twenty a second: of those that have been
-    submitted the queue starts the one that comes first in the order.
+    A backfill submits its runs from first to last month, some twenty a second; of those submitted so far, the queue
+    starts the one that comes first in the order.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # as they are
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  # passed on
         super().__init__(*arguments, **options)
-        # A backfill during which the code server is lost goes on when it is back. Dagster reads this from the daemon's
-        # environment only.
+        # A backfill continues when a lost code server is back. Dagster reads this only from the daemon's environment.
         os.environ.setdefault("DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR", "1")
         if _DAEMON in sys.modules:
-            # Slow to import, and of use in the daemon only.
+            # Slow to import, and only used by the daemon.
 
             use_in_daemon()
 

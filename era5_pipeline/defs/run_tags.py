@@ -1,4 +1,4 @@
-"""Tags of runs, by which the web UI finds them: the month, its source, the machine, and the priority in the queue."""
+"""Tags of runs, for searching in the web UI: the month, its source, the machine, and the priority in the queue."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import dagster as dg
 
 MONTH, SOURCE = "era5/month", "era5/source"
-# Of a run of several months: which these are.
+# The months of a run for several.
 MONTHS = "era5/months"
-# What was set in the environment and decides what is loaded: `era5 load --failed` takes it where its own is silent.
-# The web UI does not show tags with this prefix.
+# Settings of the environment that decide what is loaded: `era5 load --failed` uses them where its own has none. The web
+# UI does not show tags with this prefix.
 SETTINGS = ".dagster/era5_settings"
 _REPEATED = (
     *("source", "files_dir", "variables", "strict_variables", "area", "point"),
     *("format", "allow_incomplete", "sparse_hours", "sample_hours"),
 )
-# A process id says nothing on another machine.
+# A process id means nothing on another machine.
 HOST = "era5/host"
 HERE = {HOST: socket.gethostname()}
 
@@ -35,9 +35,9 @@ _BEFORE_BACKFILLS = 10_000
 
 
 def missing_tags(run: dg.DagsterRun) -> dict[str, str]:
-    """Month and source of the run, and the settings of the environment, as far as its tags do not name them yet.
+    """Month and source of the run, and the settings of the environment, unless its tags have them.
 
-    Where the settings are invalid the run says so, when it reads them.
+    If the settings are invalid, the run reports it when it reads them.
     """
     tags = {}
     month = month_of(run)
@@ -52,9 +52,9 @@ def missing_tags(run: dg.DagsterRun) -> dict[str, str]:
 
 
 def priority_tag(run: dg.DagsterRun) -> dict[str, str]:
-    """The run's priority in the queue, unless its tags have one: by month, as ERA5_ORDER says.
+    """The run's priority in the queue, unless its tags have one: by month, in the order of ERA5_ORDER.
 
-    Runs of a schedule, or launched one by one, come before those of a backfill.
+    Runs that are scheduled, or launched individually, come before those of a backfill.
     """
     month = month_of(run)
     if month is None or _PRIORITY in run.tags:
@@ -69,7 +69,7 @@ def priority_tag(run: dg.DagsterRun) -> dict[str, str]:
 
 
 def month_of(run: dg.DagsterRun) -> Month | None:
-    """The month that the run is for; None if it is for none, or for several."""
+    """The month of the run; None without one, or for several."""
     key = run.tags.get(_PARTITION, "")
     try:
         return Month.parse(key[:7])
@@ -78,6 +78,6 @@ def month_of(run: dg.DagsterRun) -> Month | None:
 
 
 def _overrides(run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the source, in the run's configuration of the resource."""
+    """The fields that decide the source, from the run's configuration of the resource."""
     config = run_config.get("resources", {}).get("era5", {}).get("config") or {}
     return {name: config[name] for name in ("source", "files_dir", "point") if isinstance(config.get(name), str)}

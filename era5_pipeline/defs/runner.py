@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """Why a month was not loaded: message, remedy and exit code, as of an `Era5Error`."""
+    """Why a month was not loaded: message, remedy and exit code, as in `Era5Error`."""
 
     message: str
     remedy: str
@@ -47,7 +47,7 @@ class ErrorReport:
 
 @dataclass(frozen=True)
 class MonthRun:
-    """What a run of a month did; `errors` is empty on success, and for a month that was skipped."""
+    """The outcome of a month's run; `errors` is empty on success, and for a month that was skipped."""
 
     month: Month
     run_id: str
@@ -69,7 +69,7 @@ def run_month(
 ) -> MonthRun:
     """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
 
-    Errors of the month are returned in `errors`, not raised.
+    Errors of the month are returned in `errors` instead of being raised.
 
     Raises:
         KeyboardInterrupt: if the run was interrupted.
@@ -100,11 +100,11 @@ def run_months_together(
     around: Callable[[Month], AbstractContextManager[None]],
     on_run: Callable[[MonthRun], None],
 ) -> None:
-    """Load months of a range in one run of Dagster's, as far as they can be loaded; call `on_run` for each that is.
+    """Load months of a range in one Dagster run, until one cannot be loaded; call `on_run` for each that is.
 
     They are all months of the range, or all of certain calendar months (`calendar_months_of`).
 
-    It ends before the first month that cannot be loaded, of which it records nothing: `run_month` then says why.
+    It ends before the first month that cannot be loaded, and records nothing about it; `run_month` then says why.
 
     Raises:
         KeyboardInterrupt: if the run was interrupted.
@@ -128,7 +128,7 @@ def run_months_together(
 def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
     return {
         "resources": {"era5": {"config": dict(overrides)}},
-        # The command line reports the run itself; Dagster's console log would bury it.
+        # The command line reports the run itself, which Dagster's console log would bury.
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
 
@@ -137,7 +137,7 @@ def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
 def _recorded_code_location(instance: dg.DagsterInstance, job: str) -> Iterator[None]:
     """Record with the run the code location that `era5 up` serves, so that the web UI can execute it again.
 
-    `execute_in_process` records none; the UI offers "Re-execute" all the same, which fails with HTTP 500.
+    `execute_in_process` records none, and the UI's "Re-execute" then fails with HTTP 500.
     """
     recording: Any = instance
     recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=job_origin(instance, job))
@@ -148,7 +148,7 @@ def _recorded_code_location(instance: dg.DagsterInstance, job: str) -> Iterator[
 
 
 def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> RemoteJobOrigin:
-    """Where `era5 up` serves the job; by default that of a month."""
+    """The origin of the job as served by `era5 up`; by default that of a month."""
     socket = str(socket_path(Path(instance.root_directory)))
     server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
     return RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(job)
@@ -156,9 +156,10 @@ def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> Remo
 
 @contextmanager
 def _interrupts_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run on it, but does not raise.
+    """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run, but does not raise.
 
-    Dagster replaces our signal handlers. Python also writes each signal's number to this pipe, whoever handles it.
+    Dagster replaces our signal handlers. Python also writes the number of each signal to this pipe, whatever the
+    handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -169,7 +170,7 @@ def _interrupts_raised() -> Iterator[None]:
     received: set[int] = set()
 
     def is_stopped() -> bool:
-        with suppress(BlockingIOError):  # nothing more was received
+        with suppress(BlockingIOError):  # no more signals
             received.update(os.read(reader, 4096))
         return not received.isdisjoint((signal.SIGINT, signal.SIGTERM))
 
@@ -192,8 +193,8 @@ def _interrupts_raised() -> Iterator[None]:
 
 def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: StageResults) -> list[ErrorReport]:
     failure = event.step_failure_data
-    # A `dg.Failure` is raised by `as_failures`, always for the error that it has just noted in the results, or for
-    # failed checks, which are reported themselves.
+    # `as_failures` raises a `dg.Failure` either for the error just recorded in the results, or for failed checks, which
+    # are reported separately.
     if failure.user_failure_data is not None and results.error is not None:
         return [ErrorReport(results.error.message, results.error.remedy, results.error.exit_code)]
     if failure.user_failure_data is not None and results.failed_checks:
@@ -202,7 +203,7 @@ def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: Sta
 
 
 def _defect(month: Month, run_id: str, error: SerializableErrorInfo | None) -> ErrorReport:
-    # Dagster's message is about the step; the cause is the exception raised in it.
+    # Dagster's message is about the step; its cause is the exception raised there.
     message = "" if error is None else (error.cause or error).message
     return ErrorReport(
         f"{month}: {' '.join(message.split()) or 'an unexpected error'}",

@@ -1,7 +1,7 @@
 """Schedules: load the newest complete month, replace preliminary months by final data, load the current month daily.
 
-Here: when they run, and the run requests. Not here: which months are due (`era5_pipeline.planning.updates`). All are
-off until they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
+Defines when they run, and their run requests; which months are due is decided in `planning.updates`. All are off until
+they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _REASON = "era5/reason"
     description="Loads the newest complete month. Checks every day, until the source has the month.",
 )
 def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) -> dg.SkipReason | list[dg.RunRequest]:
-    """See `updates.newest_months`."""
+    """Request the newest complete month, and the missing ones before it, as in `updates.newest_months`."""
     return _requests(context, era5, newest_months, "the newest complete month is already in the table")
 
 
@@ -51,7 +51,7 @@ def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) ->
 def revise_preliminary(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
 ) -> dg.SkipReason | list[dg.RunRequest]:
-    """See `updates.revisions`."""
+    """Request months with preliminary hours that should be final by now, as in `updates.revisions`."""
     return _requests(context, era5, revisions, "no month with preliminary hours is old enough to be final")
 
 
@@ -65,7 +65,7 @@ def revise_preliminary(
 def current_month_daily(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
 ) -> dg.SkipReason | list[dg.RunRequest]:
-    """See `updates.current_month`."""
+    """Request the available part of the month in progress, as in `updates.current_month`."""
     return _requests(context, era5, current_month, "the source has no data of the current month yet")
 
 
@@ -78,11 +78,7 @@ def _requests(
     due: Callable[[Settings, Sequence[MonthContents], datetime], tuple[Update, ...]],
     nothing_due: str,
 ) -> dg.SkipReason | list[dg.RunRequest]:
-    """Run requests for the months that are due and not already queued or running.
-
-    Raises:
-        Era5Error: if the ledger cannot be read; the tick fails then, and the next one tries again.
-    """
+    """Run requests for the months that are due and not queued or running; without the ledger, the tick fails."""
     try:
         settings = era5.settings()
         require_updatable_source(settings)
@@ -93,10 +89,10 @@ def _requests(
     updates = due(settings, contents, context.scheduled_execution_time)
     if not updates:
         return dg.SkipReason(nothing_due)
-    # Of any job: those of a backfill from the web UI have an implicit one.
+    # Runs of any job: a backfill from the web UI uses an implicit one.
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
     unfinished = {run.tags.get(_PARTITION) for run in runs}
-    # A month's files are below one name: its other parts follow with the next tick.
+    # A month's files share one name: its other parts follow with the next tick.
     first = {update.month: update for update in reversed(updates)}
     requests = [
         dg.RunRequest(

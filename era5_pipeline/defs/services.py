@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 LOCATION = "era5_pipeline"
 WEB_SERVER = "era5_pipeline.defs.web_server"
-# How often a service that was killed is started again within ten minutes.
+# How often a killed service is restarted within ten minutes.
 _RESTARTS = 5
 # The limit for the path of a Unix socket is 104 (macOS) or 108 bytes.
 _SOCKET_BYTES = 100
@@ -35,8 +35,8 @@ _SOCKET_BYTES = 100
 def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
     """Code server, webserver and daemon; the code server listens on a socket in `folder`, the webserver on `port`.
 
-    Webserver and daemon share one code server; otherwise each would start its own. It starts first, because a webserver
-    without it answers with errors. Location and socket keep their names over restarts: schedules and backfills are
+    Webserver and daemon share one code server; otherwise each would start one. It starts first, because a webserver
+    without it answers with errors. Location and socket keep their names across restarts: schedules and backfills are
     stored under them.
     """
     socket = socket_path(folder)

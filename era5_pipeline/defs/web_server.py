@@ -1,6 +1,6 @@
-"""Dagster's web server behind the guard against pages of other sites: `python -m` this module runs it.
+"""Dagster's web server, protected against requests from pages of other sites; run this module with `python -m`.
 
-`dagster-webserver` obeys every request that reaches its port, and has no option that would refuse one.
+`dagster-webserver` obeys every request that reaches its port, and has no option to refuse any.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
         target = WorkspaceFileTarget([str(asked.workspace)])
         with WorkspaceProcessContext(instance, target) as workspace:
             app = BrowserGuard(create_app_from_workspace_process_context(workspace), hosts)
-            with suppress(KeyboardInterrupt):  # raised again by uvicorn when it has ended well
+            with suppress(KeyboardInterrupt):  # uvicorn raises it again after a clean shutdown
                 uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning")
 
 
