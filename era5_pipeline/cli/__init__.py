@@ -86,9 +86,9 @@ def main() -> None:
     """Run the command line; an expected error prints message and remedy, and sets the exit code."""
     # SIGTERM and SIGHUP clean up in the same way as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    # The driver's warnings follow an error or an interrupt (such as "error ignored in rollback"), which is reported.
+    # The driver's warnings (such as "error ignored in rollback") follow an error or interrupt that is reported anyway.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
         app()
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is among the causes: what it interrupts may raise an error of its own, as an import does."""
+    """Whether an interrupt is among the causes: interrupted code, such as an import, may raise its own error."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

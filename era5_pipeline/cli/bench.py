@@ -1,4 +1,4 @@
-"""`era5 bench`: measurements of loading on this machine and server, and the tables and figures made of them."""
+"""`era5 bench`: measure loading on this machine and server, and make tables and figures of the results."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks of loading, and what they found as tables and figures.")
 
-# The target (at least this much) of each ratio, for the printed table.
+# The target (at least) of each ratio, for the printed table.
 _TARGETS = {
     "loader_to_limit": 0.95,
     "loader_to_psycopg_rows": 10,
@@ -22,7 +22,7 @@ _TARGETS = {
     "two_workers_to_one": 1.4,
     "netcdf_to_table": 100,
 }
-# The target (at most this much) of figures and ratios that should be small.
+# The target (at most) of figures and ratios that should be small.
 _LIMITS = {
     "years85_yearly_means_seconds": 0.6,
     "years85_all_hours_seconds": 1.2,
@@ -207,7 +207,7 @@ def _default_workers() -> tuple[int, ...]:
 
 
 def _print(results: "ResultsFile", suites: dict[str, str]) -> None:
-    """Print what is kept of these suites, by server; each with its summary."""
+    """Print the results of these suites by server, each with its summary."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table

@@ -1,7 +1,7 @@
 """`era5 climate`: how the weather of a place has changed, as tables, CSV, JSON or a picture.
 
-Here: options, and which form is printed. Not here: the forms (`climate_summary`), the answer
-(`era5_pipeline.query.climate`), the picture (`era5_pipeline.query.climate_plots`).
+Options, and the choice of output. The summary is in `climate_summary`, the answer in `era5_pipeline.climate`, the
+picture in `era5_pipeline.draw.climate_years`.
 """
 
 from pathlib import Path

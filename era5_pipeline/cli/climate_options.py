@@ -1,6 +1,6 @@
-"""Options of `era5 climate` and `era5 report`: which area, period, baseline and days an answer is of.
+"""Options of `era5 climate` and `era5 report`: the area, period, baseline and days of an answer.
 
-A place's own options are in `place_options`.
+The options for a place are in `options`.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -49,10 +49,10 @@ def asked_climate(
     days: Literal["utc", "local"] | None,
     utc_offset: str | None,
 ) -> "tuple[ClimatePlace, DayChoice]":
-    """The place or area, and the days, that the options ask for.
+    """The place or area, and the days, given by the options.
 
     Raises:
-        UsageError: if they contradict each other, or one is not what it should be.
+        UsageError: if they contradict each other, or one is invalid.
     """
     from era5_pipeline.climate.answer import ClimatePlace
     from era5_pipeline.climate.reading import DayChoice

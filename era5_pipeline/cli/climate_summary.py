@@ -1,6 +1,6 @@
 """A climate answer as `era5 climate` prints it: a summary for the terminal, one of its tables, CSV or JSON.
 
-Not here: what the tables hold (`climate_tables`).
+The contents of the tables are defined in `era5_pipeline.climate.tables`.
 """
 
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend
 
-# Of a long table of years, so many are shown at its start and at its end.
+# The numbers of years shown at the start and at the end of a long table.
 _FIRST_YEARS, _LAST_YEARS = 5, 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DECIMALS = {"degC": 2, "mm": 1, "m/s": 2}
@@ -68,7 +68,7 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
 
 
 def _heading(answer: "ClimateAnswer") -> str:
-    """Which points, which period, which baseline."""
+    """The points, the period and the baseline."""
     baseline = answer.baseline
     rests = f"{baseline.complete} of {len(baseline.years)} years complete"
     return (
@@ -78,7 +78,7 @@ def _heading(answer: "ClimateAnswer") -> str:
 
 
 def _print_wide(console: "Console", title: str, table: "Table") -> None:
-    """Print a title and a table: folded in a terminal, else as wide as it must be."""
+    """Print a title and a table: folded in a terminal, otherwise as wide as necessary."""
     from rich.console import Console
 
     from era5_pipeline.cli.output import print_table
@@ -103,7 +103,7 @@ def _new_table(*columns: str) -> "Table":
 
 
 def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
-    """A row for each quantity: both spans, and the tests beside the headline."""
+    """A row for each quantity, with both spans, and the tests beside the headline."""
     from era5_pipeline.climate.answer import Trend
     from era5_pipeline.climate.words import decimals_of, p_text
 
@@ -153,7 +153,7 @@ def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 def _cell(value: float, unit: str, *, signed: bool = False) -> str:
     if isnan(value):
         return "-"
-    rounded = round(value, _DECIMALS[unit]) + 0.0  # which makes -0.0 to 0.0
+    rounded = round(value, _DECIMALS[unit]) + 0.0  # turns -0.0 into 0.0
     return f"{rounded:{'+' if signed else ''}.{_DECIMALS[unit]}f}"
 
 
@@ -167,7 +167,7 @@ def _records_for_terminal(answer: "ClimateAnswer") -> "Table":
 
 
 def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
-    """The title, and the first and the last years, without quantities that are zero or unknown in every year."""
+    """The title, with the first and last years, without quantities that are zero or unknown in every year."""
     yearly = answer.yearly
     shown = [quantity for quantity in answer.quantities if yearly[quantity.name].fillna(0).any()]
     is_long = len(yearly) > _FIRST_YEARS + _LAST_YEARS
@@ -188,7 +188,7 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 
 
 def _broken(label: str) -> str:
-    """A label on as many lines as it has words, to keep its column narrow; the last line is the unit's."""
+    """A label with one word per line, to keep its column narrow; the last line is the unit."""
     return label.replace(" ", "\n")
 
 

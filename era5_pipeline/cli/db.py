@@ -64,7 +64,7 @@ def start(
 
     settings = read_settings()
     warehouse = start_warehouse(settings, port)
-    warehouse.connect().close()  # the server of ERA5_DATABASE_URL is not started by us, and may be unreachable
+    warehouse.connect().close()  # we do not start the server of ERA5_DATABASE_URL: it may be unreachable
     typer.echo(f"running: {warehouse.shown}")
     if port is not None:
         typer.echo(f"by TCP:  {tcp_warehouse(settings).url}")
@@ -187,7 +187,7 @@ def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None)
     if dagster_url is None:
         typer.echo("Dagster's database is that of ERA5_DAGSTER_DATABASE_URL, and is left as it is.")
     else:
-        # Its tables belong to whoever creates them: they are created now, and given to the loader.
+        # Tables belong to the role that creates them: create them now, and give them to the loader.
         WarehouseStorage(postgres_url=dagster_url)
         with Warehouse(dagster_url).connect() as connection:
             give_database(connection, roles)

@@ -104,12 +104,12 @@ def _load(folders: list[Path], *, allow_incomplete: bool = False) -> None:
 
 
 def _show_climate(folder: Path, page: Path, shown: Callable[[Path], str], say: Callable[[str], None]) -> None:
-    """Load the point series of a folder, and show what it says of climate: in the terminal, and as a page."""
+    """Load the point series of a folder, and show its climate in the terminal and as a page."""
     from era5_pipeline.cli.climate import climate
     from era5_pipeline.cli.report import report
 
     latitude, longitude = _MEKONG
-    # The table has an hour of 2019 there, too: of the whole globe.
+    # The table also has one hour of 2019 there, from the file of the whole globe.
     point = f"--lat {latitude:g} --lon {longitude:g} --from {_SERIES_FROM} --days local"
     say(f"era5 load --files-dir {shown(folder)}")
     _load([folder])
@@ -120,7 +120,7 @@ def _show_climate(folder: Path, page: Path, shown: Callable[[Path], str], say: C
 
 
 def next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
-    """Shell commands that show more of the demo's data, in the order in which they are meant to be typed."""
+    """Shell commands that show more of the demo's data, in the order to type them."""
     latitude, longitude = _DOHA
     query = (
         "SELECT date_trunc('month', time, 'UTC') AS month, avg(temperature_2m) FROM weather "
@@ -136,7 +136,7 @@ def next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
 
 
 def _program() -> Path:
-    """This program as a shell finds it: by its name, or by its path where that is not on PATH."""
+    """This program as called from a shell: by its name, or by its path if it is not on PATH."""
     called = Path(sys.argv[0]).absolute()
     on_path = shutil.which("era5")
     return Path("era5") if on_path and Path(on_path).absolute() == called else called

@@ -89,7 +89,7 @@ def doctor(
 
 
 def _key_file() -> Path:
-    """Where the client of the Climate Data Store looks for its key."""
+    """The file in which the client of the Climate Data Store looks for its key."""
     return Path(os.environ.get("CDSAPI_RC") or "~/.cdsapirc").expanduser()
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.warehouse.drop_month import DroppedMonth
 
-# How many months are named one by one.
+# The most months named individually.
 _SHOWN = 12
 
 
@@ -84,7 +84,7 @@ def drop(
 
 
 def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
-    """Print on stderr what goes: it is neither the result nor a part of the JSON."""
+    """Print what is removed on stderr, as it is neither the result nor a part of the JSON."""
     for month in going[:_SHOWN]:
         for part in month.parts:
             typer.echo(f"{month.month}  {verb} {part.rows:,} rows: {part}", err=True)
@@ -97,12 +97,7 @@ def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
 
 
 def _ask() -> None:
-    """Ask for a confirmation.
-
-    Raises:
-        UsageError: if nobody can answer.
-        typer.Abort: if the answer is no.
-    """
+    """Ask for a confirmation: a `UsageError` if nobody can answer, `typer.Abort` if the answer is no."""
     if not sys.stdin.isatty():
         raise UsageError("era5 drop asks before it removes, and nobody can answer here", remedy="Add --yes to remove.")
     typer.confirm("Remove?", abort=True, err=True)

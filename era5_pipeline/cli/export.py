@@ -1,6 +1,6 @@
 """`era5 export`: a place, a box and months of the table as a file: CSV, Parquet, netCDF or Zarr.
 
-Here: options. Not here: reading and writing (`era5_pipeline.query.export`).
+Options only; reading and writing are in `era5_pipeline.export`.
 """
 
 from pathlib import Path

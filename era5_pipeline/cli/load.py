@@ -1,6 +1,6 @@
 """`era5 load`: load months through the Dagster assets.
 
-Here: options, and which months. Not here: running them and the output (`era5_pipeline.cli.run_months`).
+Options, and the choice of months; running them and the output are in `era5_pipeline.cli.run_months`.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -181,11 +181,7 @@ def load(
 
 
 def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> None:
-    """Ask before a load of the whole globe, if somebody at a terminal can answer; nothing is started for that.
-
-    Raises:
-        typer.Abort: if the answer is no.
-    """
+    """Ask before a load of the whole globe, if somebody at a terminal can answer; "no" aborts, with nothing started."""
     import sys
     from dataclasses import replace
     from datetime import timedelta
@@ -207,7 +203,7 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
     contents = read_current_contents(settings)
     if settings.force or settings.refetch:
         contents = replace(contents, months=())  # loaded months are loaded again
-    # A load tries months that may not be complete yet, which a plan leaves out.
+    # Unlike a plan, a load tries months that may not be complete yet.
     planned = plan_of(load, settings, contents, months[-1].end + timedelta(days=settings.available_after_days))
     if not planned.to_load:
         return
@@ -228,7 +224,7 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
 
 
 def _place(text: str) -> str:
-    """A folder as an absolute path, an address of S3 as it is: runs may have another current folder."""
+    """A folder as an absolute path, an S3 address unchanged: runs may have another current folder."""
     from pathlib import Path
 
     from era5_pipeline.runtime.stores import is_s3
@@ -239,7 +235,7 @@ def _place(text: str) -> str:
 def _load_failed(
     overrides: dict[str, Any], first: str | None, last: str | None, calendar_months: tuple[int, ...], *, as_json: bool
 ) -> int:
-    """Load the failed months, of the range and calendar months if given, with their own settings below `overrides`."""
+    """Load the failed months (within the range and calendar months, if given) with their settings and `overrides`."""
     from era5_pipeline.cli.output import print_line
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.defs.instance import open_instance
@@ -260,7 +256,7 @@ def _load_failed(
         print_line("[]" if as_json else "no month's last attempt failed")
         return 0
     months = [(one.month, {**one.overrides, **overrides}) for one in found]
-    # Those of the first month: they only say what is shown as being loaded.
+    # The settings of the first month; they only serve to show what is being loaded.
     settings = read_settings(**months[0][1])
     return run_months(settings, months, as_json=as_json, known_changed=True)
 
@@ -274,7 +270,7 @@ def _months(
     from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.sources.source import FolderSource
 
-    source = source_of(settings)  # raises for missing settings before anything is started
+    source = source_of(settings)  # fail on missing settings before anything starts
     if first is None:
         if last is not None:
             raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 
-# --- Options of `era5 map` that say what is drawn: an hour, a day, a month, an anomaly or a trend ---
+# --- Options of `era5 map` that select the contents: an hour, a day, a month, an anomaly or a trend ---
 
 
 TimeOption = Annotated[
@@ -84,10 +84,10 @@ def asked_map(
     anomaly: bool,
     baseline: str | None,
 ) -> "MapQuestion":
-    """The map that the options ask for.
+    """The map selected by the options.
 
     Raises:
-        UsageError: if they do not go together, or one is not what it should be.
+        UsageError: if they do not go together, or one is invalid.
     """
     from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
     from era5_pipeline.maps import question as questions
@@ -132,11 +132,7 @@ def asked_map(
 
 
 def _one_of(options: dict[str, str | None]) -> str:
-    """The name of the only option that is given.
-
-    Raises:
-        UsageError: if none is, or several are.
-    """
+    """The name of the only option given; refuse none, or several."""
     given = [name for name, value in options.items() if value is not None]
     if not given:
         raise UsageError("what to draw is not given", remedy="Give one of --time, --day, --month, --year and --trend.")
@@ -146,11 +142,7 @@ def _one_of(options: dict[str, str | None]) -> str:
 
 
 def _require_fitting(which: str, options: dict[str, tuple[object | None, tuple[str, ...]]]) -> None:
-    """Require that each option that is given goes with the one that says what is drawn.
-
-    Raises:
-        UsageError: naming the first that does not.
-    """
+    """Require that each given option fits the one that selects the contents; refuse the first that does not."""
     for name, (value, fitting) in options.items():
         if value is not None and which not in fitting:
             raise UsageError(
@@ -168,7 +160,7 @@ def _part(season_name: str | None, month_number: int | None) -> "YearPart":
     return WHOLE_YEAR if month_number is None else calendar_month(month_number)
 
 
-# --- `era5 map --out FILE.gif`: the hours of a day or month, one after the other, and the options of that ---
+# --- `era5 map --out FILE.gif`: the hours of a day or month, one after another, and the options for that ---
 
 
 ProjectionOption = Annotated[
@@ -202,7 +194,7 @@ def require_centre(degrees: float | None) -> None:
     """Require a longitude, if one is given.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is not a longitude.
     """
     if degrees is not None and not -180.0 <= degrees <= 360.0:
         raise UsageError(
@@ -211,10 +203,10 @@ def require_centre(degrees: float | None) -> None:
 
 
 def require_still(every: str | None, fps: int | None) -> None:
-    """Require that options of an animation are not given.
+    """Require that no option of an animation is given.
 
     Raises:
-        UsageError: if one is.
+        UsageError: if one is given.
     """
     for name, value in (("--every", every), ("--fps", fps)):
         if value is not None:
@@ -224,10 +216,10 @@ def require_still(every: str | None, fps: int | None) -> None:
 
 
 def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object]") -> tuple["datetime", "datetime"]:
-    """First instant and end of the day or month to animate; `others` are options that make no sense then, by name.
+    """First instant and end of the day or month to animate; `others` are options that cannot be combined, by name.
 
     Raises:
-        UsageError: if neither is given, or both, or one of the others.
+        UsageError: if neither or both are given, or any of the others.
     """
     from datetime import UTC, datetime, time, timedelta
 
@@ -292,7 +284,7 @@ def animate(
 
 # --- `era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG ---
 #
-# The hours of a day or month become a GIF or MP4 (`map_animation`).
+# The hours of a day or month become a GIF or MP4 (`animate`).
 
 
 def map_(

@@ -12,14 +12,14 @@ from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS, source_kind
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
 
-# --- The settings that a place makes, in the commands that load or plan: the source of points, and the point ---
+# --- Settings from a place, in the commands that load or plan: the source of points, and the point ---
 
 
 def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str, str | None]:
-    """The settings `source` and `point`: a place selects the source of points, unless another one is named.
+    """The settings `source` and `point`: a place selects the source of points, unless another is named.
 
     Raises:
-        UsageError: if the source that is named is not asked for points.
+        UsageError: if the named source does not take points.
     """
     if asked is None:
         return {"source": source}
@@ -58,7 +58,7 @@ ColumnsOption = Annotated[
 ]
 
 
-# --- The option `--calendar-month` of commands that are given a range of months ---
+# --- The option `--calendar-month` of commands with a range of months ---
 
 
 CalendarMonthsOption = Annotated[
@@ -72,7 +72,7 @@ CalendarMonthsOption = Annotated[
 ]
 
 
-# --- Checks that commands with pictures share: the file, the limits of the scale, and gaps as an exit code ---
+# --- Checks shared by commands with pictures: the file, the limits of the scale, and gaps as an exit code ---
 
 
 def require_picture(path: Path, option: str) -> None:
@@ -90,10 +90,10 @@ def require_picture(path: Path, option: str) -> None:
 
 
 def require_limits(vmin: float | None, vmax: float | None) -> None:
-    """Require a range of numbers, of which either end may be left open.
+    """Require a range of numbers; either end may be open.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is not a range.
     """
     for name, value in (("--vmin", vmin), ("--vmax", vmax)):
         if value is not None and not isfinite(value):
@@ -105,14 +105,14 @@ def require_limits(vmin: float | None, vmax: float | None) -> None:
 
 
 def warn_of_gaps(lines: list[str], *, strict: bool) -> None:
-    """Name gaps on standard error; if there are some and `strict` is set, end with the exit code of a refused check."""
+    """Name gaps on standard error; with `strict`, any gap ends with the exit code of a refused check."""
     for line in lines:
         typer.echo(f"warning: {line}", err=True)
     if lines and strict:
         raise typer.Exit(RefusedError.exit_code)
 
 
-# --- Options of the commands that ask for a point: `--place NAME`, or `--lat` and `--lon`, and `--cell` ---
+# --- Options for a point: `--place NAME`, or `--lat` and `--lon`, and `--cell` ---
 #
 # A command declares `place: PlaceOption = None, lat: LatitudeOption = None, lon: LongitudeOption = None, cell:
 # CellOption = "nearest"`, and calls `require_asked_place` (or `find_asked_place`, where a point is optional).
@@ -146,10 +146,10 @@ _REMEDY = "Give --place NAME, such as --place Jakarta, or --lat and --lon."
 def require_asked_place(
     place: str | None, lat: float | None, lon: float | None, cell: Literal["nearest", "land"] = "nearest"
 ) -> "AskedPlace":
-    """The place that these options ask for.
+    """The place given by these options.
 
     Raises:
-        UsageError: if they ask for none, for two, for a place that is not in the table, or for an impossible point.
+        UsageError: if they give none, two, an unknown place, or an impossible point.
     """
     asked = find_asked_place(place, lat, lon, cell)
     if asked is None:
@@ -160,10 +160,10 @@ def require_asked_place(
 def find_asked_place(
     place: str | None, lat: float | None, lon: float | None, cell: Literal["nearest", "land"] = "nearest"
 ) -> "AskedPlace | None":
-    """The place that these options ask for; None if they ask for none.
+    """The place given by these options; None if there is none.
 
     Raises:
-        UsageError: if they ask for two, for a place that is not in the table, or for an impossible point.
+        UsageError: if they give two, an unknown place, or an impossible point.
     """
     from era5_pipeline.model.cells import cell_of
     from era5_pipeline.model.places import AskedPlace

@@ -1,6 +1,6 @@
-"""Output that all commands share: lines that tolerate a closed pipe, and problems with their remedies.
+"""Output shared by all commands: lines that tolerate a closed pipe, and problems with their remedies.
 
-Here also: tables that fold in a narrow terminal (`print_table`); `--json` and `--format json`, which mean the same
+Also tables that fold in a narrow terminal (`print_table`), and `--json` as a synonym of `--format json`
 (`ResultsCommand`).
 """
 
@@ -43,7 +43,7 @@ def discard_output() -> None:
 def print_table(console: "Console", table: "Table", *, labelled: Collection[str] = ()) -> None:
     """Print a table; on a narrow terminal, fold the cells of columns that may wrap, between words.
 
-    If it is too wide even so, each row becomes a paragraph, in which numbers and the columns `labelled` have headings.
+    If that is still too wide, each row becomes a paragraph, with headings for numbers and the columns `labelled`.
     """
     if narrow_columns(console, table):
         console.print(table)
@@ -55,7 +55,7 @@ def print_table(console: "Console", table: "Table", *, labelled: Collection[str]
             text = ", ".join(filter(None, map(str.strip, _plain(cell).splitlines())))
             is_labelled = heading and (column.justify == "right" or heading in labelled)
             shown = f"{heading}: {text}" if is_labelled else text
-            # A short text stays on one line.
+            # A short text must stay on one line.
             texts += [shown if len(shown) > console.width // 2 else shown.replace(" ", _NO_BREAK)] if text else []
         indents = ("  " if _plain(row[0]) else "      ", "      ")
         folder = textwrap.TextWrapper(console.width, initial_indent=indents[0], subsequent_indent=indents[1])
@@ -65,7 +65,7 @@ def print_table(console: "Console", table: "Table", *, labelled: Collection[str]
 
 
 def narrow_columns(console: "Console", table: "Table") -> bool:
-    """Narrow the columns that may wrap so that the table fits and no word is broken; False if that cannot be."""
+    """Narrow the columns that may wrap so that the table fits without breaking words; False if that is impossible."""
     from rich.cells import cell_len
 
     needed = console.measure(table, options=console.options.update_width(1000)).maximum
@@ -89,17 +89,17 @@ def narrow_columns(console: "Console", table: "Table") -> bool:
 
 
 def _plain(cell: "RenderableType") -> str:
-    """The text of a cell, which is one of rich or a string."""
+    """The text of a cell, a string or a rich object."""
     from rich.text import Text
 
     return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
 
 
 def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the text for each group of problems, pairs of message and remedy: equal remedies are printed once.
+    """Return one text for each group of problems (message, remedy): problems with the same remedy share it.
 
-    A group has the messages in their order, each once, and below them the remedy that they share. Groups come in the
-    order of their first messages.
+    A group has its messages in order, each once, followed by the shared remedy. Groups come in the order of their first
+    messages.
     """
     by_remedy: dict[str, dict[str, None]] = {}
     for message, remedy in problems:
@@ -108,9 +108,9 @@ def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def by_cause(failures: Iterable[tuple[Month, str]]) -> list[str]:
-    """Return a message for each cause: where several months failed of the same, it is said once, and of which.
+    """Return a message for each cause: a cause shared by several months is stated once, with the months.
 
-    What differs in messages of the same cause is left out: the month itself, how long was waited, ids of requests.
+    Differences that do not matter are removed: the month itself, waiting times, ids of requests.
     """
     groups: dict[str, dict[Month, str]] = {}
     for month, message in failures:
@@ -123,18 +123,18 @@ def by_cause(failures: Iterable[tuple[Month, str]]) -> list[str]:
 
 def _cause(month: Month, message: str) -> str:
     text = message.removeprefix(f"{month}: ")
-    # Standing alone: in the name of a file it tells which file it is.
+    # Only a separate word: in the name of a file, the month says which file it is.
     text = re.sub(rf"(?<![\w/.-]){month}(?=[\s:,;]|$)", "the month", text)
     return _REQUEST_ID.sub("...", _WAITED.sub("", text))
 
 
 class ResultsCommand(TyperCommand):
-    """A command that prints results: `--json` and `--format json` mean the same, whichever of the two it declares.
+    """A command that prints results: both `--json` and `--format json` work, whichever of the two it declares.
 
-    A command that declares neither is left as it is. One whose `--format` is of something else declares `--json`.
+    A command that declares neither is unchanged. If its `--format` selects something else, it declares `--json`.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # as TyperCommand's  # noqa: ANN401
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # those of TyperCommand  # noqa: ANN401
         super().__init__(*arguments, **options)
         self._flag, self._format = self._option("--json"), self._option("--format")
         self._added: str | None = None
@@ -152,10 +152,10 @@ class ResultsCommand(TyperCommand):
             self._add(TyperOption(param_decls=["--json", self._added], is_flag=True, help="The same as --format json."))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and set the declared option of the two from the added one.
+        """Parse the arguments, and set the declared option from the added one.
 
         Raises:
-            UsageError: if the two contradict each other, or `--format` is of something else than results.
+            UsageError: if the two contradict each other, or `--format` selects something other than results.
         """
         try:
             rest = super().parse_args(ctx, args)

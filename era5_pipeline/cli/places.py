@@ -1,4 +1,4 @@
-"""`era5 places`: the cities that a name may mean, each with its time zone and its cell of the grid."""
+"""`era5 places`: the cities that a name may mean, each with its time zone and its grid cell."""
 
 import json
 from typing import TYPE_CHECKING, Annotated

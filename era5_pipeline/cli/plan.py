@@ -1,7 +1,7 @@
 """`era5 plan`: the size and duration of a load, before it starts, as a table or as JSON.
 
-Here: options, and how the plan is printed. Not here: the current contents of warehouse and disks
-(`planning.current_contents`), or the estimates (`planning.make_plan`).
+Options, and the output; the current contents of warehouse and disks are in `planning.current_contents`, the estimates
+in `planning.load_plan`.
 """
 
 import json
@@ -100,7 +100,7 @@ def plan(
 
 
 def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
-    """Plan the load into a warehouse with these contents, with the disks and the files of the settings."""
+    """Plan the load into a warehouse with these contents, for the disks and file settings in `settings`."""
     from era5_pipeline.planning.current_contents import read_disk_space
     from era5_pipeline.planning.disk_space import StoragePolicy
     from era5_pipeline.planning.load_plan import make_plan
@@ -139,7 +139,7 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         console.print(table)
         for warning in planned.warnings:
             console.print(f"warning: {warning}", markup=False, style="yellow")
-    # Without the trailing spaces that rich adds.
+    # Strip the trailing spaces that rich adds.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 

@@ -18,7 +18,7 @@ from era5_pipeline.cli.climate_options import (
 from era5_pipeline.cli.options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, warn_of_gaps
 from era5_pipeline.model.errors import UsageError
 
-# --- What the file of a page must be called, without importing what draws ---
+# --- The file name of a page, checked without importing what draws ---
 
 
 _SUFFIXES = (".html", ".htm")
@@ -28,7 +28,7 @@ def require_page(path: Path, option: str) -> None:
     """Require a path for a page.
 
     Raises:
-        UsageError: if it is a folder, or its suffix is none of a page's.
+        UsageError: if the path is a folder, or does not have the suffix of a page.
     """
     if path.suffix.lower() not in _SUFFIXES or path.is_dir():
         raise UsageError(

@@ -1,6 +1,6 @@
-"""Run months one after another in this process, and print a row or a JSON object for each, and its errors.
+"""Run months one after another in this process, and print a row or a JSON object for each, with its errors.
 
-Here: the output of `era5 load` and `era5 revise`. Not here: the work (`era5_pipeline.defs.month_runner`).
+The output of `era5 load` and `era5 revise`; the work is in `era5_pipeline.defs.month_runner`.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
-# How many of the parts that a load replaced are named.
+# The most replaced parts that are named.
 _SHOWN_PARTS = 3
 _COLUMNS = (
     ("month", 7),
@@ -48,11 +48,11 @@ def run_months(
 ) -> int:
     """Run the months, each with its own overrides of the settings; return the exit code.
 
-    `known_changed`: run also those of which the table holds what the source has.
+    `known_changed`: also run months for which the table holds what the source has.
 
     Raises:
         Era5Error: if no database is reachable.
-        KeyboardInterrupt: if it was interrupted.
+        KeyboardInterrupt: if interrupted.
     """
     try:
         return _run(settings, wanted, as_json=as_json, known_changed=known_changed)
@@ -86,7 +86,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             soft_wrap=True,
         )
         with warehouse.connect() as connection:
-            upgrade_schema(connection)  # what is planned is read from its tables
+            upgrade_schema(connection)  # the plan reads its tables
             require_may_load(connection)
         unchanged: frozenset[Month] = frozenset()
         if not known_changed:
@@ -104,7 +104,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
 
         done: Mapping[int, MonthRun] = {}
         if all(month in unchanged and not overrides.get("refetch") for month, overrides in wanted):
-            # Importing Dagster takes most of the time in which nothing is done.
+            # Importing Dagster takes most of the time when nothing is done.
             for month, _ in wanted:
                 on_unchanged(month)
         else:
@@ -151,12 +151,12 @@ def _run_in_turn(
 
 
 def _quiet_libraries() -> None:
-    """Silence warnings of libraries (such as every attempt to reach a server that is down): they would bury our own."""
+    """Silence warnings of libraries (such as each attempt to reach a server that is down), which would bury ours."""
     import logging
 
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
-    # It logs every check of a skipped month as not executed.
+    # Dagster logs every check of a skipped month as not executed.
     logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
 
 
@@ -209,7 +209,7 @@ def _print_run(run: "MonthRun") -> None:
 
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
-    """Source, variables and area that are asked for; the source alone if the months differ."""
+    """Source, variables and area of the load; the source alone if the months differ."""
     asked = {tuple(overrides.get(name) for name in ("area", "point", "variables")) for _, overrides in wanted}
     if not asked <= {(None, None, None), (settings.area, settings.point, settings.variables)}:
         return f"from {settings.source_name}"
@@ -229,7 +229,7 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
 
 
 def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
-    """Name what the user's files hold besides the default variables, with the command that loads it; None: nothing."""
+    """Name the variables in the user's files beyond the default ones, with the command to load them; None: none."""
     from era5_pipeline.sources.open_source import columns_besides, source_of
 
     if not wanted or not source_kind(settings.source_name).has_own_files:
@@ -238,7 +238,7 @@ def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -
     besides = columns_besides(settings, source, months)
     if not besides:
         return None
-    # A list of names must be in every month.
+    # A named variable must be in every month.
     is_in_all = all(columns_besides(settings, source, (month,)) == besides for month in months)
     names = variable_names(besides)
     command = _load_command(months, wanted[0][1], names if is_in_all else ALL_NAME)
@@ -247,7 +247,7 @@ def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -
 
 
 def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", variables: str) -> str:
-    """The command that loads these variables of the months, with the options that this one was given."""
+    """The command that loads these variables of the months, with the options of this command."""
     words = ["era5", "load", "--from", str(min(months))]
     words += ["--to", str(max(months))] if len(months) > 1 else []
     if numbers := calendar_months_of(sorted(set(months))):
@@ -266,7 +266,7 @@ def _state(load: "LoadResult") -> str:
     if load.loaded.confirmed:
         return "confirmed"
     state = state_of(load.flat)
-    # A concurrent command has loaded the month in the meantime.
+    # Another command has loaded the month in the meantime.
     return "unchanged" if state == "loaded" and not load.loaded.changed else state
 
 

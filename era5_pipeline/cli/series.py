@@ -1,7 +1,6 @@
 """`era5 series`: the hours of one location as a table, CSV, JSON or plot.
 
-Here: options, and how rows are printed. Not here: the query (`era5_pipeline.read.hours`), the plot
-(`era5_pipeline.query.plots`).
+Options, and the output of rows; the query is in `era5_pipeline.read.hours`, the plot in `era5_pipeline.draw.series`.
 """
 
 import json
@@ -44,9 +43,9 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "csv", "json"]
 
-# Rows to show at the start of a long table, and as many at its end: a day each.
+# Rows shown at the start and at the end of a long table: a day each.
 _SHOWN_ROWS = 24
-# Rows to format at a time, so that 85 years of a location do not become one string.
+# Rows formatted at a time, so that 85 years of a location do not become one string.
 _CHUNK_ROWS = 10_000
 
 
@@ -161,11 +160,7 @@ def series(
 
 
 def _require_no_direction(asked: "tuple[Variable, ...]") -> None:
-    """Refuse to draw directions as lines, whose means and joints would be wrong.
-
-    Raises:
-        UsageError: if one is a direction.
-    """
+    """Refuse to plot directions, as their means and the lines between them would be wrong."""
     from era5_pipeline.model.derived_variables import is_direction
 
     for variable in asked:
@@ -185,7 +180,7 @@ def _print(
 ) -> None:
     """Print the rows, with the place above a table.
 
-    With other formats it goes to standard error, if it is not just the grid point asked for, on land.
+    In other formats, the place goes to standard error, unless it is just the requested grid point, on land.
     """
     if format_ == "table":
         _print_table(rows, variables, asked.description)
@@ -218,7 +213,7 @@ def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
 def _json(
     rows: "Series", variables: tuple["Variable", ...], asked: "AskedPlace", gaps: "Mapping[str, Gaps]"
 ) -> Iterator[str]:
-    """An object with the place, what is missing by column, and the rows, one a line."""
+    """An object with the place, the gaps by column, and the rows, one per line."""
     from era5_pipeline.read.missing import gaps_as_json
 
     for name, value in (asked.as_json() | gaps_as_json(gaps)).items():
@@ -258,7 +253,7 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
         # Break names at their underscores, to fit six columns in 80 characters.
         table = _table(rows, variables, header=lambda name: name.replace("_", "_\n"))
         needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    # Wider than the terminal, or than the 80 characters of a pipe, rather than with truncated numbers.
+    # Rather wider than the terminal, or than the 80 characters of a pipe, than with truncated numbers.
     console = Console(width=max(console.width, needed), highlight=False, soft_wrap=False)
     console.print(heading, markup=False, soft_wrap=True)
     console.print(table)

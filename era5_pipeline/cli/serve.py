@@ -1,6 +1,6 @@
 """`era5 serve`: the warehouse over HTTP.
 
-Here: options. Not here: the server (`era5_pipeline.serving`).
+Options only; the server is in `era5_pipeline.serving`.
 """
 
 from typing import Annotated
@@ -60,7 +60,7 @@ def serve(
     settings = read_settings()
     hosts = AllowedHosts.of((*(allowed_host or ()), *settings.allowed_host_names), listening_on=host)
     with bound_socket(host, port) as bound, open_warehouse(settings) as warehouse:
-        with warehouse.connect() as connection:  # what is wrong is said here, and not by the first request
+        with warehouse.connect() as connection:  # report problems now, not at the first request
             writer = user_who_may_write(connection)
         if writer is not None and settings.database_url is not None:
             warn(

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import MonthSpace, Space
 
-# --- `era5 status --coverage`: which months of which variables each area has, as a table, as JSON and as a picture ---
+# --- `era5 status --coverage`: the months of each variable and area, as a table, as JSON and as a picture ---
 
 
 _MONTHS = ("complete", "incomplete", "preliminary", "not loaded in between")
 
 
 def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
-    """Require that a file for the picture is one, and is given with `--coverage`.
+    """Require that `out`, if given, is a file for a picture, and comes with `--coverage`.
 
     Raises:
         UsageError: if it is not.
@@ -69,7 +69,7 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         # Redirected output is not folded at 80 columns.
         console = console if console.is_terminal else Console(width=240)
         table = _table(areas, _MONTHS)
-        if not narrow_columns(console, table):  # then without the columns that are empty
+        if not narrow_columns(console, table):  # if too wide, drop empty columns
             rows = [cells for area in areas for _, cells in _rows(area)]
             shown = [name for name, cells in zip(_MONTHS, zip(*rows, strict=True), strict=True) if any(cells)]
             table = _table(areas, shown)
@@ -79,7 +79,7 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
 
 
 def _table(areas: "list[AreaCoverage]", shown: "Collection[str]") -> "Table":
-    """The table with the columns of months shown."""
+    """The table with the columns `shown`."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -122,9 +122,9 @@ _COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
 _LEFT_OUT_FIRST = ("loaded", "bytes/row", "locations", "source", "hours", "version")
 # Columns whose cells are folded before others are left out.
 _FOLDED = ("area", "version", "columns")
-# How many parts of a month are shown one by one.
+# The most parts of a month shown individually.
 _SHOWN_PARTS = 8
-# How many of the months with preliminary hours are named.
+# The most months with preliminary hours that are named.
 _SHOWN = 3
 
 
@@ -203,7 +203,7 @@ def status(
 
 
 def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
-    """Say which months failed at the last attempt, and why: the same cause once, with its months."""
+    """Name the months that failed at the last attempt, with the reason: months with the same reason together."""
     lines: dict[str, list[tuple[Month, str]]] = {"failed": [], "interrupted": []}
     for entry in entries:
         attempt = entry.last_attempt
@@ -216,9 +216,9 @@ def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
 
 
 def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Table, list[str]]":
-    """The table with as many columns as fit, if need be folded, and the names of the others.
+    """The table with as many columns as fit, folded if necessary, and the names of the others.
 
-    If those that are never left out do not fit, it has all: each month is then a paragraph.
+    If even the essential columns do not fit, it has all of them, and each month is printed as a paragraph.
     """
     from rich.box import SIMPLE
     from rich.table import Table
@@ -284,7 +284,7 @@ def _space_lines(space: "Space") -> list[str]:
 
 
 def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[tuple[str, ...]]":
-    """The month's row; of several parts their sum, then a row for each of the first."""
+    """The month's row; if it has several parts, their sum, then a row for each of the first parts."""
     if len(month.parts) == 1:
         return [_cells_of_part(str(month.month), month.parts[0], _bytes_per_row(space))]
     hours = f"{month.hours} of {month.month.hours}"
@@ -317,7 +317,7 @@ def _minute(time: "datetime | None") -> str:
 
 
 def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Name the hours that incomplete months lack, for the first of these months."""
+    """Name the missing hours of the first incomplete months."""
     gaps = [(month.month, month.missing_hours) for month in months if month.missing_hours]
     lines = []
     for month, by_column in gaps[:_SHOWN]:
@@ -332,7 +332,7 @@ def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
 
 
 def _summary_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Say how many months lack their summaries."""
+    """Say how many months have no summaries."""
     from era5_pipeline.warehouse.monthly_backfill import months_without_summaries
 
     lacking = len(months_without_summaries(months))

@@ -32,9 +32,9 @@ def up(
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 
     settings = read_settings()
-    AllowedHosts.of(settings.allowed_host_names)  # a wrong one is said here, not by the web server in its log
+    AllowedHosts.of(settings.allowed_host_names)  # report an invalid name here, not in the web server's log
     with socket.socket() as probe:
-        # Two webservers on one port start without an error, and share its requests: check before starting.
+        # Two webservers on one port would start without an error and share its requests: check first.
         if probe.connect_ex((LOOPBACK, port)) == 0:
             raise UsageError(
                 f"port {port} is in use",

@@ -54,7 +54,7 @@ def _has_words(variable: "Variable", words: "Iterable[str]") -> bool:
 
 
 def _held() -> frozenset[str] | None:
-    """The columns of which the table holds values; None if there is no database, or it cannot be read."""
+    """The columns with values in the table; None if there is no database, or it cannot be read."""
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.read.held import months_held

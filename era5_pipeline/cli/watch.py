@@ -1,6 +1,6 @@
 """`era5 watch`: activity of the server during a load, live in a terminal, as lines, or as JSON.
 
-Here: the output. Not here: the queries (`monitor.activity`), and finding the bottleneck (`monitor.bottleneck`).
+Output only; the queries and the bottleneck are in `monitor.activity`.
 """
 
 import json
@@ -121,7 +121,7 @@ def _rounded(rate: float | None) -> int | None:
 
 
 class _Lines:
-    """A line per update, with a note when the server is reachable again."""
+    """A line per update, and a note when the server is reachable again."""
 
     def __init__(self) -> None:
         self._is_gone = False
@@ -162,7 +162,7 @@ def _live(seen: "Iterable[Report | Outage]", shown: str) -> None:
     history: deque[float] = deque(maxlen=_HISTORY)
     gone_since: datetime | None = None
     outage = ""
-    # Lines that are wider than the terminal are wrapped, not truncated.
+    # Lines wider than the terminal are wrapped, not truncated.
     first = Text(f"watching {shown}; press Ctrl-C to stop", style="dim")
     with Live(first, console=console, auto_refresh=False) as live:
         for one in seen:
