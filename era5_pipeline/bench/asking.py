@@ -1,4 +1,4 @@
-"""How fast questions about one place are answered: 85 years of hours, yearly means, a year beside netCDF, climate."""
+"""Response time of questions about one place: 85 years of hours, yearly means, a year beside netCDF, climate."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawMonth
 
-# --- The asked table: 1,020 generated months of 100 places, the last year of 1,600; and the last year's files ---
+# --- The table for the questions: 1,020 generated months of 100 places, 1,600 in the last year, with its files ---
 
 
-# The 85 years that a climate is asked of; fewer months are the last of them.
+# The 85 years of the question about climate; fewer months are the last of them.
 MOST_MONTHS = 1020
 LAST = Month(2024, 12)
-# The north-western corner of the places: Java with Jakarta, land and sea.
+# The north-western corner of the places: Java with Jakarta, on land and at sea.
 _NORTH, _WEST, _STEP = -5.0, 105.75, 0.25
 _HOURS = 744
-# The last year has as many times the places: what files hold besides must be read past, as in months of a country.
+# The last year has this many times the places, as in months of a country: reading files must skip the others.
 YEAR_SHARE = 16
 
 
 class AskedTable:
-    """`weather` with the last `count` months until 2024-12, of about `rows` rows each; loaded when first asked for.
+    """`weather` with the last `count` months until 2024-12, of about `rows` rows each; loaded on first use.
 
     The months of the last year have 16 times the rows, around the same place. Files are made in `folder`. Those of the
-    last year stay: `year_files` as the source makes them, `netcdf_files` once they are unzipped.
+    last year are kept: `year_files` as the source makes them, `netcdf_files` once they are unzipped.
     """
 
     def __init__(self, target: Target, folder: Path, rows: int, count: int) -> None:
@@ -83,12 +83,12 @@ class AskedTable:
 
     @property
     def places(self) -> tuple[Location, ...]:
-        """The places that all months have."""
+        """The places in all months."""
         rows, columns = self._area.latitude_indices(), self._area.longitude_indices()
         return tuple(location_of(int(number)) for row in rows for number in location_ids(row, columns))
 
     def load(self) -> None:
-        """Load the months, unless an earlier call has; while one is loaded, the next is generated."""
+        """Load the months, unless already loaded; each is generated while the one before is loaded."""
         if self._is_loaded:
             return
         self.target.make_table(LAYOUTS[self.target.offered[0]])
@@ -119,11 +119,11 @@ def _square(side: int) -> Area:
     return Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
 
 
-# --- A year of one place from the month's netCDF files, by xarray: what is done without a warehouse ---
+# --- A year of one place from the month's netCDF files with xarray: the alternative to a warehouse ---
 
 
 def unpack(months: Iterable[RawMonth], folder: Path) -> list[Path]:
-    """Unzip the months' files into `folder`; returns the netCDF files, which one command would open."""
+    """Unzip the months' files into `folder`; return the netCDF files, which one call would open."""
     for raw in months:
         for file in raw.files:
             own = folder / str(raw.month)
@@ -139,8 +139,8 @@ def unpack(months: Iterable[RawMonth], folder: Path) -> list[Path]:
 def read_year(
     paths: Sequence[Path], place: Location, variables: Iterable[Variable]
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """The hours of the place, ascending, by column, in the units of the table."""
-    import xarray as xr  # noqa: PLC0415  # counting the cells does without it
+    """Read the hours of the place, ascending, by column, in the units of the table."""
+    import xarray as xr  # noqa: PLC0415  # not needed to count the cells
 
     with xr.open_mfdataset(
         paths, combine="by_coords", data_vars="minimal", coords="minimal", compat="override", join="outer"
@@ -172,12 +172,12 @@ FROM_SUMMARIES = """
     ORDER BY year
 """
 _REPEATS = 5
-_TOLERANCE = 1e-3  # of every unit; the table's float32 are computed in other steps than xarray's
+_TOLERANCE = 1e-3  # in any unit; the table computes its float32 in other steps than xarray
 
 
 def all_hours(table: AskedTable) -> tuple[int, Numbers]:
-    """All hours of the place, all variables, as a table of pandas; returns their number and the times."""
-    import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+    """All hours of the place, all variables, as a pandas table; return their number and the times."""
+    import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts, as programs do it once
 
     table.load()
     started = time.perf_counter()
@@ -194,7 +194,7 @@ def all_hours(table: AskedTable) -> tuple[int, Numbers]:
 
 
 def year_of_hours(table: AskedTable) -> tuple[int, Numbers]:
-    """The last year of the place, all variables; returns the number of hours and the times."""
+    """The last year of the place, all variables; return the number of hours and the times."""
     import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts
 
     table.load()
@@ -211,10 +211,10 @@ def year_of_hours(table: AskedTable) -> tuple[int, Numbers]:
 
 
 def year_from_netcdf(table: AskedTable) -> tuple[int, Numbers]:
-    """The same year from the months' netCDF files, which are unzipped before and in the page cache.
+    """The same year from the months' netCDF files, unzipped in advance and in the page cache.
 
     Raises:
-        CannotRunError: if the values are not those of the table.
+        CannotRunError: if the values differ from the table's.
     """
     table.load()
     if not table.netcdf_files:
@@ -237,10 +237,10 @@ def _last_year(connection: psycopg.Connection[Any], table: AskedTable) -> pd.Dat
 
 
 def yearly_means(table: AskedTable, statement: str) -> tuple[int, Numbers]:
-    """The mean temperature of each year, by one of the statements; returns the number of hours and the times.
+    """The mean temperature of each year, by one of the statements; return the number of hours and the times.
 
     Raises:
-        CannotRunError: if the means are not those of the hours.
+        CannotRunError: if the means differ from those of the hours.
     """
     table.load()
     parameters = {"location_id": table.place.location_id}
@@ -256,7 +256,7 @@ def yearly_means(table: AskedTable, statement: str) -> tuple[int, Numbers]:
 
 
 def _require_means(connection: psycopg.Connection[Any], table: AskedTable, found: list[tuple[Any, ...]]) -> None:
-    """Require the means of pandas over the hours."""
+    """Require the same means as pandas computes from the hours."""
     hours = read_place_hours(connection, table.place.location_id, DEFAULT_VARIABLES[:1], None, None)
     years = hours.index.to_numpy(dtype="datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970
     expected = hours.iloc[:, 0].astype(np.float64).groupby(years).mean()
@@ -266,7 +266,7 @@ def _require_means(connection: psycopg.Connection[Any], table: AskedTable, found
         raise CannotRunError("the means are not those of the hours")
 
 
-# --- `era5 climate` of one place, in a process of its own: how long a user waits for it in all ---
+# --- `era5 climate` for one place, in a separate process: the total time that a user waits ---
 
 
 _COMMAND = (sys.executable, "-c", "from era5_pipeline.cli import main; main()", "climate")
@@ -274,10 +274,10 @@ _LIMIT_SECONDS = 600
 
 
 def run_climate(table: AskedTable) -> tuple[int, Numbers]:
-    """Run the command; returns the number of hours of the place, and its seconds.
+    """Run the command; return the number of hours of the place, and its seconds.
 
     Raises:
-        CannotRunError: if it fails, with the last words that it printed.
+        CannotRunError: if it fails, with the end of its output.
     """
     table.load()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
@@ -302,17 +302,17 @@ def run_climate(table: AskedTable) -> tuple[int, Numbers]:
     return sum(month.hours for month in table.months), {"seconds": seconds}
 
 
-# --- The cost of monthly summaries: the same month flattened and loaded with them and without ---
+# --- The cost of monthly summaries: the same month flattened and loaded with and without them ---
 
 
-# A month that the table of the other cells does not have, of 744 hours.
+# A month of 744 hours that the table of the other cells does not have.
 _MONTH = Month.from_number(LAST.number + 1)
 
 
 def load_with(target: Target, folder: Path, rows: int, *, summaries: bool) -> tuple[int, Numbers]:
-    """Flatten and load a month of about `rows` rows into a table without it, and remove it again.
+    """Flatten and load a month of about `rows` rows into a table that does not have it, and remove it again.
 
-    Returns its rows and the seconds of both stages together and of each.
+    Returns its rows, and the seconds of both stages together and of each.
     """
     raw = SampleSource(folder / "raw", Request(None, area_of(rows / _MONTH.hours))).fetch(_MONTH)
     target.calm()
@@ -329,14 +329,14 @@ def load_with(target: Target, folder: Path, rows: int, *, summaries: bool) -> tu
     }
 
 
-# --- How fast are questions about one place? 85 years of hours, their yearly means, a year beside netCDF, its
-#     climate ---
+# --- Suite `ask`: the speed of questions about one place: 85 years, their yearly means, a year beside netCDF, climate
+# ---
 
 
 ALL_HOURS, YEAR, NETCDF, CLIMATE = "all hours", "a year", "a year, xarray on netCDF", "era5 climate"
 MEANS_OF_HOURS, MEANS_OF_MONTHS = "yearly means, from hours", "yearly means, from weather_monthly"
 WITH, WITHOUT = "a load with monthly summaries", "a load without monthly summaries"
-# The month that is loaded with and without summaries has as many times the rows of one that is asked.
+# The month loaded with and without summaries has this many times the rows of one in the table.
 _COST_SHARE = 40
 
 
@@ -363,7 +363,7 @@ def ask_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
         PlannedCell(name, context.rows, {"months": count}, partial(lambda one: measured(asked(one)), question))
         for name, question in questions.items()
     ]
-    # After the questions, in the same table, of which the month is no part.
+    # After the questions, in the same table, to which this month does not belong.
     for name, with_summaries in ((WITH, True), (WITHOUT, False)):
 
         def load(table: AskedTable, *, with_summaries: bool = with_summaries) -> tuple[int, Numbers]:
@@ -380,13 +380,13 @@ def ask_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 
 def ask_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table with its log, and for the month that is loaded beside it."""
+    """Bytes on disk for the table with its log, and for the additional month."""
     held = min(MOST_MONTHS, max(context.options.held)) + 12 * YEAR_SHARE + 2 * _COST_SHARE
     return context.rows * held * TABLE_ROW_BYTES + _COST_SHARE * context.rows * 2 * FILE_ROW_BYTES
 
 
 def ask_figures(entries: Entries) -> dict[str, float | None]:
-    """Seconds of the questions about 85 years, each from a new connection; None of a table with fewer months."""
+    """Seconds of the questions about 85 years, each from a new connection; None for a table with fewer months."""
     of_months, of_hours = (_seconds(entries, name) for name in (MEANS_OF_MONTHS, MEANS_OF_HOURS))
     return {
         "years85_yearly_means_seconds": of_hours if of_months is None else of_months,
@@ -399,7 +399,7 @@ def ask_figures(entries: Entries) -> dict[str, float | None]:
 
 
 def ask_ratios(entries: Entries) -> dict[str, float | None]:
-    """How many times as long the year takes from netCDF files, and what share of a load the summaries take."""
+    """How many times longer the year takes from netCDF files, and the share of a load that the summaries take."""
     with_, without = (_median(entries, name, "seconds") for name in (WITH, WITHOUT))
     return {
         "netcdf_to_table": ratio(_median(entries, NETCDF, "seconds"), _median(entries, YEAR, "connected_seconds")),

@@ -1,4 +1,4 @@
-"""A cell of a benchmark: its figures by name, one that is to be measured, and one repeat of it."""
+"""A cell of a benchmark: its figures by name, the plan of a cell, and one repeat."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# --- Types of a measurement: its figures by name, the error for what cannot be measured on this machine, ratios ---
+# --- Types of a measurement: figures by name, the error for what cannot be measured here, ratios ---
 
 
 Numbers = dict[str, float]
 
 
 class CannotRunError(Exception):
-    """An item cannot be measured here; the message says why."""
+    """A cell cannot be measured here; the message says why."""
 
 
 def ratio(above: float | None, below: float | None) -> float | None:
@@ -23,14 +23,14 @@ def ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else round(above / below, 3)
 
 
-# --- A cell that is to be measured, and one repeat of it ---
+# --- A planned cell, and one repeat of it ---
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One repeat: the rows found in the table afterwards, and figures, among them `seconds`.
+    """One repeat: the rows found in the table afterwards, and figures, including `seconds`.
 
-    `series` has figures of which there are many, such as the rate of each batch; `notes` are words.
+    `series` are figures with many values, such as the rate of each batch; `notes` are text.
     """
 
     rows: int
@@ -41,10 +41,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell: its name, unique in its suite, what distinguishes it, and how it is measured.
+    """A cell: its name, unique in its suite, its distinguishing parameters, and how to measure it.
 
-    `measure` raises `CannotRunError` where it cannot be measured here. `warm_up` is called once before the first
-    repeat. `most_repeats` limits those that take long, such as a series of batches.
+    `measure` raises `CannotRunError` if it cannot be measured here. `warm_up` is called once before the first repeat.
+    `most_repeats` limits slow ones, such as a series of batches.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Two ways to a hypertable, and to a columnstore: convert a table that is full, or load straight into it."""
+"""Two ways to a hypertable, and to a columnstore: convert a full table, or load straight into it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPRESSED, DIRECT = "heap, then compress_chunk", "direct compress"
 
 @contextmanager
 def conversion_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """Two pairs of cells; all load with the pipeline's loader."""
+    """Two pairs of cells; all use the pipeline's loader."""
     hours = GeneratedHours(context.folder / "hours", context.rows)
     month = GeneratedMonths(context.folder / "month", context.rows)
     rows = context.rows * _BATCHES

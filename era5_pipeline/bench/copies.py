@@ -1,4 +1,4 @@
-"""COPY: of Python's tuples, of columns without a Python object for each value, of CSV files, by other programs."""
+"""COPY: from Python tuples, from columns without a Python object per value, from CSV files, by other programs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# --- Whether the server can read a file of this machine, which COPY from a file and pg_bulkload need ---
+# --- Whether the server can read a file on this machine, as needed by COPY from a file and pg_bulkload ---
 
 
 def server_reads(connection: psycopg.Connection[Any], path: Path) -> bool:
-    """Whether the server sees this file, with its size, under the same path; False too where this user may not ask.
+    """Whether the server sees this file, with its size, under the same path; False also if this user may not ask.
 
-    Not within a transaction that must go on: a refusal aborts it.
+    Not for use in a transaction that must continue: a refusal aborts it.
     """
     path.chmod(0o644)
     try:
@@ -47,7 +47,7 @@ def server_reads(connection: psycopg.Connection[Any], path: Path) -> bool:
     return row is not None and row[0] == path.stat().st_size
 
 
-# --- COPY of Python's tuples, row by row ---
+# --- COPY from Python tuples, row by row ---
 
 
 _TYPES = ("timestamptz", "int4", *["float4"] * (len(COLUMNS) - 2))
@@ -95,7 +95,7 @@ class AsyncpgRecords(PsycopgRows):
 
     @contextmanager
     def session(self, url: str) -> Iterator[Any]:
-        """A connection of asyncpg, and the loop that it runs in."""
+        """An asyncpg connection, and the event loop that it runs in."""
         import asyncpg  # noqa: PLC0415  # optional
 
         with asyncio.Runner() as runner:
@@ -105,20 +105,20 @@ class AsyncpgRecords(PsycopgRows):
             finally:
                 runner.run(connection.close())
 
-    def load(self, session: Any, prepared: list[Row]) -> None:  # noqa: ANN401  # what `session` gave
+    def load(self, session: Any, prepared: list[Row]) -> None:  # noqa: ANN401  # the value of `session`
         """Copy all records in one call, which is a transaction."""
         runner, connection = session
         runner.run(connection.copy_records_to_table("weather", records=prepared, columns=list(COLUMNS)))
 
 
-# --- COPY of columns, without a Python object for each value: ADBC, pgpq, and the pipeline's own loader ---
+# --- COPY from columns, without a Python object per value: ADBC, pgpq, and the pipeline's own loader ---
 
 
 _BATCH_ROWS = 16_384
 
 
 class AdbcIngest(LoadMethod):
-    """ADBC's `adbc_ingest` of an Arrow table."""
+    """ADBC's `adbc_ingest` for an Arrow table."""
 
     name: ClassVar[str] = "ADBC ingest"
     family: ClassVar[Family] = "copy"
@@ -126,18 +126,18 @@ class AdbcIngest(LoadMethod):
 
     @contextmanager
     def session(self, url: str) -> Iterator[Any]:
-        """A connection of ADBC."""
+        """An ADBC connection."""
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415  # optional
 
         with dbapi.connect(url) as connection:
             yield connection
 
     def prepare(self, batch: Batch) -> pa.Table:
-        """Take the table as it is."""
+        """Return the table unchanged."""
         return batch.rows
 
     def load(self, session: Any, prepared: pa.Table) -> None:  # noqa: ANN401  # optional library
-        """Ingest it."""
+        """Ingest the table."""
         with session.cursor() as cursor:
             cursor.adbc_ingest("weather", prepared, mode="append")
         session.commit()
@@ -150,11 +150,11 @@ class ArrowBinaryCopy(LoadMethod):
     family: ClassVar[Family] = "copy"
 
     def prepare(self, batch: Batch) -> pa.Table:
-        """Take the table as it is."""
+        """Return the table unchanged."""
         return batch.rows
 
     def load(self, session: psycopg.Connection[Any], prepared: pa.Table) -> None:
-        """Encode and send."""
+        """Encode and send the table."""
         encoder = pgpq.ArrowToPostgresBinaryEncoder(prepared.schema)
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(WEATHER_COLUMNS)
         with session.cursor() as cursor, cursor.copy(statement) as copy:
@@ -166,7 +166,7 @@ class ArrowBinaryCopy(LoadMethod):
 
 
 class PipelineLoader(LoadMethod):
-    """The pipeline's own: a Parquet file, copied by `warehouse.copy.FlatCopy`, as `era5 load` does."""
+    """The pipeline's own way: a Parquet file, copied by `warehouse.copy.FlatCopy`, as in `era5 load`."""
 
     name: ClassVar[str] = "our loader"
     family: ClassVar[Family] = "copy"
@@ -185,7 +185,7 @@ class PipelineLoader(LoadMethod):
         session.commit()
 
 
-# --- A CSV file first, then COPY: by pandas as in the study, and by pyarrow as the pipeline writes it ---
+# --- A CSV file first, then COPY: by pandas as in the study, and by pyarrow as in the pipeline ---
 
 
 _CHUNK_BYTES = 1 << 20
@@ -193,14 +193,14 @@ _OPTIONS = sql.SQL("(FORMAT csv, HEADER true)")
 
 
 class _CsvCopy(LoadMethod):
-    """COPY of a CSV file, which the server reads itself where it can; else it is sent over the connection."""
+    """COPY from a CSV file, which the server reads itself if it can; otherwise it is sent over the connection."""
 
     family: ClassVar[Family] = "copy"
-    # Of the last load, for `notes`: it says what a rate means.
+    # How the last load was read, for `notes`: it explains the rate.
     _is_read_by_server = False
 
     def load(self, session: psycopg.Connection[Any], prepared: Path) -> None:
-        """Copy it."""
+        """Copy the file."""
         if server_reads(session, prepared):
             self._is_read_by_server = True
             session.execute(sql.SQL("COPY {} FROM {} {}").format(WEATHER_COLUMNS, sql.Literal(str(prepared)), _OPTIONS))
@@ -248,7 +248,7 @@ def write_batch_csv(batch: Batch) -> Path:
     return path
 
 
-# --- Programs that load a CSV file: timescaledb-parallel-copy and pg_bulkload, where they are installed ---
+# --- Programs that load a CSV file: timescaledb-parallel-copy and pg_bulkload, if they are installed ---
 
 
 PG_BULKLOAD = "pg_bulkload"
@@ -269,13 +269,13 @@ class ParallelCopyTool(LoadMethod):
         return f"{PARALLEL_COPY}, {self.workers} worker{'s' if self.workers > 1 else ''}"
 
     def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """See `LoadMethod`: the program must be on PATH."""
+        """Say that the program is not on PATH; None if it is."""
         del connection
         return None if shutil.which(PARALLEL_COPY) else f"{PARALLEL_COPY} is not on PATH"
 
     @contextmanager
     def session(self, url: str) -> Iterator[str]:
-        """The URL: the program connects by itself, which is timed."""
+        """The URL: the program opens its connections itself, which is timed."""
         yield url
 
     def prepare(self, batch: Batch) -> Path:
@@ -294,7 +294,7 @@ class ParallelCopyTool(LoadMethod):
 
 @dataclass
 class BulkloadTool(LoadMethod):
-    """pg_bulkload with one of its writers: `direct` and `parallel` write past the server's buffers and its log."""
+    """pg_bulkload with one of its writers: `direct` and `parallel` bypass the server's buffers and its log."""
 
     writer: str = "direct"
     family: ClassVar[Family] = "tool"
@@ -306,7 +306,7 @@ class BulkloadTool(LoadMethod):
         return f"{PG_BULKLOAD}, {self.writer}"
 
     def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Whether the program and the extension are there."""
+        """Name the missing program or extension; None if both are there."""
         if shutil.which(PG_BULKLOAD) is None:
             return f"{PG_BULKLOAD} is not on PATH"
         found = connection.execute("SELECT FROM pg_available_extensions WHERE name = %s", (PG_BULKLOAD,)).fetchone()
@@ -314,7 +314,7 @@ class BulkloadTool(LoadMethod):
 
     @contextmanager
     def session(self, url: str) -> Iterator[str]:
-        """The URL of a database that has the extension; the program connects by itself, which is timed."""
+        """The URL of a database with the extension; the program opens its connection itself, which is timed."""
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_bulkload")
         yield url
@@ -332,7 +332,7 @@ class BulkloadTool(LoadMethod):
         with psycopg_session(session) as connection:
             if not server_reads(connection, prepared):
                 raise CannotRunError("the server cannot read files of this machine's benchmark folder")
-        # The server writes them, as its own user.
+        # The server writes here, as its own user.
         written = prepared.parent / "by-server"
         written.mkdir(exist_ok=True)
         written.chmod(0o777)

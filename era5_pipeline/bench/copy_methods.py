@@ -1,4 +1,4 @@
-"""Methods to copy a month into a table: the pipeline's own, and those to compare it with."""
+"""Methods to copy a month into a table: the pipeline's own, and those it is compared with."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# Of a table without other variables, which is what methods are compared on.
+# The columns of a table with the default variables only, on which the methods are compared.
 COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
 _COLUMNS = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 PARALLEL_COPY = "timescaledb-parallel-copy"
-# In memory if possible; otherwise a file in the page cache is as fast to read.
-_SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders on the server's machine
+# Folders on the server's machine: in memory if possible; otherwise a file in the page cache is as fast to read.
+_SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # on the server's machine
 _PARALLEL_COPY_SECONDS = 1800
 
 
@@ -55,16 +55,16 @@ def no_copy(
 
 @dataclass
 class ServerFile:
-    """The upper limit: the server copies the same rows from a binary file of its own, without a client."""
+    """The upper limit: the server copies the same rows from its own binary file, without a client."""
 
     path: str
 
     @classmethod
     def of_table(cls, connection: psycopg.Connection[Any]) -> ServerFile:
-        """Let the server write the table's rows into a file that it can read fast.
+        """Let the server write the table's rows to a file that it can read fast.
 
         Raises:
-            CannotRunError: if it cannot write in any of the folders.
+            CannotRunError: if it cannot write to any of the folders.
         """
         reasons = []
         for folder in _SERVER_FOLDERS:
@@ -95,7 +95,7 @@ class ServerFile:
         ).rowcount
 
     def remove(self, connection: psycopg.Connection[Any]) -> None:
-        """Truncate the file, because SQL cannot delete it, and delete it if it is on this machine."""
+        """Truncate the file, as SQL cannot delete it, and delete it if it is on this machine."""
         connection.execute(sql.SQL("COPY (SELECT WHERE false) TO {} (FORMAT text)").format(sql.Literal(self.path)))
         path = Path(self.path)
         with suppress(OSError):
@@ -107,7 +107,7 @@ class ServerFile:
 class RowByRow:
     """The best method of the original study: psycopg's `copy.write_row`, with tuples made from the same Parquet file.
 
-    `write_seconds` is the time for writing only, without reading the file and making tuples.
+    `write_seconds` is the time for writing only, without reading the file and making the tuples.
     """
 
     flat: FlatMonth
@@ -146,7 +146,7 @@ class RowByRow:
 
 @dataclass
 class ParallelCopy:
-    """timescaledb-parallel-copy, if the program is on PATH, with a CSV file written before."""
+    """timescaledb-parallel-copy, if the program is on PATH, with a CSV file written in advance."""
 
     csv: Path
     workers: int

@@ -41,7 +41,7 @@ _GIT_SECONDS = 20
 
 
 def describe_environment(connection: psycopg.Connection[Any], folder: Path) -> dict[str, Any]:
-    """Machine, server and software versions as a JSON value; `folder` is where files are written."""
+    """Machine, server and software versions as a JSON value; files are written to `folder`."""
     rows = connection.execute(
         "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s) ORDER BY name", (list(_SETTINGS),)
     ).fetchall()
@@ -54,7 +54,7 @@ def describe_environment(connection: psycopg.Connection[Any], folder: Path) -> d
 
 
 def describe_own(folder: Path) -> dict[str, Any]:
-    """The same for suites that start servers of their own, of the embedded programs, each with other settings."""
+    """The same for suites that start servers from the embedded programs, each with different settings."""
     machine = Machine.here(folder)
     return {
         "measured_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
@@ -76,7 +76,7 @@ def describe_own(folder: Path) -> dict[str, Any]:
 
 
 def machine_name() -> str:
-    """A name for files of this machine's results: its processor and cores."""
+    """The name of this machine's files of results: its processor and cores."""
     name = re.sub(r"\((R|TM)\)|CPU|@.*|processor", " ", _processor(), flags=re.IGNORECASE)
     words = re.findall(r"[a-z0-9]+", name.lower())
     return "-".join([*words[:6], f"{Machine.here(None).cores}-cores"])
@@ -98,13 +98,13 @@ def _embedded_version() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that this package is in, with a plus if files of it differ; None: unknown."""
+    """The commit of the checkout with this package, with a plus if its files differ; None: unknown."""
     folder = Path(__file__).parents[1]
 
     def git(*words: str) -> str | None:
         try:
             done = subprocess.run(  # noqa: S603  # constants
-                ("git", "-C", str(folder), *words),  # noqa: S607  # that of PATH
+                ("git", "-C", str(folder), *words),  # noqa: S607  # from PATH
                 capture_output=True,
                 text=True,
                 check=False,

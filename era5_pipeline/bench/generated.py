@@ -1,4 +1,4 @@
-"""Generated months of a given size, and batches of generated hours of the grid, for the benchmarks to load."""
+"""Generated months of a given size, and batches of generated global hours, for the benchmarks to load."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 # Months of 744 hours.
 _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
-# The corner of an area with land and sea, coasts and mountains.
+# The corner of an area with land, sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
 _STEP = 0.25
-# From 60 degrees north there are 600 rows of points to the south pole; higher areas begin further north.
+# From 60 degrees north there are 600 rows of points to the south pole; higher areas start further north.
 _HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
 
 
@@ -59,7 +59,7 @@ class GeneratedMonths:
 
 
 def area_of(locations: float) -> Area:
-    """A rectangle of about so many locations, twice as wide as high in grid points."""
+    """A rectangle of about `locations` grid points, twice as wide as high."""
     locations = max(1, round(locations))
     height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
     width = min(math.ceil(locations / height), 1440)
@@ -74,20 +74,20 @@ def write_csv(flat: FlatMonth, path: Path) -> None:
             sink.write(file.read_row_group(group))
 
 
-# --- Batches of generated hours of the grid: what the study loads, an hour of the globe (1,038,240 rows) at a time ---
+# --- Batches of generated global hours: the study loads an hour of the globe (1,038,240 rows) at a time ---
 
 
 _MONTH = Month(2023, 7)
 _FIRST = datetime(2023, 7, 1, tzinfo=UTC)
-# As many are generated; the next ones have their values again, at later times.
+# The number of distinct batches; further ones repeat their values at later times.
 _DISTINCT = 4
 
 
 @dataclass(frozen=True)
 class GeneratedHours:
-    """Batches of about `rows` rows: an hour at as many places as that, or several hours of the globe.
+    """Batches of about `rows` rows: an hour of that many places, or several hours of the globe.
 
-    Nothing is generated before the first batch is asked for.
+    Nothing is generated before the first batch is requested.
     """
 
     folder: Path
@@ -116,7 +116,7 @@ class GeneratedHours:
         return self.flat.rows // _DISTINCT
 
     def batch(self, number: int) -> pa.Table:
-        """The batch of this number, from 0: its times follow those of the one before."""
+        """The batch with this number, from 0, with times that follow those of the batch before."""
         size = self.rows_per_batch
         rows = self._by_time.slice((number % _DISTINCT) * size, size).combine_chunks()
         first = _FIRST + timedelta(hours=number * self.hours_per_batch)
@@ -131,5 +131,5 @@ class GeneratedHours:
 
 
 def scaled(rows: int, share: int, least: int = 20) -> int:
-    """A share of the rows of an hour of the globe, as the study chose it, for `rows` instead."""
+    """The study's choice of `share` rows of a global hour, scaled to `rows` rows; at least `least`."""
     return max(least, math.ceil(rows * share / N_LOCATIONS))

@@ -1,8 +1,8 @@
-"""A load of HTTP requests to a server on this machine: bounded in number and time, made by a process of its own.
+"""A load of HTTP requests to a server on this machine: bounded in number and time, made by a separate process.
 
-With a rate, requests are due at fixed times, whether earlier ones are answered or not, and the latency counts from
-when a request was due: where the server falls behind, the wait shows. Without a rate, each connection sends its next
-request when it has an answer, which finds how many the server answers at most.
+With a rate, requests are due at fixed times, whether earlier ones are answered or not, and the latency counts from the
+due time: if the server falls behind, the wait is included. Without a rate, each connection sends its next request after
+an answer, which finds the most that the server can answer.
 
     python -m era5_pipeline.bench.http_load < LOAD > RESULT
 """
@@ -23,16 +23,16 @@ from era5_pipeline.bench.cells import CannotRunError
 _HEAD_END = b"\r\n\r\n"
 _LOST = "connection lost"
 _LATE = "no answer in time"
-# What Python takes to start, and what is waited for after the last answer.
+# Time for Python to start, and to wait after the last answer.
 _SPARE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class HttpLoad:
-    """Requests for `paths`, in their order, over so many connections that stay open.
+    """Requests for `paths`, in order, over a fixed number of connections that stay open.
 
-    `rate`: requests a second, None: as fast as they are answered. `seconds`: after that nothing more is sent or waited
-    for. `headers` go with each request.
+    `rate`: requests per second, None: as fast as they are answered. After `seconds`, nothing more is sent or awaited.
+    `headers` go with each request.
     """
 
     port: int
@@ -45,10 +45,10 @@ class HttpLoad:
 
 @dataclass(frozen=True)
 class HttpLoadResult:
-    """The outcome of a load: latencies in seconds, and the number of requests by status, or by words if unanswered.
+    """The outcome of a load: latencies in seconds, and the number of requests by status, or by error if unanswered.
 
-    `seconds`: from the first request to the last answer. `bytes`: of all bodies. `processor_seconds`: of the process
-    that sent them. `sent_late`: the longest time that a request was sent after it was due.
+    `seconds`: from the first request to the last answer. `bytes`: of all bodies. `processor_seconds`: of the sending
+    process. `sent_late`: the longest delay of a request after its due time.
     """
 
     latencies: list[float]
@@ -60,15 +60,15 @@ class HttpLoadResult:
 
     @property
     def answered(self) -> int:
-        """The number that were answered as asked: 200, or 304."""
+        """The number of requests answered with 200 or 304."""
         return self.outcomes.get("200", 0) + self.outcomes.get("304", 0)
 
 
 def make_load(load: HttpLoad) -> HttpLoadResult:
-    """Make the load in a process of its own.
+    """Make the load in a separate process.
 
     Raises:
-        CannotRunError: if it fails, or any request had no answer.
+        CannotRunError: if it fails, or any request is unanswered.
     """
     done = subprocess.run(  # noqa: S603  # our own command
         (sys.executable, "-m", __name__),
@@ -87,7 +87,7 @@ def make_load(load: HttpLoad) -> HttpLoadResult:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection that asks for one path at a time and counts the bytes of the answer."""
+    """A connection that requests one path at a time and counts the bytes of the answer."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -102,7 +102,7 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def ask(self, request: bytes) -> asyncio.Future[str]:
-        """Send the request; the result is the status of its whole answer."""
+        """Send the request; the result is the status, once the answer is complete."""
         self._answer = asyncio.get_running_loop().create_future()
         self._head, self._left, self._status = b"", 0, ""
         if self._transport is None or self._transport.is_closing():
@@ -177,7 +177,7 @@ async def _run(load: HttpLoad) -> HttpLoadResult:
         async with asyncio.timeout(load.seconds):
             await send_all()
     except TimeoutError:
-        pass  # what has no answer says so
+        pass  # unanswered requests are reported as such
     seconds, now = loop.time() - started, os.times()
     for worker in workers:
         worker.cancel()

@@ -1,4 +1,4 @@
-"""INSERT: one for each row, many rows in one, many in a message."""
+"""INSERT: one per row, many rows in one, many in a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import psycopg
     from sqlalchemy.engine import Connection
 
-# --- One INSERT for each row: the slowest ways, and the ones that most programs begin with ---
+# --- One INSERT per row: the slowest ways, with which most programs begin ---
 
 
 ONE_ROW = INSERT_TEXT + f"({', '.join(['%s'] * len(COLUMNS))})"
@@ -24,7 +24,7 @@ NAMED_ROW = INSERT_TEXT + f"({', '.join(f':{name}' for name in COLUMNS)})"
 
 @contextmanager
 def sqlalchemy_session(url: str) -> Iterator[Connection]:
-    """A connection of SQLAlchemy over psycopg; the engine is disposed of afterwards."""
+    """A SQLAlchemy connection over psycopg; the engine is disposed of afterwards."""
     from sqlalchemy import create_engine  # noqa: PLC0415  # other suites do without it
 
     engine = create_engine(
@@ -38,7 +38,7 @@ def sqlalchemy_session(url: str) -> Iterator[Connection]:
 
 
 class PsycopgInsert(LoadMethod):
-    """psycopg's `execute`, a statement for each row, one transaction."""
+    """psycopg's `execute`, a statement per row, one transaction."""
 
     name: ClassVar[str] = "psycopg"
     family: ClassVar[Family] = "insert"
@@ -48,7 +48,7 @@ class PsycopgInsert(LoadMethod):
         return tuples_of(batch.rows)
 
     def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Execute the statement for each."""
+        """Execute the statement for each row."""
         statement = ONE_ROW.encode()
         with session.cursor() as cursor:
             for row in prepared:
@@ -57,7 +57,7 @@ class PsycopgInsert(LoadMethod):
 
 
 class SqlalchemyInsert(LoadMethod):
-    """SQLAlchemy's `execute` of a text, a statement for each row, one transaction."""
+    """SQLAlchemy's `execute` with a text, a statement per row, one transaction."""
 
     name: ClassVar[str] = "SQLAlchemy"
     family: ClassVar[Family] = "insert"
@@ -69,7 +69,7 @@ class SqlalchemyInsert(LoadMethod):
         return dicts_of(batch.rows)
 
     def load(self, session: Connection, prepared: list[dict[str, Any]]) -> None:
-        """Execute the statement for each."""
+        """Execute the statement for each row."""
         from sqlalchemy import text  # noqa: PLC0415  # other suites do without it
 
         statement = text(NAMED_ROW)
@@ -92,7 +92,7 @@ class PandasInsert(LoadMethod):
         return batch.rows.to_pandas()  # type: ignore[no-any-return]  # pyarrow is not typed
 
     def load(self, session: Connection, prepared: pd.DataFrame) -> None:
-        """Insert it."""
+        """Insert the data frame."""
         prepared.to_sql("weather", session, if_exists="append", index=False, **self.options)
         session.commit()
 
@@ -120,7 +120,7 @@ class PsycopgExecutemany(PsycopgInsert):
     family: ClassVar[Family] = "multi-insert"
 
     def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Execute the statement for all."""
+        """Execute the statement for all rows."""
         with session.cursor() as cursor:
             cursor.executemany(ONE_ROW.encode(), prepared)
         session.commit()
@@ -143,13 +143,13 @@ class PsycopgMultiValues(PsycopgInsert):
 
 
 class PsycopgUnnest(LoadMethod):
-    """Statements with an array for each column, of 10,000 rows."""
+    """Statements with an array per column, of 10,000 rows each."""
 
     name: ClassVar[str] = "psycopg UNNEST"
     family: ClassVar[Family] = "multi-insert"
 
     def prepare(self, batch: Batch) -> list[list[list[Any]]]:
-        """Make lists of each column."""
+        """Make lists of each column's values."""
         rows = batch.rows
         return [
             [column.to_pylist() for column in rows.slice(start, _ROWS_PER_ARRAY).columns]
@@ -167,7 +167,7 @@ class PsycopgUnnest(LoadMethod):
 
 
 class SqlalchemyMultiInsert(LoadMethod):
-    """SQLAlchemy's `execute` of a text with a list of rows."""
+    """SQLAlchemy's `execute` with a text and a list of rows."""
 
     name: ClassVar[str] = "SQLAlchemy"
     family: ClassVar[Family] = "multi-insert"
@@ -179,7 +179,7 @@ class SqlalchemyMultiInsert(LoadMethod):
         return dicts_of(batch.rows)
 
     def load(self, session: Connection, prepared: list[dict[str, Any]]) -> None:
-        """Execute it once."""
+        """Execute the statement once for all rows."""
         from sqlalchemy import text  # noqa: PLC0415  # other suites do without it
 
         session.execute(text(NAMED_ROW), prepared)

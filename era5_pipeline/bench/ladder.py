@@ -1,6 +1,6 @@
-"""The nine steps of "Loading 60x faster": a half-hour INSERT made fast, a change at a time, on its own tables.
+"""The nine steps of "Loading 60x faster": a half-hour INSERT made fast, one change at a time, on its own tables.
 
-The schema is that of the article (Mircea Cadariu, 2024), with the key of the first two steps corrected: there a bigint
+The schema is that of the article (Mircea Cadariu, 2024), with the key of the first two steps corrected: there, a bigint
 column referred to a uuid. `--rows` are the readings: 27,405,000 in the article (15,000 meters, 1,827 days).
 """
 
@@ -32,7 +32,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its name, the seconds in the article, the tables, and what differs from the step before."""
+    """A step: its name, its seconds in the article, its tables, and what differs from the step before."""
 
     name: str
     article_seconds: float
@@ -81,7 +81,7 @@ def ladder_bytes(context: BenchContext) -> int:
 
 
 def ladder_ratios(entries: Entries) -> dict[str, float | None]:
-    """How many times as fast as the first step each is, here."""
+    """The speed-up of each step over the first one, here."""
     first = f"1. {STEPS[0].name}"
     return {name: ratio(rate_of(entries, name), rate_of(entries, first)) for name in entries}
 
@@ -94,7 +94,7 @@ class _Climb:
     meters: int
 
     def measure(self) -> Measured:
-        """Start a server, make the tables, insert the readings, and throw it away."""
+        """Start a server, make the tables, insert the readings, and discard the server."""
         settings = dict(self.step.settings)
         memory = Machine.here(None).memory_bytes or 0
         if "shared_buffers" in settings and memory < 6 << 30:

@@ -40,10 +40,10 @@ _LOCATIONS = 50
 
 @contextmanager
 def layout_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each layout; those that the server lacks are null.
+    """A cell for each layout; null for those that the server does not offer.
 
-    With the option `variables`, each layout is also measured with a month of these, and with one of the default
-    variables in a table that has columns for these.
+    With the option `variables`, each layout is also measured with a month of these variables, and with a month of the
+    default ones in a table that has columns for these.
     """
     suite = _Layouts(context)
     layouts: dict[str, Layout] = LAYOUTS | {COMPRESSED_AFTERWARDS: Columnstore(direct=False)}
@@ -88,7 +88,7 @@ class _Layouts:
     ) -> PlannedCell:
         def measure() -> Measured:
             target = self.context.target
-            # Before the month is generated: it is none of those that the server lacks.
+            # Before generating the month: fails at once for a layout that the server does not offer.
             target.make_table(layout, variables)
             return measured(_load(target, layout, self._other_month if all_of_them else self._month, variables))
 
@@ -107,7 +107,7 @@ def _load(target: Target, layout: Layout, flat: FlatMonth, variables: tuple[Vari
 
 
 def _reader_longest_wait_ms(target: Target, layout: Layout, flat: FlatMonth) -> float:
-    """The longest wait of a reader of one location while the month is replaced by the same one and settled."""
+    """The longest wait of a reader of one location while the month is replaced by itself and settled."""
     with target.connect() as connection:
         ((location,),) = connection.execute("SELECT location_id FROM weather LIMIT 1").fetchall()
     with Reader(target.warehouse, flat, location) as reader, pipeline_copy(flat) as copy:

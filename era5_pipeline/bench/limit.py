@@ -57,14 +57,14 @@ def limit_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 
 def limit_bytes(context: BenchContext) -> int:
-    """Bytes on disk for as many months as there are workers, as tables with their log, and as files."""
+    """Bytes on disk for as many months as workers, as tables with their log, and as files."""
     return context.rows * context.some_workers * (2 * TABLE_ROW_BYTES + 2 * FILE_ROW_BYTES)
 
 
 def limit_ratios(entries: Entries) -> dict[str, float | None]:
-    """The loader over each of the others.
+    """The loader over each of the other ways.
 
-    The first two are of the COPY alone, from Parquet or the server's file to the last row: the steps after it (index,
+    The first two compare only the COPY, from Parquet or the server's file to the last row: the later steps (index,
     ANALYZE, exchange) are the same for both, and would make the ratio look better.
     """
     workers = entries.get(SEVERAL, {}).get("parameters", {}).get("workers")
@@ -106,7 +106,7 @@ class _Limit:
 
     @cached_property
     def _server_file(self) -> ServerFile | str:
-        """The rows as a file of the server, until the suite ends; or the reason why there is none."""
+        """The rows as a file of the server, until the suite ends; or the reason why that is impossible."""
         self.loader()
         with self._target.connect() as connection:
             try:
@@ -121,13 +121,13 @@ class _Limit:
             file.remove(connection)
 
     def loader(self) -> tuple[int, Numbers]:
-        """The pipeline's loader, one connection."""
+        """The pipeline's loader with one connection."""
         rows, numbers = self._target.fill(self._layout, self._month.month, pipeline_copy(self._month))
         require_rows(rows, self._month)
         return rows, numbers
 
     def server_side(self) -> tuple[int, Numbers]:
-        """The upper limit: the server reads a file of its own."""
+        """The upper limit: the server reads its own file."""
         file = self._server_file
         if isinstance(file, str):
             raise CannotRunError(file)
@@ -136,7 +136,7 @@ class _Limit:
         return rows, numbers
 
     def row_by_row(self) -> tuple[int, Numbers]:
-        """The study's best."""
+        """The best method of the study."""
         copy = RowByRow(self._month, _ROWS_BY_ROW)
         rows, numbers = self._target.fill(self._layout, self._month.month, nullcontext(copy))
         if rows != copy.rows:
@@ -144,7 +144,7 @@ class _Limit:
         return rows, numbers | {"write_seconds": copy.write_seconds}
 
     def several(self) -> tuple[int, Numbers]:
-        """One month by several connections; if the layout does not support it, several months at once."""
+        """One month over several connections; if the layout does not support that, several months at once."""
         if not self._layout.shares_months:
             return load_at_once(self._target, self._layout, self._months)
         spans = location_spans(self._month, self.workers)
@@ -162,7 +162,7 @@ class _Limit:
         with self._target.connect() as connection:
             rows = count_rows(connection)
             require_rows(rows, self._month)
-            # The same final state as after a load: visibility map and planner statistics are up to date.
+            # Reach the same final state as a load: visibility map and planner statistics up to date.
             started = time.monotonic()
             connection.execute("VACUUM (ANALYZE) weather")
             settled = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""The base class of ways to load rows, the batch of rows in memory that each begins with, and the tables they fill."""
+"""The base class of ways to load rows, the batch in memory that each starts from, and the tables they fill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# --- The base class of ways to load rows, and the batch of rows in memory that each begins with ---
+# --- The base class of ways to load rows, and the batch in memory that each starts from ---
 
 
 Family = Literal["insert", "multi-insert", "copy", "tool"]
@@ -35,7 +35,7 @@ INSERT_TEXT = f"INSERT INTO weather ({', '.join(COLUMNS)}) VALUES "
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to load, and the flat month that they were taken from; files that a way writes go into `folder`."""
+    """Rows to load, and the flat month that they come from; a way writes its files to `folder`."""
 
     rows: pa.Table
     flat: FlatMonth
@@ -45,8 +45,8 @@ class Batch:
 class LoadMethod(ABC):
     """A way to load a batch into the table `weather`.
 
-    `libraries` are modules that it imports and that the package does not require. `loads_only`: it is measured without
-    its preparation, as the tools that begin with a CSV file are in the study.
+    `libraries` are the modules that it imports but the package does not require. `loads_only`: it is measured without
+    its preparation, as the study does for tools that start from a CSV file.
     """
 
     name: ClassVar[str]
@@ -55,7 +55,7 @@ class LoadMethod(ABC):
     loads_only: ClassVar[bool] = False
 
     def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Why it cannot be used here or with this server; None if it can."""
+        """Why this way cannot be used here or with this server; None if it can."""
         del connection
         lacking = [name for name in self.libraries if find_spec(name.split(".", maxsplit=1)[0]) is None]
         return f"the library {lacking[0]} is not installed" if lacking else None
@@ -65,29 +65,29 @@ class LoadMethod(ABC):
         return psycopg_session(url)
 
     @abstractmethod
-    def prepare(self, batch: Batch) -> Any:  # noqa: ANN401  # what `load` of the same way takes
-        """Make what `load` needs of the batch."""
+    def prepare(self, batch: Batch) -> Any:  # noqa: ANN401  # the argument of `load`
+        """Convert the batch to the form that `load` takes."""
 
     @abstractmethod
-    def load(self, session: Any, prepared: Any) -> None:  # noqa: ANN401  # what `session` and `prepare` gave
-        """Load it, and commit."""
+    def load(self, session: Any, prepared: Any) -> None:  # noqa: ANN401  # the values of `session` and `prepare`
+        """Load the prepared batch, and commit."""
 
-    def notes(self, session: Any) -> dict[str, str]:  # noqa: ANN401  # what `session` gave
-        """Remarks for the table of results by name, such as the version of a tool; none by default."""
+    def notes(self, session: Any) -> dict[str, str]:  # noqa: ANN401  # the value of `session`
+        """Remarks for the table of results by name, such as the version of a tool; empty by default."""
         del session
         return {}
 
 
 @contextmanager
 def psycopg_session(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of psycopg in UTC that commits when asked."""
+    """A psycopg connection in UTC that commits when asked."""
     with psycopg.connect(url, options="-c TimeZone=UTC") as connection:
         yield connection
 
 
-# --- The rows of a batch as Python's own values: tuples, dicts, columns of them ---
+# --- The rows of a batch as Python values: tuples, dicts, columns ---
 #
-# NULL is None, times are aware.
+# NULL becomes None, times are aware.
 
 
 Row = tuple[Any, ...]
@@ -110,7 +110,7 @@ def parts_of(values: list[Row], size: int) -> Iterator[list[Row]]:
         yield values[start : start + size]
 
 
-# --- The tables that ways to load are compared on, as the study made them: regular, and TimescaleDB's hypertable ---
+# --- The tables on which the ways are compared, as in the study: a regular one, and TimescaleDB's hypertable ---
 
 
 TableKind = Literal["regular", "hypertable"]
@@ -118,7 +118,7 @@ TABLE_KINDS: tuple[TableKind, ...] = ("regular", "hypertable")
 
 
 def make_study_table(connection: psycopg.Connection[Any], kind: TableKind) -> None:
-    """Create `weather` again, empty: without any index, or as `create_hypertable('weather', 'time')` leaves it.
+    """Create an empty `weather`: without any index, or as `create_hypertable('weather', 'time')` leaves it.
 
     Raises:
         CannotRunError: if the server has no TimescaleDB.
@@ -134,7 +134,7 @@ def require_timescaledb(connection: psycopg.Connection[Any]) -> None:
     """Require that the database has TimescaleDB.
 
     Raises:
-        CannotRunError: if it does not.
+        CannotRunError: if it has not.
     """
     if connection.execute("SELECT FROM pg_extension WHERE extname = 'timescaledb'").fetchone() is None:
         raise CannotRunError("the server has no TimescaleDB")

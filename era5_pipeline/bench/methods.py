@@ -70,17 +70,17 @@ WRITERS = ("direct", "buffered", "parallel")
 
 
 def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMethod, ...]:
-    """The ways of a family; of tools that take a number of workers, one for each number."""
+    """The ways of a family; tools with a number of workers appear once for each number."""
     if family == "tool":
         return (*(ParallelCopyTool(count) for count in workers), *(BulkloadTool(writer) for writer in WRITERS))
     return tuple(method for method in METHODS if method.family == family)
 
 
 def require_known(names: Sequence[str], workers: Sequence[int]) -> None:
-    """Require that each of these is the name of a way to load.
+    """Require that each of these names a way to load.
 
     Raises:
-        UsageError: if one is not; it names the nearest.
+        UsageError: if a name is unknown; the message suggests the nearest.
     """
     known = [method.name for method in (*METHODS, *methods_of("tool", workers))]
     for name in names:
@@ -89,23 +89,23 @@ def require_known(names: Sequence[str], workers: Sequence[int]) -> None:
 
 
 def unknown(option: str, name: str, known: Sequence[str]) -> UsageError:
-    """The error for a name that is none of the known ones."""
+    """The error for an unknown name."""
     near = get_close_matches(name.lower(), known, n=3, cutoff=0.4)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     return UsageError(f"{option}: there is no {name!r}", remedy=f"{meant}Known: {', '.join(dict.fromkeys(known))}.")
 
 
-# --- The suites that compare ways to load one batch: insert, multi-insert, copy and tools, each into both tables ---
+# --- Suites that compare ways to load one batch: insert, multi-insert, copy and tools, each into both tables ---
 
 
-# Rows of the study's insert and multi-insert benchmarks, where a copy loads an hour of the globe.
+# Rows of the study's insert and multi-insert benchmarks, for which a copy loads an hour of the globe.
 INSERT_ROWS, MULTI_INSERT_ROWS = 20_000, 100_000
 _WARM_UP_ROWS = 500
 
 
 @contextmanager
 def _method_cells(context: BenchContext, *, family: Family, share: int | None) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each way of the family and each table; `share`: of an hour of the globe, None for all of it."""
+    """A cell for each way of the family and each table; `share`: rows out of a global hour, None for all of it."""
     hours = GeneratedHours(context.folder / "hours", context.rows)
     rows = context.rows if share is None else scaled(context.rows, share)
     cells = []
@@ -126,7 +126,7 @@ tools_cells = partial(_method_cells, family="tool", share=None)
 
 
 def batch_bytes(context: BenchContext) -> int:
-    """Bytes on disk for one batch: its table with the log of it, and the files."""
+    """Bytes on disk for one batch: its table with the log, and its files."""
     return context.rows * (2 * TABLE_ROW_BYTES + 4 * FILE_ROW_BYTES)
 
 
@@ -153,10 +153,10 @@ class _MethodCell:
 
 
 def require_available(target: Target, method: LoadMethod, kind: TableKind) -> None:
-    """Create the table again, and require that the way can be used with this server.
+    """Create the table again, and require that this server supports the way.
 
     Raises:
-        CannotRunError: with the reason, if it cannot.
+        CannotRunError: with the reason, if it does not.
     """
     with target.connect() as connection:
         make_study_table(connection, kind)
@@ -166,7 +166,7 @@ def require_available(target: Target, method: LoadMethod, kind: TableKind) -> No
 
 
 def files_in(folder: Path) -> Path:
-    """The folder for files that the server may read: the server's user must be able to enter it."""
+    """The folder for files that the server may read, which the server's user must be able to enter."""
     files = folder / "files"
     files.mkdir(exist_ok=True)
     for one in (folder, files):
@@ -175,10 +175,10 @@ def files_in(folder: Path) -> Path:
 
 
 def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
-    """Load the batch into the empty table; its figures are the seconds of all, of preparing and of copying.
+    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying.
 
     Raises:
-        CannotRunError: if it fails while the server is in order, or not all rows can be seen afterwards.
+        CannotRunError: if it fails although the server is fine, or not all rows are visible afterwards.
     """
     url = target.warehouse.url
     with _own_errors(target, method), method.session(url) as session:
@@ -199,13 +199,13 @@ def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
 
 @contextmanager
 def _own_errors(target: Target, method: LoadMethod) -> Iterator[None]:
-    """Take an error of a library for a reason of its way alone, unless the server is gone."""
+    """Attribute the error of a library to its way alone, unless the server is gone."""
     try:
         yield
     except (CannotRunError, Era5Error):
         raise
     except Exception as error:
-        with target.connect():  # raises what to tell the user, if it fails
+        with target.connect():  # if this fails, its error is for the user
             pass
         text = " ".join(str(error).split())[:200]
         raise CannotRunError(f"{method.name} failed: {type(error).__name__}: {text}") from error

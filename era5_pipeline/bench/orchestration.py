@@ -1,4 +1,4 @@
-"""What Dagster costs a month: a backfill of tiny months through `era5 up`, its daemon and its queue."""
+"""The cost of Dagster per month: a backfill of tiny months through `era5 up`, its daemon and its queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ASSETS = (("era5", "raw"), ("era5", "flat"), ("era5", "weather"))
 _SECONDS = 120.0
-# A page of runs: all months since 1940 in a few requests.
+# Runs per page: all months since 1940 in a few requests.
 _PAGE = 500
 
 _LAUNCH = """
@@ -68,7 +68,7 @@ query ($filter: RunsFilter!, $cursor: String, $limit: Int!) {
 
 @dataclass(frozen=True)
 class BackfillRun:
-    """A run of a backfill; times are Unix seconds, None where it has not got so far."""
+    """A run of a backfill; times are Unix seconds, None if it has not got that far."""
 
     run_id: str
     month: str
@@ -84,7 +84,7 @@ class WebApi:
         self._url = f"{url}/graphql"
 
     def ask(self, query: str, **variables: object) -> Any:  # noqa: ANN401  # JSON
-        """The answer's data.
+        """Return the answer's data.
 
         Raises:
             CannotRunError: if the web UI does not answer, or with an error.
@@ -133,13 +133,12 @@ def _backfill_run(run: dict[str, Any]) -> BackfillRun:
     return BackfillRun(run["runId"], tags.get("dagster/partition", ""), run["status"], run["startTime"], run["endTime"])
 
 
-# --- Processor seconds of everything that `era5 up` started, by kind of process: each service, the runs, the
-#     storage ---
+# --- Processor seconds of everything started by `era5 up`, by kind of process: each service, the runs, the storage ---
 
 
 psutil: Any = _psutil  # it has no type annotations
 
-# Words of a command line, by kind; the first that fits. What fits none is `era5 up` itself.
+# Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
 _KINDS = (
     ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
     ("webserver", ("running.web_server",)),
@@ -150,10 +149,10 @@ KINDS = ("daemon", "webserver", "code server", "runs", "storage", "era5 up")
 
 
 def processor_seconds(supervisor: int, postmaster: int | None) -> dict[str, float]:
-    """User and system seconds so far, by kind; of the storage only if its `postmaster` is on this machine.
+    """User and system seconds so far, by kind; for the storage only if its `postmaster` is on this machine.
 
-    A process that ended counts for the one that started it, and so do not get lost: what a service's children used
-    counts as runs.
+    A process that has ended counts for its parent, so that nothing is lost: the time of a service's children counts as
+    that of runs.
     """
     seconds = dict.fromkeys(KINDS, 0.0)
     root = psutil.Process(supervisor)
@@ -183,7 +182,7 @@ def _kind_of(words: str) -> str:
     return next((kind for kind, signs in _KINDS if any(sign in words for sign in signs)), "era5 up")
 
 
-# --- `era5 up` in a process of its own, with a folder of its own: the system as a user starts it ---
+# --- `era5 up` in a separate process and folder: the system as a user starts it ---
 
 
 _COMMAND = (sys.executable, "-c", "from era5_pipeline.cli import main; main()", "up", "--port")
@@ -193,7 +192,7 @@ _STOP_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class RunningSystem:
-    """The process id of `era5 up`, that of its embedded server (None: the server is the user's), and its web UI."""
+    """The process ids of `era5 up` and its embedded server (None: the server is the user's), and its web UI."""
 
     pid: int
     postmaster: int | None
@@ -205,7 +204,7 @@ def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem
     """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's.
 
     Raises:
-        CannotRunError: if it does not start, with what it printed.
+        CannotRunError: if it does not start, with its output.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ERA5_", "DAGSTER_"))}
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -234,7 +233,7 @@ def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem
             process.communicate(timeout=_STOP_SECONDS)
 
 
-# --- Measure what Dagster costs: a backfill of tiny months through the daemon and its queue, one run a month ---
+# --- The cost of Dagster: a backfill of tiny months through the daemon and its queue, one run per month ---
 
 
 # 2 x 2 points.
@@ -243,13 +242,13 @@ _LAST = Month(2024, 12)
 _DONE = {"COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED"}
 _POLL_SECONDS = 2.0
 _IDLE_SECONDS = 20.0
-# Enough for a backfill that waits for its daemon twice, and 10 s a month.
+# Enough for a backfill that waits for its daemon twice, plus 10 s per month.
 _LIMIT_SECONDS, _LIMIT_PER_MONTH = 300.0, 10.0
 
 
 @contextmanager
 def orchestration_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """A cell, whose figures are those of `run_orchestration`; on the user's server, or an embedded one of its own."""
+    """One cell with the figures of `run_orchestration`; on the user's server, or an embedded one of its own."""
     options = context.options
 
     def measure() -> Measured:
@@ -266,12 +265,12 @@ def orchestration_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]
 
 
 def orchestration_bytes(context: BenchContext) -> int:
-    """Bytes on disk: the months are tiny, and each run leaves its log."""
+    """Bytes on disk: the months are tiny, but each run leaves its log."""
     return 200_000_000 + context.options.months * 1_000_000
 
 
 def _flat_figures(figures: Mapping[str, Any]) -> dict[str, float]:
-    """The figures with a name for each, of those that have several parts too."""
+    """The figures, each with its own name, also those with several parts."""
     found: dict[str, float] = {}
     for name, value in figures.items():
         found |= {f"{name}, {part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
@@ -323,7 +322,7 @@ def run_orchestration(
 
 
 def _backfill(system: RunningSystem, months: Sequence[Month], say: Callable[[str], None]) -> dict[str, Any]:
-    """Launch a backfill and wait for its end: its runs, the seconds it took, and processor seconds by kind."""
+    """Launch a backfill and wait for its end; return its runs, its seconds, and processor seconds by kind."""
     launched = time.time()
     backfill = system.web.launch_backfill(months)
 

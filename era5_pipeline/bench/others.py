@@ -1,4 +1,4 @@
-"""The same year and the same questions for what a user would choose instead: load time, bytes, answer times."""
+"""The same year and the same questions for alternatives to the warehouse: load time, bytes, response times."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.sources.source import RawMonth
 
-# --- The base class of alternatives to the warehouse, the generated year that they store, and emptying the page
-#     cache ---
+# --- The base class of alternatives to the warehouse, the generated year that they store, and dropping cached files ---
 
 
 COLUMN = "temperature_2m"
-# In files of ERA5, in kelvin.
+# Name and offset of the unit in ERA5 files, kelvin.
 SHORT_NAME, KELVIN = "t2m", 273.15
 YEAR = 2023
 MEAN_MONTH = Month(YEAR, 7)
@@ -53,7 +52,7 @@ _HOURS = 744
 
 @dataclass(frozen=True)
 class GeneratedYear:
-    """The twelve months of a year, of about `rows` rows each, as netCDF and as Parquet; made when first asked for."""
+    """The twelve months of a year, of about `rows` rows each, as netCDF and as Parquet; made on first use."""
 
     folder: Path
     rows: int
@@ -71,7 +70,7 @@ class GeneratedYear:
 
     @cached_property
     def flat(self) -> list[FlatMonth]:
-        """The months as flat files; for contenders that begin with these, flattening counts as loading."""
+        """The months as flat files; if a contender starts from these, flattening counts as loading."""
         return self.flatten(self.folder / "flat")
 
     def flatten(self, folder: Path) -> list[FlatMonth]:
@@ -80,8 +79,8 @@ class GeneratedYear:
 
     @cached_property
     def place(self) -> tuple[int, float, float]:
-        """The place that is asked for: its number, latitude and longitude."""
-        import pyarrow.parquet as pq  # noqa: PLC0415  # counting the cells does without it
+        """The place of the questions: its number, latitude and longitude."""
+        import pyarrow.parquet as pq  # noqa: PLC0415  # not needed to count the cells
 
         rows = pq.read_table(self.flat[0].path, columns=["location_id", "latitude", "longitude"])
         middle = rows.slice(rows.num_rows // 2, 1).to_pylist()[0]
@@ -89,23 +88,23 @@ class GeneratedYear:
 
 
 class Contender(ABC):
-    """A way to keep the year and to ask it; `libraries` are modules that it needs and the package does not."""
+    """A way to store and query the year; `libraries` are modules that it needs but the package does not."""
 
     name: ClassVar[str]
     libraries: ClassVar[tuple[str, ...]] = ()
 
     def why_missing(self) -> str | None:
-        """Why it cannot be used here; None if it can."""
+        """Why this contender cannot be used here; None if it can."""
         lacking = [name for name in self.libraries if find_spec(name) is None]
         return f"the library {lacking[0]} is not installed" if lacking else None
 
     @abstractmethod
     def load(self, year: GeneratedYear, folder: Path) -> int:
-        """Take the year from its netCDF files; returns the bytes that it takes on disk."""
+        """Load the year from its netCDF files; return its bytes on disk."""
 
     @abstractmethod
     def open(self) -> None:
-        """Open it, as a program does when it starts."""
+        """Open the store, as a program does when it starts."""
 
     @abstractmethod
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
@@ -117,15 +116,15 @@ class Contender(ABC):
 
     @abstractmethod
     def files(self) -> Iterable[Path]:
-        """The files that it reads, for emptying the page cache of them."""
+        """The files that it reads, to drop them from the page cache."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close it, if it was opened."""
+        """Close the store, if it was opened."""
 
 
 class FolderContender(Contender):
-    """A contender that keeps the year in a folder of its own, and reads it through something that is opened."""
+    """A contender that keeps the year in a folder, and reads it through an object to open and close."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -133,7 +132,7 @@ class FolderContender(Contender):
 
     @property
     def _at(self) -> Path:
-        assert self._folder is not None  # noqa: S101  # loaded before
+        assert self._folder is not None  # noqa: S101  # set by `load`
         return self._folder
 
     def files(self) -> Iterable[Path]:
@@ -141,7 +140,7 @@ class FolderContender(Contender):
         return [path for path in self._at.rglob("*") if path.is_file()]
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the opened object."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -165,14 +164,14 @@ def forget_cached(files: Iterable[Path]) -> None:
 
 
 def fresh_folder(folder: Path) -> Path:
-    """The folder, empty."""
+    """The folder, emptied."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
-# --- Columns without a server: DuckDB on the Parquet files, and ClickHouse in this process (chdb) with its own
-#     table ---
+# --- Columns without a server: DuckDB on the Parquet files, and ClickHouse in this process (chdb) with its own table
+# ---
 
 
 _FROM, _TO = MEAN_MONTH.start, MEAN_MONTH.end
@@ -185,13 +184,13 @@ class DuckdbOnParquet(FolderContender):
     libraries: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def load(self, year: GeneratedYear, folder: Path) -> int:
-        """Flatten them."""
+        """Flatten the months."""
         self._folder = fresh_folder(folder)
         year.flatten(self._folder)
         return sum(path.stat().st_size for path in self._folder.glob("*.parquet"))
 
     def open(self) -> None:
-        """Connect, in memory."""
+        """Connect to a database in memory."""
         import duckdb  # noqa: PLC0415  # optional
 
         self._opened = duckdb.connect()
@@ -199,12 +198,12 @@ class DuckdbOnParquet(FolderContender):
         self._opened.execute(f"CREATE VIEW weather AS SELECT * FROM read_parquet('{self._at}/*.parquet')")
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
-        """Ask in SQL."""
+        """Query in SQL."""
         query = f"SELECT {COLUMN} FROM weather WHERE location_id = ? ORDER BY time"
         return [row[0] for row in self._opened.execute(query, [place[0]]).fetchall()]
 
     def month_mean(self) -> float:
-        """Ask in SQL."""
+        """Query in SQL."""
         query = f"SELECT avg({COLUMN}::double) FROM weather WHERE time >= ? AND time < ?"
         return float(self._opened.execute(query, [_FROM, _TO]).fetchone()[0])
 
@@ -216,7 +215,7 @@ class ClickhouseTable(FolderContender):
     libraries: ClassVar[tuple[str, ...]] = ("chdb",)
 
     def load(self, year: GeneratedYear, folder: Path) -> int:
-        """Flatten, and insert."""
+        """Flatten the months, and insert them."""
         self._folder = fresh_folder(folder)
         flat = fresh_folder(folder.with_name(f"{folder.name}-flat"))
         year.flatten(flat)
@@ -229,33 +228,32 @@ class ClickhouseTable(FolderContender):
         return folder_bytes(self._folder)
 
     def open(self) -> None:
-        """Open the session of its folder."""
+        """Open the session in its folder."""
         from chdb import session  # noqa: PLC0415  # optional
 
         self._opened = session.Session(str(self._at))
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
-        """Ask in SQL."""
+        """Query in SQL."""
         answer = self._opened.query(f"SELECT {COLUMN} FROM weather WHERE location_id = {place[0]} ORDER BY time", "CSV")
         return [float(line) for line in str(answer).split()]
 
     def month_mean(self) -> float:
-        """Ask in SQL."""
+        """Query in SQL."""
         first, end = (f"toDateTime64('{time:%Y-%m-%d %H:%M:%S}', 6, 'UTC')" for time in (_FROM, _TO))
         query = f"SELECT avg(toFloat64({COLUMN})) FROM weather WHERE time >= {first} AND time < {end}"
         return float(str(self._opened.query(query, "CSV")))
 
 
-# --- xarray on the files themselves: netCDF as it comes, and Zarr in the chunks of ARCO-ERA5, an hour of the grid
-#     each ---
+# --- xarray on the files: netCDF as received, and Zarr in the chunks of ARCO-ERA5, one hour of the grid each ---
 
 
-# Hours since the first, in chunks of their own: appended months would otherwise be rounded to the first one's unit.
+# Hours since the first, in separate chunks: otherwise appended months would be rounded to the unit of the first one.
 _TIMES = {"units": "hours since 1940-01-01", "dtype": "int64", "chunks": (8784,)}
 
 
 class _GridFiles(FolderContender):
-    """Questions to a dataset of xarray."""
+    """Questions to an xarray dataset."""
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
         """Select the nearest point."""
@@ -279,12 +277,12 @@ class _GridFiles(FolderContender):
 
 
 class NetcdfFiles(_GridFiles):
-    """The netCDF files as they come, unzipped, opened as one dataset."""
+    """The netCDF files as received, unzipped, opened as one dataset."""
 
     name: ClassVar[str] = "xarray on netCDF"
 
     def load(self, year: GeneratedYear, folder: Path) -> int:
-        """Unzip them."""
+        """Unzip the files."""
         self._folder = fresh_folder(folder)
         for raw in year.raw:
             for file in raw.files:
@@ -292,17 +290,17 @@ class NetcdfFiles(_GridFiles):
         return folder_bytes(self._folder)
 
     def open(self) -> None:
-        """Open those with the variable."""
+        """Open the files with the variable."""
         self._opened = _open_netcdf(self._at)
 
 
 class ZarrFiles(_GridFiles):
-    """A Zarr store with a chunk for each hour of the grid, as ARCO-ERA5 is cut."""
+    """A Zarr store with a chunk for each hour of the grid, as in ARCO-ERA5."""
 
     name: ClassVar[str] = "Zarr, an hour a chunk"
 
     def load(self, year: GeneratedYear, folder: Path) -> int:
-        """Unzip the netCDF files, and rewrite them."""
+        """Unzip the netCDF files, and convert them."""
         self._folder = fresh_folder(folder)
         netcdf = fresh_folder(folder.with_name(f"{folder.name}-netcdf"))
         for raw in year.raw:
@@ -337,7 +335,7 @@ def _unpack(archive: Path, folder: Path) -> None:
         (folder / archive.name).write_bytes(archive.read_bytes())
 
 
-def _open_netcdf(folder: Path) -> Any:  # noqa: ANN401  # a dataset of xarray, which types its own function loosely
+def _open_netcdf(folder: Path) -> Any:  # noqa: ANN401  # an xarray dataset; xarray's own function is loosely typed
     import xarray as xr  # noqa: PLC0415  # other suites do without it
 
     files = []
@@ -349,11 +347,11 @@ def _open_netcdf(folder: Path) -> Any:  # noqa: ANN401  # a dataset of xarray, w
 
 
 def _turned(values: xr.DataArray, longitude: float) -> float:
-    """The longitude as the files count it: from -180 or from 0."""
+    """The longitude in the convention of the files: from -180 or from 0."""
     return longitude % 360 if float(values["longitude"].max()) > 180 else longitude
 
 
-# --- This project: the table `weather`, in the layout of the server that is measured ---
+# --- This project: the table `weather`, in the layout of the measured server ---
 
 
 _SERIES = f"SELECT {COLUMN} FROM weather WHERE location_id = %s ORDER BY time".encode()
@@ -361,7 +359,7 @@ _MEAN = f"SELECT avg({COLUMN}::float8) FROM weather WHERE time >= %s AND time < 
 
 
 class WarehouseTable(Contender):
-    """The table of the warehouse, loaded month by month as `era5 load` does."""
+    """The table of the warehouse, loaded month by month as in `era5 load`."""
 
     name: ClassVar[str] = "era5-pipeline"
 
@@ -380,32 +378,32 @@ class WarehouseTable(Contender):
             return read_space(connection).bytes
 
     def open(self) -> None:
-        """Connect."""
+        """Connect to the database."""
         self._connection = self._target.warehouse.connect()
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnect from the database."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     @property
     def _opened(self) -> psycopg.Connection[Any]:
-        assert self._connection is not None  # noqa: S101  # opened before
+        assert self._connection is not None  # noqa: S101  # set by `open`
         return self._connection
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
-        """Ask in SQL."""
+        """Query in SQL."""
         return [row[0] for row in self._opened.execute(_SERIES, (place[0],), binary=True).fetchall()]
 
     def month_mean(self) -> float:
-        """Ask in SQL."""
+        """Query in SQL."""
         row = self._opened.execute(_MEAN, (MEAN_MONTH.start, MEAN_MONTH.end)).fetchone()
         assert row is not None  # noqa: S101  # an aggregate is one row
         return float(row[0])
 
     def files(self) -> Iterable[Path]:
-        """The files of its database, where this user may read them: on this machine, as root or the server's user."""
+        """The files of its database, if this user may read them: on this machine, as root or the server's user."""
         with self._target.connect() as connection:
             row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
             folder = Path(f"/proc/{connection.info.backend_pid}/cwd/base/{row[0] if row else 0}")
@@ -415,7 +413,7 @@ class WarehouseTable(Contender):
                 return []
 
 
-# --- The same year and the same questions for what a user would choose instead: load time, bytes, answer times ---
+# --- Suite `others`: the same year and the same questions for each contender: load time, bytes, response times ---
 
 
 _WARM = 3
@@ -454,7 +452,7 @@ class _Asked:
     answers: dict[str, np.ndarray] = field(repr=False)
 
     def measure(self) -> Measured:
-        """Load the year, and ask each question with an empty page cache and then several times."""
+        """Load the year, and ask each question first with an empty page cache and then several times."""
         contender = self.make()
         reason = contender.why_missing()
         if reason is not None:
@@ -489,7 +487,7 @@ class _Asked:
         return {f"{name}_cold_ms": cold * 1000, f"{name}_warm_ms": median(warm) * 1000}
 
     def _check(self, name: str, answer: list[float]) -> None:
-        """Require that every contender gives the answer of the first."""
+        """Require the same answer from every contender as from the first."""
         found = np.array(answer, dtype=np.float64)
         known = self.answers.setdefault(name, found)
         if found.shape != known.shape or not np.allclose(found, known, atol=_TOLERANCE, equal_nan=True):

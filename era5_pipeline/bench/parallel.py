@@ -1,4 +1,4 @@
-"""Batch after batch into one table, and one to N connections at once, ours and the study's."""
+"""Batch after batch into one table, and over one to N connections at once, with our loader and the study's."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from era5_pipeline.bench.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# --- Batch after batch into one table: whether the rate lasts ---
+# --- Batch after batch into one table: whether the rate stays the same ---
 
 
-# The study's two, and ours.
+# The study's two ways, and ours.
 COMPARED: tuple[LoadMethod, ...] = (PsycopgRows(), PandasCsvCopy(), PipelineLoader())
 
 
 @contextmanager
 def sustained_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each of the compared ways and each table; a repeat is the whole series."""
+    """A cell for each of the compared ways and each table; one repeat is the whole series."""
     hours = GeneratedHours(context.folder / "hours", context.rows)
     batches = context.options.batches
     cells = []
@@ -62,7 +62,7 @@ class _Series:
     kind: TableKind
 
     def measure(self) -> Measured:
-        """Load all batches; seconds are those of preparing and copying, without those of making the batch."""
+        """Load all batches; the seconds cover preparing and copying, but not generating the batch."""
         target, folder = self.context.target, files_in(self.context.folder)
         require_available(target, self.method, self.kind)
         target.calm()
@@ -85,16 +85,16 @@ class _Series:
         return Measured(rows, {"seconds": sum(full), "copy_seconds": sum(copy)}, {"rows_per_second": rates})
 
 
-# --- One to N connections at once, ours and the study's, with the same number on each side ---
+# --- One to N connections at once, with the same number for our loader and the study's ---
 
 
-# Two batches for each connection where there are most; never fewer than this.
+# The number of batches is two per connection for the most connections, and at least this.
 _FEWEST_BATCHES = 4
 
 
 @contextmanager
 def parallel_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each of the compared ways, each table and each number of connections; all load the same batches."""
+    """A cell for each of the compared ways, each table and each number of connections, with the same batches."""
     hours = GeneratedHours(context.folder / "hours", context.rows)
     batches = _batches(context)
     cells = []
@@ -109,7 +109,7 @@ def parallel_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 
 def parallel_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table, and for files of all connections."""
+    """Bytes on disk for the table, and for the files of all connections."""
     return context.rows * _batches(context) * (2 * TABLE_ROW_BYTES + 3 * FILE_ROW_BYTES)
 
 
@@ -126,7 +126,7 @@ class _AtOnce:
     workers: int
 
     def measure(self) -> Measured:
-        """Give each process its share of the batches; the clock runs until the last one ends."""
+        """Give each process its share of the batches; the clock stops when the last one ends."""
         target = self.context.target
         require_available(target, self.method, self.kind)
         files = self._files()

@@ -65,7 +65,7 @@ def pipeline_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 
 def pipeline_ratios(entries: Entries) -> dict[str, float | None]:
-    """A Dask cluster and several months at once over flattening alone; nothing where no cluster was named."""
+    """A Dask cluster and several months at once, over flattening alone; empty if no cluster was named."""
     if ON_CLUSTER not in entries:
         return {}
     return {
@@ -126,7 +126,7 @@ def _flatten(folder: Path, raw: RawMonth, dask_scheduler: str | None = None) -> 
     flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet", dask_scheduler=dask_scheduler)
     return flat.rows, {
         "seconds": time.monotonic() - started,
-        # Of this process alone: that of workers is theirs.
+        # For this process only, excluding its workers.
         "cpu_seconds": time.process_time() - cpu_before,
     }
 

@@ -1,4 +1,4 @@
-"""Processes of a measurement: several at once, as Dagster's runs are, and a reader beside a load."""
+"""Processes of a measurement: several at once, as for Dagster's runs, and a reader during a load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.layouts import Layout
 
-# --- Run several processes at the same time, as Dagster does with runs, and measure until the last one ends ---
+# --- Run several processes at the same time, as Dagster does with runs, until the last one ends ---
 
 
 _START_SECONDS = 120
@@ -33,7 +33,7 @@ _START_SECONDS = 120
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """Memory used by a process, and its error; `error` is empty on success."""
+    """Memory used by a process, and its error, which is empty on success."""
 
     peak_rss_bytes: int
     error: str = ""
@@ -45,7 +45,7 @@ def run_at_once(work: Callable[..., object], arguments: Sequence[tuple[Any, ...]
     The clock starts once all processes have finished their imports.
 
     Raises:
-        CannotRunError: if one of them failed.
+        CannotRunError: if one of them fails.
     """
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
@@ -79,7 +79,7 @@ def _run(
 
 
 def load_at_once(target: Target, layout: Layout, months: Sequence[FlatMonth]) -> tuple[int, Numbers]:
-    """Load each month in its own process into a new table of the layout; return the rows found and the seconds."""
+    """Load each month in a separate process into a new table of the layout; return the rows found and the seconds."""
     target.make_table(layout)
     seconds, _ = run_at_once(_load, [(target, layout, month) for month in months])
     with target.connect() as connection:
@@ -101,7 +101,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class Reader:
-    """Queries in a thread while the context is open; `longest_ms` is the longest wait.
+    """Runs queries in a thread while the context is open; `longest_ms` is the longest wait.
 
     Raises:
         CannotRunError: on exit, if a query failed or returned only a part of the month.

@@ -1,4 +1,4 @@
-"""The data on its way to users: hours as a DataFrame, a box as a DataArray, years over HTTP."""
+"""Delivery of data to users: hours as a DataFrame, a box as a DataArray, years over HTTP."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
 
     Question = Callable[["_Reached"], tuple[int, Numbers]]
 
-# --- A month of a square box of places as labelled arrays of xarray: by `field`, and by `dataset`, which is lazy ---
+# --- A month of a square box as labelled xarray arrays: by `field`, and by the lazy `dataset` ---
 
 
-# A month after those of the one place, and away from it.
+# A month after those of the single place, and away from it.
 _MONTH = Month(2025, 7)
 _NORTH, _WEST, _STEP = 60.0, 0.0, 0.25
 _COLUMN = "temperature_2m"
-# The box has as many times the places of the months that are asked about one place: 100 x 100 for 100.
+# The box has this many times the places of the months for a single place: 100 x 100 for 100.
 BOX_SHARE = 100
 
 
 class BoxOfMonth:
-    """The box, loaded beside the months of `table` when it is first asked for."""
+    """The box, loaded on first use into the same table as the months of `table`."""
 
     def __init__(self, table: AskedTable, rows: int) -> None:
         self._table = table
@@ -74,7 +74,7 @@ class BoxOfMonth:
         self._is_loaded = False
 
     def field(self) -> tuple[int, Numbers]:
-        """`field` of the month; returns the number of values and the times."""
+        """`field` of the month; return the number of values and the times."""
         return self._read(lambda database: database.field(_COLUMN, month=str(_MONTH), area=self._area))
 
     def dataset(self) -> tuple[int, Numbers]:
@@ -85,7 +85,7 @@ class BoxOfMonth:
         )
 
     def _read(self, read: Callable[[Database], xr.DataArray]) -> tuple[int, Numbers]:
-        import dask.array  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+        import dask.array  # noqa: F401, PLC0415  # imported before the clock starts, as programs do it once
         import xarray as xr  # noqa: F401, PLC0415
 
         self._load()
@@ -109,7 +109,7 @@ class BoxOfMonth:
         self._is_loaded = True
 
 
-# --- All hours of one place as a table of pandas: as `era5.open` reads them, and row by row ---
+# --- All hours of one place as a pandas table: as `era5.open` reads them, and row by row ---
 
 
 COLUMN = "temperature_2m"
@@ -122,7 +122,7 @@ _ROW_BY_ROW = """
 
 
 def frame_of_one_column(table: AskedTable) -> tuple[int, Numbers]:
-    """`series` of one variable, from the call to the table, with its connection; returns the hours and the times."""
+    """`series` of one variable, from the call to the table, with its connection; return the hours and the times."""
     return _frame(table, COLUMN)
 
 
@@ -132,7 +132,7 @@ def frame_of_all_columns(table: AskedTable) -> tuple[int, Numbers]:
 
 
 def _frame(table: AskedTable, columns: str | None) -> tuple[int, Numbers]:
-    import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts, as a program does once
+    import pandas as pd  # noqa: F401, PLC0415  # imported before the clock starts, as programs do it once
 
     table.load()
     with open_database(table.target.warehouse.url) as database:
@@ -145,10 +145,10 @@ def _frame(table: AskedTable, columns: str | None) -> tuple[int, Numbers]:
 
 
 def frame_row_by_row(table: AskedTable) -> tuple[int, Numbers]:
-    """The same hours of one variable, a tuple of Python for each row, made into a table.
+    """The same hours of one variable, as a table made from one Python tuple per row.
 
     Raises:
-        CannotRunError: if the values are not those that `series` gives.
+        CannotRunError: if the values differ from those of `series`.
     """
     import pandas as pd  # noqa: PLC0415
 
@@ -174,7 +174,7 @@ def _require_hours(table: AskedTable, frame: pd.DataFrame) -> None:
         raise CannotRunError(f"{len(frame):,} hours were read, of {wanted:,}")
 
 
-# --- `era5 serve` in a process of its own, as a user starts it, on a free port of this machine ---
+# --- `era5 serve` in a separate process, as started by a user, on a free port of this machine ---
 
 
 psutil: Any = _psutil  # it has no type annotations
@@ -199,7 +199,7 @@ class ServeProcess:
 
     @property
     def processor_seconds(self) -> float:
-        """User and system seconds of the server so far, without those of the database."""
+        """User and system seconds of the server so far, without the database."""
         seconds = 0.0
         root = psutil.Process(self.pid)
         for process in (root, *root.children(recursive=True)):
@@ -212,7 +212,7 @@ class ServeProcess:
         """The answer to a request.
 
         Raises:
-            OSError: if there is none; `urllib.error.HTTPError`, which is one, has what it says.
+            OSError: without an answer; `urllib.error.HTTPError`, a subclass, has the answer's reason.
         """
         response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
         return response
@@ -223,7 +223,7 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
     """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
 
     Raises:
-        CannotRunError: if it does not start, with what it printed.
+        CannotRunError: if it does not start, with its output.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
     home.mkdir(parents=True, exist_ok=True)
@@ -269,26 +269,25 @@ def _await(server: ServeProcess) -> None:
             return
 
 
-# --- Years of one variable of one place over HTTP: requests that are due at a fixed rate, and as many as are
-#     answered ---
+# --- Years of one variable of one place over HTTP: requests due at a fixed rate, and as many as can be answered ---
 #
-# Database, server and what sends the requests share this machine. The server is started as a user starts it; the
-# requests are made by a process of its own, whose share is measured.
+# Database, server and clients share this machine. The server is started as by a user; the requests come from a separate
+# process, whose share of the processor is measured.
 
 
-# Requests a second that the server is to keep up with.
+# Requests per second that the server should keep up with.
 DUE_RATE = 200.0
-# Connections of clients. With a rate there are so many that a request waits for the server and not for one of them.
+# Client connections. With a rate, there are enough that requests wait for the server, never for a connection.
 _AT_ONCE, _WITH_RATE = 8, 200
 _LIMIT_SECONDS = 120.0
 _WARM_UP = 100
-_TOLERANCE = 0.0501  # of a value with one decimal
+_TOLERANCE = 0.0501  # half a unit of one decimal
 
 
 class ServedYears:
-    """A server of the table's database, and requests for its places and years; started when first asked.
+    """A server on the table's database, and requests for its places and years; started on first use.
 
-    `requests`: how many a measurement has. It is stopped with `stack`.
+    `requests`: the number in one measurement. `stack` stops the server.
     """
 
     def __init__(self, table: AskedTable, requests: int, stack: ExitStack) -> None:
@@ -299,23 +298,23 @@ class ServedYears:
         self._running: ServeProcess | None = None
 
     def at_rate(self) -> tuple[int, Numbers]:
-        """Requests for any place and year, due at a fixed rate; returns how many, and their latencies."""
+        """Requests for any place and year, due at a fixed rate; return their number, and their latencies."""
         return self._load(self._paths(), _WITH_RATE, rate=DUE_RATE)
 
     def at_most(self) -> tuple[int, Numbers]:
-        """As many as are answered, by a few clients that send the next when they have an answer."""
+        """As many as can be answered, from a few clients that send the next request after each answer."""
         return self._load(self._paths(), _AT_ONCE)
 
     def compressed(self) -> tuple[int, Numbers]:
-        """The same from clients that take gzip."""
+        """The same from clients that accept gzip."""
         return self._load(self._paths(), _AT_ONCE, headers={"Accept-Encoding": "gzip"})
 
     def same(self) -> tuple[int, Numbers]:
-        """The same, of one place and year."""
+        """The same for one place and year."""
         return self._load(self._paths()[:1] * self._requests, _AT_ONCE)
 
     def unchanged(self) -> tuple[int, Numbers]:
-        """Requests for one place and year from clients that have the answer already."""
+        """Requests for one place and year from clients that already have the answer."""
         path = self._paths()[0]
         with self._server().get(path) as response:
             tag = response.headers["ETag"]
@@ -324,7 +323,7 @@ class ServedYears:
         return self._load((path,) * self._requests, _AT_ONCE, headers={"If-None-Match": tag}, status="304")
 
     def _paths(self) -> tuple[str, ...]:
-        """So many paths, of random places and years."""
+        """`requests` paths, for random places and years."""
         places, spans = self._table.places, _spans(self._table.months)
         choices = [(self._random.choice(places), self._random.choice(spans)) for _ in range(self._requests)]
         return tuple(_path(place.latitude, place.longitude, *span) for place, span in choices)
@@ -352,7 +351,7 @@ class ServedYears:
         server = self._server()
         self._table.target.calm()
         used = server.processor_seconds
-        psutil.cpu_percent()  # the next call says what was used since this one
+        psutil.cpu_percent()  # the next call returns the use since this one
         result = make_load(HttpLoad(server.port, paths, connections, _LIMIT_SECONDS, rate, headers or {}))
         busy = psutil.cpu_percent() / 100
         if set(result.outcomes) != {status}:
@@ -360,11 +359,7 @@ class ServedYears:
         return len(paths), load_figures(result, server.processor_seconds - used) | {"busy_share": busy}
 
     def _require_values(self, server: ServeProcess) -> None:
-        """Require that the answer has the table's values.
-
-        Raises:
-            CannotRunError: if it has others.
-        """
+        """Require that the answer has the table's values; otherwise, the suite cannot be measured."""
         place, (first, last) = self._table.place, _spans(self._table.months)[-1]
         with server.get(_path(place.latitude, place.longitude, first, last)) as response:
             found = json.load(response)["hourly"][_COLUMN]
@@ -376,7 +371,7 @@ class ServedYears:
 
 
 def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
-    """Figures of a load: rates and latencies, and processor milliseconds a request of server and clients."""
+    """Figures of a load: rates and latencies, and processor milliseconds per request of server and clients."""
     middle, most, longest = (float(1000 * value) for value in np.percentile(result.latencies, [50, 99, 100]))
     count = len(result.latencies)
     return {
@@ -393,7 +388,7 @@ def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
 
 
 def _spans(months: tuple[Month, ...]) -> list[tuple[date, date]]:
-    """First and last day of each whole year; of all months if they make no year."""
+    """First and last day of each whole year; if there is none, of all months."""
     there = set(months)
     years = sorted({month.year for month in months})
     whole = [year for year in years if all(Month(year, number) in there for number in range(1, 13))]
@@ -406,19 +401,19 @@ def _path(latitude: float, longitude: float, first: date, last: date) -> str:
     return f"/v1/archive?{urlencode(asked)}"
 
 
-# --- Suite `reach`, the data on its way to users: hours as a DataFrame, a box as a DataArray, years over HTTP ---
+# --- Suite `reach`, delivery of data to users: hours as a DataFrame, a box as a DataArray, years over HTTP ---
 
 
 FRAME, FRAME_OF_ALL, ROW_BY_ROW = "a DataFrame of one column", "a DataFrame of all columns", "one column, row by row"
 FIELD, DATASET = "a box as DataArray, field", "a box as DataArray, dataset"
 AT_RATE = f"HTTP, {DUE_RATE:g} requests a second"
 AT_MOST, GZIP, SAME, UNCHANGED = "HTTP, at most", "HTTP, at most, gzip", "HTTP, the same year", "HTTP, unchanged (304)"
-# So many rows of a month for each request of a load, within limits.
+# A load has one request for this many rows of a month, within limits.
 _ROWS_A_REQUEST, _FEWEST, _MOST = 25, 40, 3000
 
 
 class _Reached:
-    """The things that the cells of one run share: the table, the box beside it, and the server."""
+    """The objects shared by the cells of one run: the table, the box, and the server."""
 
     def __init__(self, context: BenchContext, count: int, stack: ExitStack) -> None:
         self.table = AskedTable(context.target, context.folder, context.rows, count)
@@ -442,7 +437,7 @@ _QUESTIONS: dict[str, Question] = {
 
 @contextmanager
 def reach_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each way; the table is loaded and the server started when the first of them is measured."""
+    """A cell for each way; the table is loaded and the server started for the first measurement."""
     count = min(MOST_MONTHS, max(context.options.held))
     shared: list[_Reached] = []
     with ExitStack() as stack:
@@ -461,13 +456,13 @@ def reach_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
 
 
 def reach_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table with its log, and for the box beside it with its files."""
+    """Bytes on disk for the table with its log, and for the box with its files."""
     held = min(MOST_MONTHS, max(context.options.held)) + 12 * YEAR_SHARE
     return context.rows * (held * TABLE_ROW_BYTES + BOX_SHARE * (TABLE_ROW_BYTES + FILE_ROW_BYTES))
 
 
 def reach_figures(entries: Entries) -> dict[str, float | None]:
-    """Rates and times; those of a series are None of a table with fewer than 85 years."""
+    """Rates and times; those of a series are None for a table with fewer than 85 years."""
     return {
         "dataframe_rows_per_second": _of_85_years(entries, FRAME),
         "dataframe_all_columns_rows_per_second": _of_85_years(entries, FRAME_OF_ALL),

@@ -1,4 +1,4 @@
-"""Write the tables, the figures and the parts of documents that show the newest results of a folder."""
+"""Write the tables, figures and parts of documents that show the newest results of a folder."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-# --- Parts of documents that are written from results: between `<!-- bench: NAME -->` and `<!-- end -->` ---
+# --- Parts of documents written from results: between `<!-- bench: NAME -->` and `<!-- end -->` ---
 
 
 _PART = re.compile(r"(<!-- bench: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_parts(text: str, parts: Mapping[str, Sequence[str]]) -> str:
-    """The document with the parts of these names rewritten; parts of other names stay as they are."""
+    """The document with the parts of these names rewritten; other parts are unchanged."""
 
     def part(match: re.Match[str]) -> str:
         lines = parts.get(match[2])
@@ -47,10 +47,10 @@ def with_parts(text: str, parts: Mapping[str, Sequence[str]]) -> str:
     return _PART.sub(part, text)
 
 
-# --- Write the tables, the figures and the parts of documents that show the newest results of a folder ---
+# --- Write the tables, figures and parts of documents that show the newest results of a folder ---
 
 
-# Suites of bars, with the titles of their figures.
+# Suites drawn as bars, with the titles of their figures.
 _BARS = {
     "insert": "An INSERT for each row",
     "multi-insert": "Many rows in a statement",
@@ -60,7 +60,7 @@ _BARS = {
 
 
 def write_report(folder: Path) -> list[Path]:
-    """Write everything, and return the paths.
+    """Write all of them, and return the paths.
 
     Raises:
         UsageError: if the folder has no results.
@@ -107,7 +107,7 @@ def _figures(results: Results, folder: Path) -> list[Path]:
     }
     for name, is_drawn in drawn.items():
         if not is_drawn:
-            (folder / name).unlink(missing_ok=True)  # of earlier results
+            (folder / name).unlink(missing_ok=True)  # from earlier results
     return [folder / name for name, is_drawn in drawn.items() if is_drawn]
 
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from era5_pipeline.bench.report_tables import Rate, Results
 
-# --- What all charts of results share: colours, the frame, rates on an axis ---
+# --- Common parts of all charts: colours, the frame, rates on an axis ---
 
 
-# Ours is the one warm colour; tables are told apart by depth.
+# Ours is the only warm colour; shades tell tables apart.
 OURS = "#c8471b"
 COLOURS = {"regular": "#2b6ca3", "hypertable": "#9cc3e0"}
 OUR_COLOURS = {"regular": OURS, "hypertable": "#efb08f"}
@@ -40,7 +40,7 @@ _RIGHT, _TOP, _BOTTOM = 0.75, 0.95, 0.75
 
 
 def chart(title: str, below: str, *, height: float, left: float, legend: float = 0.0) -> tuple[Figure, Axes]:
-    """A figure with a title, and axes of `height` inches that begin `left` inches from the border.
+    """A figure with a title, and axes of `height` inches that start `left` inches from the border.
 
     `legend`: inches to leave above the axes for a legend.
     """
@@ -67,7 +67,7 @@ def save_chart(figure: Figure, path: Path) -> None:
 
 
 def rates_on(axis: object) -> None:
-    """Write the numbers of an axis (`axes.xaxis`) as rates."""
+    """Format the numbers of an axis (`axes.xaxis`) as rates."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: rows_per_second(value) if value > 0 else "0"))  # type: ignore[attr-defined]
 
 
@@ -84,7 +84,7 @@ _TABLES = ("regular", "hypertable")
 
 
 def draw_suite(results: Results, suite: str, title: str, path: Path) -> bool:
-    """Draw a suite's ways, full rates and, where there are some, those of the copy alone; False: nothing measured."""
+    """Draw a suite's ways: full rates and, if there are any, those of the copy alone; False: nothing measured."""
     server = results.main_server(suite)
     if server is None:
         return False
@@ -149,7 +149,7 @@ def draw_suite(results: Results, suite: str, title: str, path: Path) -> bool:
 
 
 def draw_summary(results: Results, path: Path) -> bool:
-    """Draw all ways to a regular table sorted by rate, with the days that 754 billion rows would take."""
+    """Draw all ways to a regular table by rate, with the days that 754 billion rows would take."""
     found: list[tuple[str, Rate]] = []
     for suite, words in (("insert", "INSERT"), ("multi-insert", "multi-row INSERT"), ("copy", ""), ("tools", "")):
         server = results.main_server(suite)
@@ -206,7 +206,7 @@ def draw_values(
     log: bool = False,
     line: float | None = None,
 ) -> None:
-    """Draw bars of any numbers, each with its label and a text; labels that begin with `ours` in our colour."""
+    """Draw bars of any numbers, each with a label and a text; labels that start with `ours` in our colour."""
     figure, axes = chart(title, below, height=_BAR_INCHES * len(bars), left=3.1)
     for number, (label, value, text) in enumerate(bars):
         colour = OUR_COLOURS["regular"] if ours and label.startswith(ours) else COLOURS["regular"]
@@ -331,7 +331,7 @@ def draw_parallel(results: Results, path: Path) -> bool:
 
 
 def draw_scale(results: Results, path: Path) -> bool:
-    """Draw the seconds of each load and of queries, by the months in the table."""
+    """Draw the seconds of each load and of queries against the months in the table."""
     server = results.main_server("scale")
     if server is None:
         return False
@@ -369,7 +369,7 @@ def draw_scale(results: Results, path: Path) -> bool:
     return True
 
 
-# --- Ratios, which machines share where rates differ: ours against the study's, the ladder against the article's ---
+# --- Ratios, comparable across machines where rates are not: ours to the study's, the ladder to the article's ---
 
 
 _ROW_INCHES = 0.29
@@ -407,7 +407,7 @@ def draw_against_study(results: Results, path: Path) -> bool:
 
 
 def draw_ladder(results: Results, path: Path) -> bool:
-    """Draw how many times as fast as the first step each is, in the article and here."""
+    """Draw the speed-up of each step over the first, in the article and here."""
     server = results.main_server("ladder")
     if server is None:
         return False

@@ -1,4 +1,4 @@
-"""Results as Markdown tables, what the study published beside ours, and what to use when."""
+"""Results as Markdown tables, the study's published rates beside ours, and advice on what to use when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from era5_pipeline.model.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-# --- Numbers as people read them: 1,234 rows/s, 1.2 M, 12 days ---
+# --- Numbers for readers: 1,234 rows/s, 1.2 M, 12 days ---
 
 
 def rows_per_second(value: float) -> str:
@@ -26,7 +26,7 @@ def rows_per_second(value: float) -> str:
 
 
 def days(value: float) -> str:
-    """Days with two digits; years from a thousand on."""
+    """Days with two digits; from a thousand on, years."""
     if value >= 1000:
         return f"{float(f'{value / 365.25:.2g}'):,.0f} years"
     return f"{float(f'{value:.2g}'):,g} days"
@@ -40,15 +40,15 @@ def short(value: float) -> str:
 # --- The newest results of a folder, and reading rates from them ---
 
 
-ALL_ROWS = 753_836_544_000  # hours from 1940 to 2022 times the locations of the globe, as the study counts them
-# Values of variables in a row, beside time and place.
+ALL_ROWS = 753_836_544_000  # hours from 1940 to 2022 times the locations of the globe, as in the study
+# Values of variables per row, without time and place.
 VALUES_PER_ROW = 6
 SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A median rate in rows/s, its 10th and 90th percentile, and how often it was measured."""
+    """A median rate in rows/s, with its 10th and 90th percentile, and the number of measurements."""
 
     low: float
     median: float
@@ -63,7 +63,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Results:
-    """A file of results; servers are those measured, the one with most cells of a suite first."""
+    """A file of results."""
 
     path: Path
     contents: dict[str, Any]
@@ -84,7 +84,7 @@ class Results:
         return {cell["name"]: cell for cell in self.cells if cell["suite"] == suite and cell["server"] == server}
 
     def main_server(self, suite: str) -> str | None:
-        """The server to show a suite of: the one with most measured cells in all, if it has some of this suite."""
+        """The server to show for a suite: the one with the most measured cells overall, if it has any of this suite."""
         measured = [cell for cell in self.cells if cell["reason"] is None]
         servers = Counter(cell["server"] for cell in measured if cell["suite"] == suite)
         of_all = Counter(cell["server"] for cell in measured)
@@ -103,7 +103,7 @@ class Results:
 
     @property
     def hardware(self) -> str:
-        """The machine in words."""
+        """A description of the machine."""
         memory = (self.machine["memory_bytes"] or 0) / (1 << 30)
         return f"{self.machine['cores']} cores of {self.machine['processor']}, {memory:.0f} GiB"
 
@@ -125,10 +125,10 @@ def rate_of_cell(cell: dict[str, Any] | None, figure: str = "seconds") -> Rate |
 
 
 def find_results(folder: Path) -> list[Results]:
-    """The newest file of results of each machine: of FOLDER/results/DATE/, else of the folder itself.
+    """The newest file of results of each machine: from FOLDER/results/DATE/, else from the folder itself.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if there are no results.
     """
     files = sorted(folder.glob("results/*/*.json"), key=lambda path: path.parent.name) or sorted(folder.glob("*.json"))
     newest = {path.name: path for path in files}
@@ -142,13 +142,13 @@ def find_results(folder: Path) -> list[Results]:
 
 
 def published() -> dict[str, Any]:
-    """What the study and others published."""
+    """The rates published by the study and others."""
     found: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text(encoding="utf-8"))
     return found
 
 
 def published_rate(results: Results, entry: dict[str, Any], table: str) -> tuple[Rate | None, str]:
-    """Our rate for a row of the study, and the cell's name, or why there is none."""
+    """Our rate for a row of the study, with the cell's name, or why there is none."""
     suite, figure = entry["suite"], entry.get("figure", "seconds")
     server = results.main_server(suite)
     if server is None:
@@ -187,7 +187,7 @@ _COPY_METHOD = "psycopg rows"
 
 
 def all_tables(results: Sequence[Results]) -> str:
-    """The document of all tables."""
+    """The document with all tables."""
     parts = [
         "# Results",
         "",
@@ -212,7 +212,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list
 
 
 def study_table(results: Results) -> list[str]:
-    """Each row of the study's tables, its rates and ours."""
+    """The rows of the study's tables, with its rates and ours."""
     study = published()
     rows = []
     for entry in study["rates"]:
@@ -318,7 +318,7 @@ def _environments(results: Results) -> list[str]:
     return lines
 
 
-# --- What to use when, with the number that says so: the table of docs/choosing.md, calculated from results ---
+# --- Advice on what to use when, with figures from results: the table of docs/choosing.md ---
 
 
 _OURS = "era5-pipeline"
@@ -448,13 +448,13 @@ def _hypertable(results: Results) -> Advice | None:
 
 
 def _setting(results: Results, names: Iterable[str]) -> tuple[str, float] | None:
-    """The setting that helps most, and its ratio to the default; None if none does."""
+    """The setting that helps most, with its ratio to the default; None if none helps."""
     server = results.main_server("settings")
     ratios: dict[str, Any] = {} if server is None else results.contents["ratios"].get(server, {}).get("settings", {})
     table = "a new table for each batch"
     found = [(name, ratios[f"{name}, {table}"]) for name in names if ratios.get(f"{name}, {table}")]
     best = max(found, key=lambda one: one[1], default=None)
-    # Less than that is within what repeats differ by.
+    # Smaller gains are within the variation of repeats.
     return best if best is not None and best[1] >= _HELPS else None
 
 
@@ -484,7 +484,7 @@ def _month_mean(results: Results) -> Advice | None:
 
 
 def _question(results: Results, figure: str, words: str) -> Advice | None:
-    """Who answers it fastest; said also where that is not this project."""
+    """The fastest contender for this question, even if it is not this project."""
     server = results.main_server("others")
     times = {
         name: cell["medians"][figure][1]

@@ -1,4 +1,4 @@
-"""The JSON file of results, written whole after every repeat; and progress of a run in lines.
+"""The JSON file of results, rewritten after every repeat; and the progress of a run in lines.
 
     {"format": 1,
      "environments": {ID: machine, server, settings, versions, commit},
@@ -8,7 +8,7 @@
      "figures": {SERVER: {SUITE: {NAME: value}}},
      "ratios": {SERVER: {SUITE: {NAME: value}}}}
 
-A figure or a ratio is null where a cell that it needs has none; that cell has the reason.
+A figure or a ratio is null if a cell that it needs is; that cell has the reason.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from era5_pipeline.bench.cells import Measured, PlannedCell
 
-# --- Progress of a run in lines: repeats done, the time left, and the figure of each cell once it is measured ---
+# --- Progress of a run in lines: repeats done, the time left, and the figure of each measured cell ---
 
 
-# Cells and their repeats, by suite.
+# The number of repeats by cell, by suite.
 Wanted = dict[str, dict[str, int]]
 
 
 class BenchProgress:
-    """Counts repeats, and prints a line for each; `now` shows what is under way."""
+    """Counts repeats, and prints a line for each; `now` shows what is in progress."""
 
     def __init__(self, wanted: Wanted, say: Callable[[str], None], now: Callable[[str], None]) -> None:
         self._left = {(suite, name): count for suite, cells in wanted.items() for name, count in cells.items()}
@@ -47,22 +47,22 @@ class BenchProgress:
         self._now = now
 
     def begin(self, suite: str, cell: PlannedCell, number: int, of: int) -> None:
-        """A repeat begins."""
+        """Start a repeat."""
         self._now(f"{self._count()}  {suite}: {cell.name} ({number} of {of}){self._time_left()}")
 
     def kept(self, suite: str, cell: PlannedCell, repeats: int) -> None:
-        """An earlier run has measured this cell."""
+        """Report a cell that an earlier run has measured."""
         self._left[suite, cell.name] -= repeats
         self._say(f"{self._count()}  {suite}: {cell.name}: {repeats} repeats kept")
 
     def measured(self, suite: str, cell: PlannedCell, entry: Mapping[str, Any], seconds: float) -> None:
-        """A repeat is done, and took so long with all that it needs."""
+        """Report a finished repeat, which took `seconds` with all its preparation."""
         self._left[suite, cell.name] -= 1
         self._taken[suite, cell.name].append(seconds)
         self._say(f"{self._count()}  {suite}: {cell.name}: {figure_of(entry)}{self._time_left()}")
 
     def cannot(self, suite: str, cell: PlannedCell, reason: str) -> None:
-        """A cell cannot be measured."""
+        """Report a cell that cannot be measured."""
         self._left[suite, cell.name] = 0
         self._say(f"{self._count()}  {suite}: {cell.name}: null ({reason})")
 
@@ -70,7 +70,7 @@ class BenchProgress:
         return f"[{self._total - sum(self._left.values())}/{self._total}]"
 
     def seconds_left(self) -> float | None:
-        """An estimate from what repeats took so far: of the same cell, else of its suite, else of all."""
+        """Estimate the time left from the repeats so far: of the same cell, else of its suite, else of all."""
         everything = [value for values in self._taken.values() for value in values]
         if not everything:
             return None
@@ -106,12 +106,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-# --- The JSON file of results: written whole after every repeat, so that it is valid whenever a run ends ---
+# --- The JSON file of results: rewritten after every repeat, so that it is valid whenever a run ends ---
 
 
 FORMAT = 1
 _DIGITS = 5
-# Facts of an environment that do not make another one of it.
+# Facts that do not distinguish environments.
 _OF_THE_MOMENT = ("measured_at", "free_bytes")
 
 
@@ -119,7 +119,7 @@ class ResultsFile:
     """The results at `path`, read if it exists.
 
     Raises:
-        UsageError: if it exists and holds something else.
+        UsageError: if it exists but has other contents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,11 +129,11 @@ class ResultsFile:
         self._server = ""
 
     def use_environment(self, environment: Mapping[str, Any]) -> None:
-        """Let the cells that follow be of this environment."""
+        """Set the environment of the cells that follow."""
         lasting = {key: value for key, value in environment.items() if key not in _OF_THE_MOMENT}
         server = environment["server"]
         if server.get("is_own"):
-            # The run's own server gives its log a share of what is free on the disk in that moment.
+            # The run's own server sizes its log by the free disk space at that moment.
             settings = {name: value for name, value in server["settings"].items() if name != "max_wal_size"}
             lasting["server"] = {**server, "settings": settings}
         self._environment = digest_of(lasting)[:12]
@@ -142,22 +142,22 @@ class ResultsFile:
 
     @property
     def server(self) -> str:
-        """The server's version, which is a part of a cell's identity."""
+        """The server's version, which is part of a cell's identity."""
         return self._server
 
     def repeats_of(self, suite: str, cell: PlannedCell) -> int:
-        """How many repeats there are of the same cell, with the same rows and parameters in the same environment."""
+        """The number of repeats of the same cell, with the same rows and parameters in the same environment."""
         found = self._find(suite, cell.name)
         if found is None or found["reason"] is not None or not self._is_same(found, cell):
             return 0
         return len(found["repeats"])
 
     def entry(self, suite: str, name: str) -> dict[str, Any] | None:
-        """What is kept of a cell on this server."""
+        """The stored entry of a cell on this server."""
         return self._find(suite, name)
 
     def add(self, suite: str, cell: PlannedCell, measured: Measured) -> dict[str, Any]:
-        """Keep a repeat, and write the file; returns what is kept of the cell."""
+        """Store a repeat, and write the file; return the cell's entry."""
         entry = self._entry(suite, cell)
         entry["reason"] = None
         entry["repeats"].append(
@@ -175,13 +175,13 @@ class ResultsFile:
         return entry
 
     def add_reason(self, suite: str, cell: PlannedCell, reason: str) -> None:
-        """Keep why a cell could not be measured, and write the file."""
+        """Store why a cell could not be measured, and write the file."""
         entry = self._entry(suite, cell)
         entry["reason"] = reason
         self._write()
 
     def set_summary(self, suite: str, figures: Mapping[str, float | None], ratios: Mapping[str, float | None]) -> None:
-        """Keep the figures and ratios of a suite, and write the file."""
+        """Store the figures and ratios of a suite, and write the file."""
         for name, values in (("figures", figures), ("ratios", ratios)):
             if values:
                 self.contents[name].setdefault(self._server, {})[suite] = dict(values)
@@ -196,7 +196,7 @@ class ResultsFile:
         return same == (self._environment, cell.rows, json.loads(json.dumps(cell.parameters)))
 
     def _entry(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
-        """The cell's entry; a new one in place of one that was measured otherwise."""
+        """The cell's entry; a new one replaces one with other parameters."""
         cells: list[dict[str, Any]] = self.contents["cells"]
         found = self._find(suite, cell.name)
         if found is not None and self._is_same(found, cell):
@@ -232,7 +232,7 @@ def read_results(path: Path) -> dict[str, Any]:
     """Read a file of results.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is not a file of results.
     """
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -240,7 +240,7 @@ def read_results(path: Path) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(f"{path} is not a file of results", remedy="Name another file, or remove it.")
-    found.setdefault("figures", {})  # files of earlier versions have none
+    found.setdefault("figures", {})  # missing in files of earlier versions
     return found
 
 

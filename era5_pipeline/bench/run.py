@@ -1,4 +1,4 @@
-"""A run of suites: room on the disks, a database or a server for each, its cells in turns, what is kept of them."""
+"""A run of suites: free disk space, a database or a server for each, its cells in turns, and their results."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from era5_pipeline.bench.servers import Target
     from era5_pipeline.bench.suite import Suite
 
-# --- Whether the disks have room for a run, asked before it starts ---
+# --- Whether the disks have space for a run, checked before it starts ---
 
 
-# What else happens on the disk meanwhile: the log of the server, temporary files of others.
+# Reserve for other uses of the disk meanwhile: the server's log, temporary files of others.
 _RESERVE_BYTES = 1_000_000_000
 
 
 def require_space(needed: Mapping[str, int], folders: Mapping[str, Path]) -> None:
     """Require that each disk has the bytes that the largest suite needs at a time.
 
-    `needed` is by suite; `folders` are the folders written to: the benchmark's own, and the server's where it is on
-    this machine.
+    `needed` is by suite; `folders` are the folders written to: the benchmark's own, and the server's if it is on this
+    machine.
 
     Raises:
-        LocalDiskError: if one has less; it names the suite, what it needs, and what there is.
+        LocalDiskError: if one has less; the message names the suite, what it needs, and what is free.
     """
     suite, most = max(needed.items(), key=lambda one: one[1], default=("", 0))
     for what, folder in folders.items():
@@ -61,15 +61,15 @@ def _gigabytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB"
 
 
-# --- Measure the cells of a suite in turns, leaving out what an earlier run has measured ---
+# --- Measure the cells of a suite in turns, except those that an earlier run has measured ---
 
 
 def run_cells(
     suite: str, cells: Sequence[PlannedCell], repeats: int, results: ResultsFile, progress: BenchProgress
 ) -> None:
-    """Measure each cell until it has as many repeats as asked; all once, then all again, each round in another order.
+    """Measure each cell until it has all its repeats, in rounds over all cells, each round in another order.
 
-    Every repeat is written at once. A cell that cannot be measured is tried once, and keeps its reason.
+    Every repeat is written at once. A cell that cannot be measured is tried once, and its reason is stored.
     """
     done = {cell.name: min(results.repeats_of(suite, cell), _wanted(cell, repeats)) for cell in cells}
     for cell in cells:
@@ -85,7 +85,7 @@ def run_cells(
             started = time.monotonic()
             try:
                 if cell.warm_up is not None and cell.name not in warmed:
-                    # What fails here fails in the measurement too, which says why.
+                    # A failure here recurs in the measurement, which reports it.
                     with suppress(CannotRunError):
                         cell.warm_up()
                     warmed.add(cell.name)
@@ -104,14 +104,13 @@ def _wanted(cell: PlannedCell, repeats: int) -> int:
 
 
 def wanted_repeats(cells: Sequence[PlannedCell], repeats: int) -> dict[str, int]:
-    """How many repeats each cell is to have, by name."""
+    """The number of repeats of each cell, by name."""
     return {cell.name: _wanted(cell, repeats) for cell in cells}
 
 
-# --- A run of suites: a database or a server for each, its cells in turns, and what is kept of them ---
+# --- A run of suites: a database or a server for each, its cells in turns, and their results ---
 #
-# Without a URL, they are measured on an embedded server of the run's own, with the settings that the pipeline gives
-# it.
+# Without a URL, they are measured on an embedded server for this run, with the pipeline's settings.
 
 
 _PREFIX = "bench-"
@@ -121,8 +120,8 @@ _PREFIX = "bench-"
 class BenchPlan:
     """Suites and sizes of one benchmark run.
 
-    `url` is the server, None: an embedded server that is started for this run. `rows` and `repeats` apply to all
-    suites, None: the defaults of each.
+    `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
+    the defaults of each.
     """
 
     suites: tuple[Suite, ...]
@@ -133,7 +132,7 @@ class BenchPlan:
     options: BenchOptions
 
     def rows_of(self, suite: Suite) -> int:
-        """The rows of a load of the suite."""
+        """The rows of one load in the suite."""
         return suite.rows if self.rows is None else self.rows
 
     def repeats_of(self, suite: Suite) -> int:
@@ -141,23 +140,23 @@ class BenchPlan:
         return suite.repeats if self.repeats is None else self.repeats
 
     def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
-        """The parameters from which the suite makes the list of its cells."""
+        """The parameters from which the suite plans its cells."""
         return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
 
 
 def run_plan(
     plan: BenchPlan, home: Path, results: ResultsFile, say: Callable[[str], None], now: Callable[[str], None]
 ) -> None:
-    """Run the suites one after another; each repeat is in `results` when it is done.
+    """Run the suites one after another; each repeat is stored in `results` when it is done.
 
     Raises:
-        LocalDiskError: if a disk has too little room; before anything is measured.
+        LocalDiskError: if a disk has too little space, before anything is measured.
         ServerUnsuitableError: if this user may not create a database.
-        Era5Error: if the server is lost. What was measured before is kept.
+        Era5Error: if the server is lost. Earlier measurements are kept.
     """
     stop_abandoned(home)
     with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
-        # The server's user must be able to enter it, to read CSV files.
+        # The server's user must be able to enter the folder, to read CSV files.
         folder.chmod(0o755)
         needed = {suite.name: suite.bytes(plan.context(suite, folder, None)) for suite in plan.suites}
         require_space(needed, {"files and tables": folder})
@@ -202,7 +201,7 @@ def _run_suite(
 
 @contextmanager
 def _new_folder(parent: Path, name: str) -> Iterator[Path]:
-    """A folder for the suite's files, removed when it is done."""
+    """A folder for the suite's files, removed at the end."""
     folder = parent / name
     folder.mkdir()
     try:
@@ -221,13 +220,13 @@ def _open_warehouse(url: str | None, folder: Path) -> Iterator[Warehouse]:
 
 
 def _server_folders(warehouse: Warehouse) -> dict[str, Path]:
-    """The server's folder, if it is on this machine and can be seen."""
+    """The server's folder, if it is on this machine and visible."""
     with warehouse.connect() as connection:
         info = connection.info
         port = None if info.host.startswith("/") else _client_port(connection.fileno())
         pid = info.backend_pid
         folder = log_folder(pid, None) if is_session_here(pid, info.user, info.dbname, port) else None
-        # While the session is there: it is found by the session's process.
+        # While the session exists, as its process leads to the folder.
         found = None if folder is None else folder.resolve()
     return {} if found is None or not found.is_dir() else {"tables of the server": found}
 
@@ -238,8 +237,8 @@ def _client_port(descriptor: int) -> int:
 
 
 def stop_abandoned(home: Path) -> None:
-    """Stop embedded servers that killed runs left running; their folders are removed when the next one is made."""
+    """Stop embedded servers left by killed runs; their folders are removed when the next one is made."""
     for folder in home.glob(f"{_PREFIX}*"):
-        # In use: that of a run that goes on.
+        # A folder in use belongs to a run in progress.
         with suppress(Era5Error, OSError):
             EmbeddedServer(folder / "server").stop()

@@ -1,4 +1,4 @@
-"""Does it stay fast as the table grows? Loads, queries and `era5 status` with 1, 12, 120 and 1,020 months in it."""
+"""Speed as the table grows: loads, queries and `era5 status` with 1, 12, 120 and 1,020 months in it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _FIRST = Month(1941, 1)
 _HOURS = 744
-# The loads before the table has the months of a cell, whose median is its rate.
+# The number of loads, up to the months of a cell, whose median is its rate.
 _LAST_LOADS = 12
 _PLACES = 15
 _ONE_MONTH = "SELECT * FROM weather WHERE location_id = %s AND time >= %s AND time < %s"
 _ALL_MONTHS = "SELECT * FROM weather WHERE location_id = %s"
-# Of 10 loads and more, the 95 % interval of a mean is about this many standard errors on each side.
+# From 10 loads on, the 95 % interval of a mean is about this many standard errors on each side.
 _STANDARD_ERRORS = 2.0
 
 
@@ -80,13 +80,13 @@ def scale_ratios(entries: Entries) -> dict[str, float | None]:
 
 @dataclass
 class _GrowingTable:
-    """The table `weather` with a number of months in it, and the seconds that each took to load."""
+    """The table `weather` with some months, and the seconds that each took to load."""
 
     context: BenchContext
     load_seconds: list[float] = field(default_factory=list)
 
     def measure(self, held: int) -> Measured:
-        """Load months until there are so many; then query."""
+        """Load months until there are `held`; then query."""
         target = self.context.target
         if not self.load_seconds:
             target.make_table(LAYOUTS[target.offered[0]])
@@ -110,7 +110,7 @@ class _GrowingTable:
         return Measured(rows or self.context.rows, figures, {"load_seconds": list(self.load_seconds)})
 
     def _load_next(self, target: Target) -> int:
-        """Generate the next month, and load it as `era5 load` does; returns its rows."""
+        """Generate the next month, and load it as in `era5 load`; return its rows."""
         month = Month.from_number(_FIRST.number + len(self.load_seconds))
         folder = self.context.folder / "scale"
         raw = SampleSource(folder / "raw", Request(None, area_of(self.context.rows / _HOURS))).fetch(month)
@@ -122,7 +122,7 @@ class _GrowingTable:
         return flat.rows
 
     def _queries(self, target: Target, held: int) -> dict[str, float]:
-        """Median milliseconds of a place's last month and of all its months, and of what `era5 status` asks."""
+        """Median milliseconds to read a place's last month and all its months, and of the queries of `era5 status`."""
         last = Month.from_number(_FIRST.number + held - 1)
         with target.connect() as connection:
             found = connection.execute(
@@ -146,7 +146,7 @@ class _GrowingTable:
 
 
 def _median_ms(questions: Sequence[Callable[[], object]]) -> float:
-    """The median of the questions' times, each asked twice: the first time fills the cache."""
+    """The median time of the questions, each asked twice, as the first time fills the cache."""
     taken = []
     for ask in questions:
         ask()

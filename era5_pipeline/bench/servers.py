@@ -1,4 +1,4 @@
-"""Where a suite measures: a temporary database of a given layout, or a server with settings of its own."""
+"""Where a suite measures: a temporary database with a given layout, or a server with given settings."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 # --- A temporary database to load into, with the table in one of the layouts that the server offers ---
 
 
-# Layouts by what `SHOW timescaledb.license` says.
+# Layouts by the value of `SHOW timescaledb.license`.
 _OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("columnstore", "calendar hypertable")}
 
-# Loads of fewer rows are only tried out.
+# Loads of fewer rows are trials.
 SYNCED_ROWS = 10_000
 _PREFIX = "era5_bench_"
 _COMMENT = "Temporary, of era5 bench run: dropped when it ends"
-# A run creates its database, and drops abandoned ones, while no other does.
+# A run creates its database, and drops abandoned ones, under this lock.
 _LOCK = 7215436109
 
 
@@ -54,8 +54,8 @@ _LOCK = 7215436109
 class Target:
     """The database; `offered` are the layouts of its server, starting with the default one.
 
-    `syncs`: earlier writes are brought to disk before a measurement, which takes seconds on a busy machine and is of no
-    use for loads of a few thousand rows.
+    `syncs`: flush earlier writes to disk before a measurement, which takes seconds on a busy machine and is useless for
+    loads of a few thousand rows.
     """
 
     warehouse: Warehouse
@@ -69,7 +69,7 @@ class Target:
             yield connection
 
     def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
-        """Create `weather` again, empty, in this layout, with columns for these variables too.
+        """Create an empty `weather` in this layout, with columns for these variables too.
 
         Raises:
             CannotRunError: if the server does not offer it.
@@ -83,9 +83,9 @@ class Target:
             add_columns(connection, missing, timeout_seconds=0, on_wait=lambda _: None)
 
     def calm(self) -> None:
-        """Write what earlier work left in memory to disk, so that it is not waited for.
+        """Flush what earlier work left in memory to disk, so that the measurement does not wait for it.
 
-        Where this user may not order a checkpoint, without one. `sync` is for a server on this machine.
+        Skips the checkpoint if this user may not order one. `sync` is for a server on this machine.
         """
         if not self.syncs:
             return
@@ -104,10 +104,10 @@ class Target:
     ) -> tuple[int, Numbers]:
         """Load the month with a copy method into a new table of the layout, like a normal load but without the ledger.
 
-        The table has columns for `variables` besides the default ones.
+        The table has columns for `variables` in addition to the default ones.
 
         Returns the rows found afterwards, and two times: until the rows are visible and settled (`seconds`), and of the
-        COPY alone (`copy_seconds`; the longest one of several connections).
+        COPY alone (`copy_seconds`; the longest if there are several connections).
         """
         self.make_table(layout, variables)
         self.calm()
@@ -160,9 +160,9 @@ class _Timed:
 
 @contextmanager
 def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
-    """A new database beside that of `warehouse`, with TimescaleDB where the server offers it; dropped afterwards.
+    """Create a database beside that of `warehouse`, with TimescaleDB if the server offers it; drop it afterwards.
 
-    Those that killed runs left are dropped too: a run keeps a connection to its own, and a comment says what they are.
+    Databases left by killed runs are dropped too: a run keeps a connection to its own, and a comment identifies them.
 
     Raises:
         ServerUnsuitableError: if it may not be created.
@@ -185,7 +185,7 @@ def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
     finally:
         with server_errors("dropping the database that was measured in"), warehouse.connect() as connection:
             _drop(connection, name)
-            _drop(connection, name + DAGSTER_SUFFIX)  # which `era5 up` makes
+            _drop(connection, name + DAGSTER_SUFFIX)  # made by `era5 up`
 
 
 def _drop_abandoned(connection: psycopg.Connection[Any]) -> None:
@@ -205,7 +205,7 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
 
 
 def count_rows(connection: psycopg.Connection[Any]) -> int:
-    """The number of rows that a reader finds in the table."""
+    """The number of rows visible in the table."""
     row = connection.execute("SELECT count(*) FROM weather").fetchone()
     return int(row[0]) if row else 0
 
@@ -214,16 +214,16 @@ def require_rows(found: int, flat: FlatMonth) -> None:
     """Require that all rows of the month are in the table.
 
     Raises:
-        CannotRunError: with both numbers, if they are not.
+        CannotRunError: with both numbers, if some are missing.
     """
     if found != flat.rows:
         raise CannotRunError(f"{found:,} rows are in the table, of {flat.rows:,}")
 
 
-# --- A PostgreSQL server with settings of its own, in a temporary folder: started, measured, and thrown away ---
+# --- A PostgreSQL server with given settings, in a temporary folder: started, measured, and discarded ---
 #
-# It is that of the embedded server's programs, with PostgreSQL's own default settings and the given ones. It listens
-# on a Unix socket only. If this process is killed, the kernel ends the server; the next run removes its folder.
+# It runs the embedded server's programs, with PostgreSQL's own default settings and the given ones, and listens only on
+# a Unix socket. If this process is killed, the kernel stops the server; the next run removes its folder.
 
 
 _INITDB = ("initdb", "--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync")
@@ -243,7 +243,7 @@ class ServerTemplate:
 
     @contextmanager
     def server(self, settings: Mapping[str, str]) -> Iterator[Target]:
-        """Run a new server with these settings as long as the context is open.
+        """Run a new server with these settings while the context is open.
 
         Raises:
             CannotRunError: if it does not start.
@@ -297,7 +297,7 @@ class ServerTemplate:
             self._await(url, process)
             yield url
         finally:
-            # "Immediate": nothing of it is kept.
+            # "Immediate": its data are discarded.
             process.send_signal(signal.SIGQUIT)
             try:
                 process.wait(_STOP_SECONDS)
@@ -315,7 +315,7 @@ class ServerTemplate:
 
 
 def _give(folder: Path, account: Account) -> None:
-    """Let the account own the folder and all in it."""
+    """Make the account own the folder and everything in it."""
     if os.geteuid() != 0:
         return
     for path in (folder, *folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""What each setting of the server does to a load: alone and together, on a server that is started for it."""
+"""The effect of each server setting on a load: alone and together, on a server started for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REPORT_SECONDS = 0.5
 _MINIMAL = {"wal_level": "minimal", "max_wal_senders": "0"}
 _SAFE = {**_MINIMAL, "max_wal_size": "16GB", "jit": "off"}
 _ALL = {**_SAFE, "synchronous_commit": "off", "full_page_writes": "off", "fsync": "off"}
-# The settings of each cell, beside PostgreSQL's defaults; `unlogged` is a property of the table.
+# The settings of each cell, on top of PostgreSQL's defaults; `unlogged` is a property of the table.
 SETTINGS: dict[str, dict[str, str]] = {
     "default": {},
     "synchronous_commit=off": {"synchronous_commit": "off"},
@@ -54,8 +54,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "together, durable": _SAFE,
     "together, not durable": _ALL,
 }
-# Rows are added to one table with a B-tree, as most users have it, or each batch is a new table, filled in the
-# transaction that makes it, as the pipeline does on plain PostgreSQL.
+# Either rows are added to one table with a B-tree, as most users have it, or each batch is a new table, filled in the
+# transaction that creates it, as the pipeline does on plain PostgreSQL.
 TABLES = ("one table with a B-tree", "a new table for each batch")
 
 
@@ -101,7 +101,7 @@ class _SettingsCell:
     table: str
 
     def measure(self) -> Measured:
-        """Start a server, load all batches, and throw it away."""
+        """Start a server, load all batches, and discard the server."""
         files = self._files()
         with self.template.server(SETTINGS[self.name]) as target, target.connect() as connection:
             if self.table == TABLES[0]:
@@ -143,9 +143,9 @@ class _SettingsCell:
             connection.execute(sql.SQL("ALTER TABLE {} SET UNLOGGED").format(table))
 
     def _load(self, connection: psycopg.Connection[Any], flat: FlatMonth, number: int) -> float:
-        """Load a batch in a transaction; returns its seconds."""
+        """Load a batch in a transaction; return its seconds."""
         is_new = self.table == TABLES[1]
-        # A name as partitions have it, by which `era5 watch` knows a load.
+        # Named like a partition, so that `era5 watch` recognises a load.
         table = sql.Identifier(f"weather_2023_07_{number}") if is_new else WEATHER
         started = time.monotonic()
         with pipeline_copy(flat) as copy, connection.transaction():
@@ -169,7 +169,7 @@ def _wal_bytes(connection: psycopg.Connection[Any]) -> int:
 
 
 class WaitSampler:
-    """Samples what the loading sessions wait for while the context is open, as `era5 watch` does."""
+    """Samples the waits of the loading sessions while the context is open, as `era5 watch` does."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -192,11 +192,11 @@ class WaitSampler:
                     self._reports.append(report)
                 if self._stopped.is_set():
                     return
-        except Era5Error:  # the measurement itself reports what is wrong with the server
+        except Era5Error:  # the measurement itself reports problems of the server
             return
 
     def notes(self) -> dict[str, str]:
-        """The bottleneck by name, and the largest shares of waits; nothing if no load was seen."""
+        """The name of the bottleneck, and the largest shares of waits; empty if no load was seen."""
         kinds = Counter(find_bottleneck(report).kind for report in self._reports if report.waits)
         waits = sum((report.waits for report in self._reports), Counter[str]())
         if not kinds:

@@ -1,4 +1,4 @@
-"""What a suite is, and what it is given to plan its cells with."""
+"""The definition of a suite, and the parameters from which it plans its cells."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from era5_pipeline.bench.servers import Target
     from era5_pipeline.model.variables import Variable
 
-# --- What a suite is given to plan its cells with ---
+# --- The parameters from which a suite plans its cells ---
 
 
-_MOST_MONTHS = 6  # as many are generated, of equal length
+_MOST_MONTHS = 6  # the number generated, of equal length
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options of `era5 bench run` that concern some suites.
+    """The options of `era5 bench run` for particular suites.
 
-    `batches`: of sustained, per cell; `held`: of scale, how many months the table holds; `variables`: of layouts;
-    `methods`: only these ways to load; `dask_scheduler`: of pipeline, a cluster to compare with; `months` and
-    `failing`: of orchestration, how many are backfilled and how many of them fail first.
+    `batches`: for sustained, per cell; `held`: for scale, the numbers of months in the table; `variables`: for layouts;
+    `methods`: only these ways to load; `dask_scheduler`: for pipeline, a cluster to compare with; `months` and
+    `failing`: for orchestration, how many are backfilled and how many of them fail first.
     """
 
     batches: int = 60
@@ -44,8 +44,8 @@ class BenchOptions:
 class BenchContext:
     """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
 
-    `rows` are those of one load; `workers` ascending numbers of connections. `is_given`: the server is the user's, not
-    one of this run.
+    `rows` are those of one load; `workers` are ascending numbers of connections. `is_given`: the server is the user's
+    instead of this run's.
     """
 
     server: Target | None
@@ -60,7 +60,7 @@ class BenchContext:
         """The database to measure in.
 
         Raises:
-            CannotRunError: if the suite was not given one.
+            CannotRunError: if the suite has no server.
         """
         if self.server is None:
             raise CannotRunError("no server was given")
@@ -72,10 +72,10 @@ class BenchContext:
         return min(_MOST_MONTHS, min((count for count in self.workers if count > 1), default=2))
 
 
-# --- What a suite is: a name, the sizes it takes by default, and the cells that it plans ---
+# --- The definition of a suite: a name, default sizes, and the plan of its cells ---
 
 
-# Bytes that a row takes in the table and its indexes, and in the files that it is loaded from.
+# Bytes of a row in the table with its indexes, and in the files that it is loaded from.
 TABLE_ROW_BYTES = 100
 FILE_ROW_BYTES = 120
 
@@ -86,10 +86,10 @@ Entries = dict[str, dict[str, Any]]
 class Suite:
     """A suite.
 
-    `plan` gives the cells while its context is open; it does nothing that takes time before one of them is measured,
-    because it is also called to count them. `rows` is the default of `--rows`, `bytes` what it needs on disk at a time
-    for so many. `own_server`: it starts servers of its own. `ratios` are calculated from what is kept of its cells, and
-    so are `figures`: what the suite finds, by name, so that no reader needs to know its cells.
+    `plan` gives the cells while its context is open; it is also called just to count them, so nothing slow may happen
+    before the first measurement. `rows` is the default of `--rows`, `bytes` the disk space for that many at a time.
+    `own_server`: it starts its own servers. `ratios` and `figures` are calculated from the results of its cells;
+    figures are its findings by name, so that readers need not know its cells.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Suite:
 
 
 def measured(result: tuple[int, Numbers]) -> Measured:
-    """The form of a repeat, of the form that measuring functions return."""
+    """The result of a measuring function as a repeat."""
     rows, figures = result
     return Measured(rows, figures)
 

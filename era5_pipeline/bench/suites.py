@@ -23,10 +23,10 @@ from era5_pipeline.model.grid import N_LOCATIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HOUR = N_LOCATIONS  # rows of an hour of the globe, which the study loads at a time
+_HOUR = N_LOCATIONS  # rows of a global hour, which the study loads at a time
 _MONTH = 3_000_000
 
-# Name, what it measures, its cells, the default of --rows and of --repeats, the bytes it needs on disk.
+# Name, description, cells, the defaults of --rows and --repeats, and the bytes needed on disk.
 SUITES: tuple[Suite, ...] = (
     Suite("insert", "an INSERT for each row (a 52nd of --rows)", insert_cells, _HOUR, 10, batch_bytes),
     Suite("multi-insert", "many rows in a statement (a tenth of --rows)", multi_insert_cells, _HOUR, 10, batch_bytes),
@@ -71,7 +71,7 @@ def find_suites(names: Sequence[str]) -> tuple[Suite, ...]:
     """The suites of these names, in the order of the registry; `all` for all of them.
 
     Raises:
-        UsageError: if one is unknown; it names the nearest.
+        UsageError: if a name is unknown; the message suggests the nearest.
     """
     known = [suite.name for suite in SUITES]
     for name in names:
